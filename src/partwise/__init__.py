@@ -1,0 +1,1 @@
+"""partwise: structured prediction trained in the dual, with a certificate."""

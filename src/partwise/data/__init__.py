@@ -1,1 +1,235 @@
-"""data."""
+"""Opening text files safely, and one front door, `read`, to every sequence format."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import io
+import os
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from partwise.errors import InputError
+
+if TYPE_CHECKING:
+    from partwise.data.conll import (
+        Columns,
+        StreamBatch,
+        parse_conll,
+        read_conll,
+        stream_sequences,
+        write_predictions,
+    )
+    from partwise.data.crfsuite_format import AttributeSequences, parse_crfsuite, read_crfsuite
+    from partwise.data.jsonl import JsonSequences, parse_jsonl, read_jsonl
+    from partwise.data.tagged import parse_tagged, read_tagged
+
+__all__ = [
+    "AttributeSequences",
+    "Columns",
+    "JsonSequences",
+    "StreamBatch",
+    "detect_format",
+    "open_binary",
+    "open_text",
+    "parse_conll",
+    "parse_crfsuite",
+    "parse_jsonl",
+    "parse_tagged",
+    "read",
+    "read_conll",
+    "read_crfsuite",
+    "read_jsonl",
+    "read_tagged",
+    "read_text",
+    "stream_sequences",
+    "write_predictions",
+]
+
+# The readers import the helpers below from here, so their names are looked up on first use.
+_MODULES = {
+    "conll": ("Columns", "StreamBatch", "parse_conll", "read_conll", "stream_sequences", "write_predictions"),
+    "crfsuite_format": ("AttributeSequences", "parse_crfsuite", "read_crfsuite"),
+    "jsonl": ("JsonSequences", "parse_jsonl", "read_jsonl"),
+    "tagged": ("parse_tagged", "read_tagged"),
+}
+_MODULE_OF_NAME = {name: module for module, names in _MODULES.items() for name in names}
+
+FORMATS = ("conll", "tagged", "jsonl", "crfsuite")
+_GZIP_MAGIC = b"\x1f\x8b"
+_BYTE_ORDER_MARK = "\ufeff"
+_LINES_LOOKED_AT = 50
+_LINE_WITH_TEXT = re.compile(r"[^\n]*\S[^\n]*")
+_JSON_OBJECT = re.compile(r"\s*\{\s*[\"}]")
+_TAGGED_WORD = re.compile(r"\S+/[^\s/]+")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF_NAME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF_NAME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def read(
+    path: str | os.PathLike[str],
+    format: str = "auto",
+    *,
+    separator: str | None = None,
+    label_column: int | None = -1,
+    comment: str | None = None,
+) -> Columns | JsonSequences | AttributeSequences:
+    r"""Read a file of sequences in any supported format.
+
+    Parameters
+    ----------
+    path : str or path
+        The file, plain or gzipped; "-" is standard input.
+    format : {"auto", "conll", "tagged", "jsonl", "crfsuite"}
+        "auto" looks at the first 50 lines that are not blank, never at the file's name:
+
+        - the first opens a JSON object (``{"`` or ``{}``): "jsonl";
+        - in all of them every field is ``word/TAG``: "tagged";
+        - all have tabs and an ``=`` or ``:`` in the field after the first tab, or one starts
+          with ``@weight:``: "crfsuite";
+        - anything else, or when one of the options below is given: "conll".
+    separator, label_column, comment
+        See `read_conll`; they have no meaning for the other formats.
+
+    Returns
+    -------
+    Columns
+        For "conll" and "tagged".
+    JsonSequences
+        For "jsonl".
+    AttributeSequences
+        For "crfsuite".
+    """
+    if format not in ("auto", *FORMATS):
+        raise InputError(f"format={format!r} is not one of auto, {', '.join(FORMATS)}")
+    has_conll_options = separator is not None or comment is not None or label_column != -1
+    if has_conll_options and format not in ("auto", "conll"):
+        raise InputError(f"separator, label_column and comment belong to format='conll', not {format!r}")
+    text = read_text(path)
+    if format == "auto":
+        format = "conll" if has_conll_options else detect_format(text)
+    if format == "conll":
+        from partwise.data.conll import parse_conll
+
+        return parse_conll(text, path=path, separator=separator, label_column=label_column, comment=comment)
+    if format == "tagged":
+        from partwise.data.tagged import parse_tagged
+
+        return parse_tagged(text, path=path)
+    if format == "jsonl":
+        from partwise.data.jsonl import parse_jsonl
+
+        return parse_jsonl(text, path=path)
+    from partwise.data.crfsuite_format import parse_crfsuite
+
+    return parse_crfsuite(text, path=path)
+
+
+def detect_format(text: str) -> str:
+    """Name the format of a text by the rules that `read` documents."""
+    lines = [match.group() for match in islice(_LINE_WITH_TEXT.finditer(text), _LINES_LOOKED_AT)]
+    if lines and _JSON_OBJECT.match(lines[0]):
+        return "jsonl"
+    if lines and all(_TAGGED_WORD.fullmatch(field) for line in lines for field in line.split()):
+        return "tagged"
+    if any(line.startswith("@weight:") for line in lines):
+        return "crfsuite"
+    second_fields = [line.split("\t", 2)[1] if "\t" in line else "" for line in lines]
+    if second_fields and all("=" in field or ":" in field for field in second_fields):
+        return "crfsuite"
+    return "conll"
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Read a whole UTF-8 file: gzip unpacked, byte order mark dropped, CRLF turned into LF.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; "-" is standard input. Gzip is recognised by its first two bytes.
+
+    Returns
+    -------
+    str
+    """
+    with open_binary(path) as handle, readable(path):
+        data = handle.read()
+    return unix_newlines(decode(data, path).removeprefix(_BYTE_ORDER_MARK))
+
+
+def open_text(path: str | os.PathLike[str]) -> io.StringIO:
+    """`read_text` as a file object, for readers that go line by line.
+
+    The whole file is decoded first, so that a bad byte is reported before any work is done.
+    """
+    return io.StringIO(read_text(path))
+
+
+@contextmanager
+def open_binary(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file, or standard input for "-", for reading bytes, unpacking gzip on the way.
+
+    Standard input stays open at the end of the ``with`` block; a file is closed.
+    """
+    handle: Any
+    with ExitStack() as opened:
+        with readable(path):
+            if os.fspath(path) == "-":
+                handle = getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode())
+                handle = handle if hasattr(handle, "peek") else io.BufferedReader(io.BytesIO(handle.read()))
+            else:
+                handle = opened.enter_context(open(path, "rb"))
+            if handle.peek(2)[:2] == _GZIP_MAGIC:
+                handle = opened.enter_context(gzip.GzipFile(fileobj=handle))
+        yield handle
+
+
+@contextmanager
+def readable(path: object) -> Iterator[None]:
+    """Turn what can go wrong between the disk and us into one `InputError`."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError("no such file", path) from None
+    except IsADirectoryError:
+        raise InputError("this is a directory; a file is needed", path) from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"damaged or truncated gzip file ({error})", path) from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"cannot be read ({getattr(error, 'strerror', None) or error})", path) from None
+
+
+def decode(data: bytes, path: object, first_line: int = 1) -> str:
+    """Decode UTF-8 text, naming the line of the first byte that cannot be."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = first_line + data.count(b"\n", 0, error.start)
+        message = f"byte 0x{data[error.start]:02x} is not UTF-8; convert the file to UTF-8 (iconv -t utf-8)"
+        raise InputError(message, path, line) from None
+    nul = text.find("\0")
+    if nul >= 0:
+        raise InputError("NUL byte: not a text file", path, first_line + text.count("\n", 0, nul))
+    return text
+
+
+def unix_newlines(text: str) -> str:
+    """Replace CRLF, also after stray extra CRs, by LF; line numbers stay as they are."""
+    while "\r\n" in text:
+        text = text.replace("\r\n", "\n")
+    return text

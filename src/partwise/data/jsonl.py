@@ -1,0 +1,139 @@
+"""JSON lines: one object a sequence, with tokens or features and, if known, labels."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from partwise.data import read_text
+from partwise.errors import InputError
+
+Features = str | dict[str, Any] | list[str]
+
+
+@dataclass
+class JsonSequences:
+    """Sequences read from JSON lines.
+
+    Attributes
+    ----------
+    inputs : list of list
+        Per sequence one entry per position: a string (from "tokens"), or a dict or a list of
+        strings (from "features").
+    labels : list of list of (str or None), or None
+        Per sequence one label per position, None where it is not observed; None altogether
+        when no line of the file has labels.
+    """
+
+    inputs: list[list[Features]]
+    labels: list[list[str | None]] | None
+
+
+def read_jsonl(path: str | os.PathLike[str]) -> JsonSequences:
+    """Read a JSON lines file.
+
+    Each line is ``{"tokens": ["a", ...]}`` or ``{"features": [{"word": "a", "size": 2.5},
+    ["word=a", "short"], ...]}``, with an optional ``"labels": ["X", null, ...]`` of the same
+    length. Other keys are ignored, blank lines skipped.
+
+    Parameters
+    ----------
+    path : str or path
+        UTF-8 text, plain or gzipped; "-" is standard input.
+
+    Returns
+    -------
+    JsonSequences
+    """
+    return parse_jsonl(read_text(path), path=path)
+
+
+def parse_jsonl(text: str, *, path: object = None) -> JsonSequences:
+    """Like `read_jsonl`, from a string; `path` is only named in errors."""
+    inputs: list[list[Features]] = []
+    labels: list[list[str | None] | None] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line, parse_constant=_refuse_constant)
+            inputs.append(_inputs(record))
+            labels.append(_labels(record, len(inputs[-1])))
+        except (ValueError, RecursionError) as error:
+            raise InputError(_reason(error), path, number) from None
+    if not inputs:
+        raise InputError("no sequences in this file" if text else "this file is empty", path)
+    if all(sequence is None for sequence in labels):
+        return JsonSequences(inputs, None)
+    unobserved: list[list[str | None]] = [[None] * len(items) for items in inputs]
+    filled = [blank if known is None else known for known, blank in zip(labels, unobserved, strict=True)]
+    return JsonSequences(inputs, filled)
+
+
+def _inputs(record: object) -> list[Features]:
+    if not isinstance(record, dict):
+        raise InputError(f"a JSON object is needed, not {_kind(record)}")
+    if ("tokens" in record) == ("features" in record):
+        raise InputError('the object needs either "tokens" or "features"')
+    name = "tokens" if "tokens" in record else "features"
+    items = record[name]
+    if not isinstance(items, list) or not items:
+        raise InputError(f'"{name}" must be a list with at least one entry')
+    for position, item in enumerate(items):
+        if name == "tokens":
+            if not isinstance(item, str):
+                raise InputError(f'"tokens"[{position}] must be a string, not {_kind(item)}')
+        elif isinstance(item, dict):
+            for key, value in item.items():
+                if not _is_feature_value(value):
+                    where = f'"features"[{position}][{json.dumps(key)}]'
+                    raise InputError(f"{where} must be a string, a boolean or a finite number")
+        elif not isinstance(item, list) or not all(isinstance(attribute, str) for attribute in item):
+            raise InputError(f'"features"[{position}] must be an object or a list of strings')
+    return items
+
+
+def _labels(record: dict[str, Any], length: int) -> list[str | None] | None:
+    labels = record.get("labels")
+    if labels is None:
+        return None
+    if not isinstance(labels, list) or len(labels) != length:
+        found = f"{len(labels)} entries" if isinstance(labels, list) else _kind(labels)
+        raise InputError(f'"labels" must be a list of {length} entries, one for each position, not {found}')
+    for position, label in enumerate(labels):
+        if label is not None and not isinstance(label, str):
+            raise InputError(f'"labels"[{position}] must be a string or null, not {_kind(label)}')
+    return labels
+
+
+def _is_feature_value(value: object) -> bool:
+    if isinstance(value, int | float):
+        try:
+            return math.isfinite(value)
+        except OverflowError:
+            return False
+    return isinstance(value, str)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise InputError(f"{name} is not a finite number")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, InputError):
+        return str(error)
+    if isinstance(error, json.JSONDecodeError):
+        return f"not valid JSON: {error.msg} at column {error.colno}"
+    return (
+        "not valid JSON: nested too deeply"
+        if isinstance(error, RecursionError)
+        else f"not valid JSON: {error}"
+    )
+
+
+def _kind(value: object) -> str:
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")

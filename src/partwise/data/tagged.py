@@ -1,0 +1,58 @@
+"""Tagged text: one sentence a line, every word written ``word/TAG``."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import numpy as np
+
+from partwise.data import read_text, unix_newlines
+from partwise.data.conll import Columns
+from partwise.errors import InputError
+
+_FIELD = re.compile(r"[^ \t\r]+")
+
+
+def read_tagged(path: str | os.PathLike[str]) -> Columns:
+    r"""Read ``word/TAG`` text.
+
+    The last slash parts word and tag. A slash written ``\/`` never does: it belongs to the
+    word, which is returned with a plain slash (``1\/2/CD`` is the word ``1/2``).
+
+    Parameters
+    ----------
+    path : str or path
+        UTF-8 text, plain or gzipped; "-" is standard input. Blank lines are skipped.
+
+    Returns
+    -------
+    Columns
+        With one input column, the words, and the tags as labels.
+    """
+    return parse_tagged(read_text(path), path=path)
+
+
+def parse_tagged(text: str, *, path: object = None) -> Columns:
+    """Like `read_tagged`, from a string; `path` is only named in errors."""
+    words: list[str] = []
+    tags: list[str] = []
+    ends = [0]
+    for number, line in enumerate(unix_newlines(text).split("\n"), 1):
+        for field in _FIELD.findall(line):
+            word, slash, tag = field.rpartition("/")
+            if not slash or not word or not tag or word.endswith("\\"):
+                raise InputError(f"{_shortened(field)} is not word/TAG", path, number)
+            words.append(word.replace("\\/", "/"))
+            tags.append(tag)
+        if len(words) > ends[-1]:
+            ends.append(len(words))
+    if not words:
+        raise InputError("no tokens in this file" if text else "this file is empty", path)
+    return Columns(
+        [words], tags, np.array(ends, dtype=np.int64), np.array([0, len(ends) - 1], dtype=np.int64)
+    )
+
+
+def _shortened(field: str) -> str:
+    return repr(field if len(field) <= 40 else field[:40] + "…")

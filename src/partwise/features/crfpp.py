@@ -1,0 +1,77 @@
+"""CRF++ template files, read as they are.
+
+``U`` lines make attributes of a token, ``B`` lines attributes of the pair of labels at the previous and
+this token; a ``B`` line without macros is the tied transition. ``%x[row,column]`` anywhere in a line stands
+for a string of the data. Attributes with equal text are equal, whichever line they come from, so lines
+without their own identifier make a bag of words.
+"""
+
+from __future__ import annotations
+
+import re
+
+from partwise.errors import InputError
+from partwise.features.templates import FURTHEST_OFFSET, Combination, Field, Template
+
+_MACRO = re.compile(r"%x\[\s*([-+]?\d+)\s*,\s*(\d+)\s*\]")
+
+
+def looks_like_crfpp(text: str) -> bool:
+    """Whether a template's first line of substance is CRF++'s rather than ours."""
+    lines = (line.strip() for line in text.splitlines())
+    first = next((line for line in lines if line and not line.startswith("#")), "")
+    return "%" in first or re.fullmatch(r"[UB]\d*:?", first) is not None
+
+
+def parse_crfpp(text: str, path: object = None) -> Template:
+    """Read a CRF++ template.
+
+    Parameters
+    ----------
+    text : str
+    path : path-like or None
+        Where the text comes from, for messages.
+
+    Returns
+    -------
+    Template
+        With boundary symbols, columns by number, and tied transitions if there is a plain ``B``.
+    """
+    nodes: list[Combination] = []
+    edges: list[Combination] = []
+    tied_transitions = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        try:
+            combination = _combination(line, number)
+        except InputError as error:
+            raise InputError(str(error), path or "template", number) from None
+        if line.startswith("U"):
+            nodes.append(combination)
+        elif combination.fields:
+            edges.append(combination)
+        else:
+            tied_transitions = True
+    if not nodes and not edges and not tied_transitions:
+        raise InputError(
+            "the template has no attributes; write for example U00:%x[0,0]", path or "template", 1
+        )
+    where = None if path is None else str(path)
+    return Template(tuple(nodes), tuple(edges), tied_transitions, "symbol", (), text, "crf++", where)
+
+
+def _combination(line: str, number: int) -> Combination:
+    if line[0] not in "UB":
+        raise InputError(f"cannot read {line!r}; a CRF++ line starts with U or B, a comment with #")
+    literal_and_macro = _MACRO.split(line)
+    pieces = tuple(literal_and_macro[::3])
+    if any("%" in piece for piece in pieces):
+        raise InputError(f"cannot read {line!r}; a macro looks like %x[-1,0]")
+    rows = [int(row) for row in literal_and_macro[1::3]]
+    if any(abs(row) > FURTHEST_OFFSET for row in rows):
+        raise InputError(f"a row in {line!r} is not within ±{FURTHEST_OFFSET}")
+    columns = [int(column) for column in literal_and_macro[2::3]]
+    fields = tuple(Field(column, row) for column, row in zip(columns, rows, strict=True))
+    return Combination(pieces, fields, "all", number)

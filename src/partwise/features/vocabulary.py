@@ -1,0 +1,258 @@
+"""Attributes the user made, as dicts or lists of strings per token, numbered and encoded as sparse rows."""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from itertools import count
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from partwise.errors import InputError
+
+
+class AttributeRows(NamedTuple):
+    """Sparse attributes of tokens (or edges), one row each, no attribute twice in a row.
+
+    Attributes
+    ----------
+    row_ptr : int64 array, shape (n_rows + 1,)
+    ids : int32 array, shape (row_ptr[-1],)
+    values : float64 array, shape (row_ptr[-1],), or None when all are 1
+    """
+
+    row_ptr: np.ndarray
+    ids: np.ndarray
+    values: np.ndarray | None = None
+
+
+def stable_hash(string: str) -> int:
+    """A 63-bit hash of a string that is the same in every process."""
+    return (
+        int.from_bytes(blake2b(string.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") >> 1
+    )
+
+
+def numbering(counts: np.ndarray, first: np.ndarray, min_count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Number attributes from the most frequent down, ties by first occurrence: hot weights lie together.
+
+    Parameters
+    ----------
+    counts, first : int64 arrays, shape (n,)
+        Occurrences of each candidate, and a number that orders their first ones.
+    min_count : int
+        Candidates with fewer occurrences are dropped.
+
+    Returns
+    -------
+    order : int64 array, shape (n_kept,)
+        The candidate that gets each number.
+    renumbered : int32 array, shape (n + 1,)
+        The number of each candidate, -1 if dropped; the last entry is -1, so that -1 maps to itself.
+    """
+    kept = np.flatnonzero(counts >= min_count)
+    order = kept[np.lexsort((first[kept], -counts[kept]))]
+    renumbered = np.full(len(counts) + 1, -1, dtype=np.int32)
+    renumbered[order] = np.arange(len(order), dtype=np.int32)
+    return order, renumbered
+
+
+def check_vocabulary_settings(min_count: int, hash_size: int | None) -> None:
+    """Refuse a vocabulary that cannot be."""
+    if min_count < 1:
+        raise InputError(f"min_count is {min_count}; it must be at least 1")
+    if hash_size is not None and not 1 <= hash_size < 2**31:
+        raise InputError(f"hash_size is {hash_size}; it must be positive and below 2^31")
+    if hash_size is not None and min_count > 1:
+        raise InputError("min_count needs a vocabulary and cannot be combined with hash_size")
+
+
+def without_duplicates(rows: AttributeRows) -> AttributeRows:
+    """Merge what occurs twice in a row into one entry with the summed value."""
+    if rows.values is not None and (rows.values == 1.0).all():
+        rows = rows._replace(values=None)
+    values = np.ones(len(rows.ids)) if rows.values is None else rows.values.copy()
+    ids, row_ptr = rows.ids.copy(), rows.row_ptr.copy()
+    n_entries = _merge(row_ptr, ids, values)
+    if n_entries == len(rows.ids):
+        return rows
+    return AttributeRows(row_ptr, ids[:n_entries].copy(), values[:n_entries].copy())
+
+
+@njit(cache=True)
+def _merge(row_ptr: np.ndarray, ids: np.ndarray, values: np.ndarray) -> int:
+    """Merge duplicates in place; rows are short, so comparing all pairs beats sorting."""
+    written, begin = 0, 0
+    for row in range(len(row_ptr) - 1):
+        end, row_begin = row_ptr[row + 1], written
+        for k in range(begin, end):
+            place = row_begin
+            while place < written and ids[place] != ids[k]:
+                place += 1
+            if place < written:
+                values[place] += values[k]
+            else:
+                ids[written], values[written] = ids[k], values[k]
+                written += 1
+        row_ptr[row], begin = row_begin, end
+    row_ptr[-1] = written
+    return written
+
+
+class _Known(dict[str, int]):
+    """Attribute to number, -1 for all others."""
+
+    def __missing__(self, attribute: str) -> int:
+        return -1
+
+
+class _Hashed(dict[str, int]):
+    """Attribute to hash bucket, remembered."""
+
+    def __init__(self, size: int):
+        self.size = size
+
+    def __missing__(self, attribute: str) -> int:
+        self[attribute] = bucket = stable_hash(attribute) % self.size
+        return bucket
+
+
+class DictVocabulary:
+    """Numbers the attributes of tokens given as dicts or lists of strings, as python-crfsuite reads them.
+
+    A token is a list of strings, each an attribute, or a dict: a string makes the attribute ``key:value``, a
+    number the attribute ``key`` with that value, True the value 1, False and 0 nothing; a list, set or dict
+    is a group whose names start with ``key:``. What is named twice in one token is summed.
+    """
+
+    def __init__(self) -> None:
+        self.n_attributes = 0
+        self._hash_size: int | None = None
+        self._index = _Known()
+
+    def fit_transform(
+        self, sequences: Iterable[Sequence[Any]], min_count: int = 1, hash_size: int | None = None
+    ) -> AttributeRows:
+        """Learn the vocabulary and encode the sequences it is learnt from.
+
+        Parameters
+        ----------
+        sequences : iterable of sequences of tokens
+        min_count : int
+            Attributes with fewer occurrences are dropped.
+        hash_size : int or None
+            If given, no vocabulary: attributes are hashed to this many numbers.
+
+        Returns
+        -------
+        AttributeRows
+            One row per token, all sequences one after the other.
+        """
+        check_vocabulary_settings(min_count, hash_size)
+        self._hash_size = hash_size
+        if hash_size is not None:
+            self.n_attributes = hash_size
+            return self.transform(sequences)
+        index: defaultdict[str, int] = defaultdict(count().__next__)
+        rows = _encode(sequences, index)
+        counts = np.bincount(rows.ids, minlength=len(index))
+        order, renumbered = numbering(counts, np.arange(len(index)), min_count)
+        names = list(index)
+        if wrong := [name for name in names if not isinstance(name, str)]:
+            raise InputError(f"the attribute {wrong[0]!r:.60} is not a string")
+        self._index = _Known(zip([names[k] for k in order], range(len(order)), strict=True))
+        self.n_attributes = len(order)
+        return without_duplicates(_only_known(rows._replace(ids=renumbered[rows.ids])))
+
+    def transform(self, sequences: Iterable[Sequence[Any]]) -> AttributeRows:
+        """Encode sequences; attributes that are not in the vocabulary are dropped."""
+        index = self._index if self._hash_size is None else _Hashed(self._hash_size)
+        return without_duplicates(_only_known(_encode(sequences, index)))
+
+    def names(self) -> list[str]:
+        """The attribute behind each number; ``#number`` when they are hashed."""
+        return list(self._index) if self._hash_size is None else [f"#{k}" for k in range(self._hash_size)]
+
+    def state(self) -> dict[str, Any]:
+        """All that a model file must hold: plain JSON values."""
+        return {"names": list(self._index), "hash_size": self._hash_size or 0}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> DictVocabulary:
+        """Rebuild from what ``state`` gave."""
+        vocabulary = cls()
+        vocabulary._hash_size = int(state["hash_size"]) or None
+        vocabulary._index = _Known(zip(state["names"], count()))
+        vocabulary.n_attributes = vocabulary._hash_size or len(vocabulary._index)
+        return vocabulary
+
+
+def _encode(sequences: Iterable[Sequence[Any]], index: Mapping[str, int]) -> AttributeRows:
+    """Look up every attribute; duplicates and -1 are still in."""
+    ids, ends = array("i"), array("q", [0])
+    unusual: list[tuple[int, float]] = []  # entries whose value is not 1
+    append, extend, end_row, find = ids.append, ids.extend, ends.append, index.__getitem__
+    for n, sequence in enumerate(sequences):
+        for position, token in enumerate(sequence):
+            try:
+                if type(token) is dict or isinstance(token, Mapping):
+                    for key, value in token.items():
+                        if type(value) is str:
+                            append(find(f"{key}:{value}"))
+                        elif value is True or (type(value) is float and value == 1.0):
+                            append(find(key))
+                        elif value is not False:
+                            _add(key, value, ids, unusual, find)
+                elif isinstance(token, str):
+                    raise InputError("a token is a string; it must be a dict or a list of strings")
+                else:
+                    extend(map(find, token))
+            except InputError as error:
+                raise InputError(f"sequence {n}, position {position}: {error}") from None
+            except (TypeError, AttributeError):
+                message = f"cannot read the token {token!r:.80}; it must be a dict or a list of strings"
+                raise InputError(f"sequence {n}, position {position}: {message}") from None
+            end_row(len(ids))
+    row_ptr = np.array(ends, dtype=np.int64)
+    values = None
+    if unusual:
+        values = np.ones(len(ids))
+        where, what = zip(*unusual, strict=True)
+        values[list(where)] = what
+    return AttributeRows(row_ptr, np.array(ids, dtype=np.int32), values)
+
+
+def _add(key: str, value: Any, ids: array[int], unusual: list[tuple[int, float]], find: Any) -> None:
+    """Add what a dict's entry stands for, of any type python-crfsuite knows."""
+    if isinstance(value, str):
+        ids.append(find(f"{key}:{value}"))
+    elif isinstance(value, Mapping):
+        for inner_key, inner in value.items():
+            _add(f"{key}:{inner_key}", inner, ids, unusual, find)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        ids.extend([find(f"{key}:{inner}") for inner in value])
+    else:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise InputError(f"{key!r} has the value {value!r:.60}, neither a number nor strings") from None
+        if not isfinite(number):
+            raise InputError(f"{key!r} has the value {number}; values must be finite")
+        if number != 1.0 and number != 0.0:
+            unusual.append((len(ids), number))
+        if number != 0.0:
+            ids.append(find(key))
+
+
+def _only_known(rows: AttributeRows) -> AttributeRows:
+    """Drop the entries numbered -1."""
+    known = rows.ids >= 0
+    if known.all():
+        return rows
+    row_ptr = np.concatenate([[0], np.cumsum(known)])[rows.row_ptr]
+    return AttributeRows(row_ptr, rows.ids[known], None if rows.values is None else rows.values[known])

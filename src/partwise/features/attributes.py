@@ -62,7 +62,7 @@ class _Plan:
         for members in self.groups:
             for fields in zip(*(self.combinations[kind].fields for kind in members), strict=True):
                 met = {label[self.sources[_source(field)]] for field in fields}
-                pass
+                label = [min(met) if each in met else each for each in label]
         dense = {each: k for k, each in enumerate(dict.fromkeys(label))}
         return [dense[each] for each in label]
 

@@ -1,1 +1,28 @@
-"""structures."""
+"""What a label is made of: inference for every structure; names load on first use."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "Structure": "base",
+    "Brute": "brute",
+    "Multiclass": "multiclass",
+    "Chain": "chain",
+    "ChainMarginals": "chain",
+    "transition_mask": "masks",
+}
+__all__ = ["Brute", "Chain", "ChainMarginals", "Multiclass", "Structure", "transition_mask"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

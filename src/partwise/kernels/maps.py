@@ -1,0 +1,162 @@
+"""The feature map in compiled code: scores of an example's rows, and the scatter that undoes it.
+
+A row (a token, an edge, an instance) has attributes; each feeds `width` consecutive score entries.
+Weights of an attribute lie in one of two ways: *wide*, a padded row with one entry per label (a mask
+keeps pairs that were never observed at zero), or *narrow*, a short list of observed labels. Frequent
+attributes are wide and go through vector loops; rare ones, most of the vocabulary, stay compact.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from partwise.kernels.dispatch import kernel
+from partwise.kernels.simd import (
+    combine_rows,
+    gather_rows,
+    gather_scaled_rows,
+    scatter_masked_rows,
+    scatter_rows,
+    scatter_scaled_masked_rows,
+    scatter_scaled_rows,
+)
+
+
+class RowGroup(NamedTuple):
+    """Rows that feed blocks of one width; weight indices count from `first_weight`.
+
+    Attributes
+    ----------
+    width, stride : int
+        Score entries a row feeds, and the same padded to whole vectors.
+    first_weight, n_weights : int
+        The group's slice of the weight vector.
+    row_ptr : ndarray (n_examples + 1,) of int64
+        The rows of each example.
+    wide_ptr, narrow_ptr : ndarray (n_rows + 1,) of int64
+        The entries of each row in the arrays below.
+    wide_start, narrow_start, narrow_count : ndarray of int32
+        Where an attribute's weights begin, and how many a narrow one has.
+    wide_value, narrow_value : ndarray of float32
+        Feature values; empty when all are one.
+    narrow_label : ndarray of int32
+        Label of each narrow weight, counted from `narrow_first`.
+    mask : ndarray of float32
+        1 where a wide weight exists, 0 where it must stay zero; empty when all exist.
+    dense : ndarray (n_rows, n_dense) of float32
+        Attributes every row has; their wide weights come first.
+    dense_start : ndarray (n_dense,) of int32
+        Where they begin.
+    """
+
+    width: int
+    stride: int
+    first_weight: int
+    n_weights: int
+    row_ptr: np.ndarray
+    wide_ptr: np.ndarray
+    wide_start: np.ndarray
+    wide_value: np.ndarray
+    narrow_ptr: np.ndarray
+    narrow_start: np.ndarray
+    narrow_count: np.ndarray
+    narrow_value: np.ndarray
+    narrow_first: int
+    narrow_label: np.ndarray
+    mask: np.ndarray
+    dense: np.ndarray
+    dense_start: np.ndarray
+
+
+@kernel
+def _score_row(group, row, weights, out):  # type: ignore
+    """Sum of the row's weights by label into the padded row `out`."""
+    n_dense = group.dense_start.size
+    if n_dense > 0:
+        combine_rows(out, 0, group.dense[row], 0, 1, n_dense, weights, 0, group.stride)
+    else:
+        for j in range(group.stride):
+            out[j] = 0
+    first, last = group.wide_ptr[row], group.wide_ptr[row + 1]
+    if group.wide_value.size > 0:
+        gather_scaled_rows(out, group.wide_start, group.wide_value, first, last, weights, group.stride)
+    else:
+        gather_rows(out, group.wide_start, group.wide_value, first, last, weights, group.stride)
+    scaled = group.narrow_value.size > 0
+    for k in range(group.narrow_ptr[row], group.narrow_ptr[row + 1]):
+        start = group.narrow_start[k]
+        value = group.narrow_value[k] if scaled else np.float32(1.0)
+        for w in range(start, start + group.narrow_count[k]):
+            out[group.narrow_label[w - group.narrow_first]] += value * weights[w]
+
+
+@kernel
+def score_group(group, example, weights, scale, scores, offset, row_work):  # type: ignore
+    """Write the scores of the example's rows from `offset` on; returns the entry behind them."""
+    own = weights[group.first_weight : group.first_weight + group.n_weights]
+    for row in range(group.row_ptr[example], group.row_ptr[example + 1]):
+        _score_row(group, row, own, row_work)
+        for j in range(group.width):
+            scores[offset + j] = scale * row_work[j]
+        offset += group.width
+    return offset
+
+
+@kernel
+def _scatter_row(group, row, weights, delta):  # type: ignore
+    """Add the padded row `delta` to the weights of every attribute; returns the growth of ‖weights‖²."""
+    growth = 0.0
+    stride, mask = group.stride, group.mask
+    if group.dense_start.size > 0:
+        growth += scatter_scaled_rows(
+            weights, group.dense_start, group.dense[row], 0, group.dense_start.size, delta, mask, stride
+        )
+    start, value = group.wide_start, group.wide_value
+    first, last = group.wide_ptr[row], group.wide_ptr[row + 1]
+    if mask.size > 0:
+        if value.size > 0:
+            growth += scatter_scaled_masked_rows(weights, start, value, first, last, delta, mask, stride)
+        else:
+            growth += scatter_masked_rows(weights, start, value, first, last, delta, mask, stride)
+    elif value.size > 0:
+        growth += scatter_scaled_rows(weights, start, value, first, last, delta, mask, stride)
+    else:
+        growth += scatter_rows(weights, start, value, first, last, delta, mask, stride)
+    scaled = group.narrow_value.size > 0
+    for k in range(group.narrow_ptr[row], group.narrow_ptr[row + 1]):
+        start_of_list = group.narrow_start[k]
+        value_here = group.narrow_value[k] if scaled else np.float32(1.0)
+        for w in range(start_of_list, start_of_list + group.narrow_count[k]):
+            change = value_here * delta[group.narrow_label[w - group.narrow_first]]
+            old = weights[w]
+            weights[w] = old + change
+            growth += change * (old + old + change)
+    return growth
+
+
+@kernel
+def scatter_group(group, example, weights, scale, delta, offset, threshold, row_work):  # type: ignore
+    """Add scale · delta through the example's rows; returns the growth of ‖weights‖² and the next entry.
+
+    Rows that moved less than `threshold` are left out and their part of `delta` set to zero, so that
+    the caller keeps their old marginals and the movement is not lost but waits.
+    """
+    own = weights[group.first_weight : group.first_weight + group.n_weights]
+    growth = 0.0
+    for row in range(group.row_ptr[example], group.row_ptr[example + 1]):
+        largest = 0.0
+        for j in range(group.width):
+            largest = max(largest, abs(delta[offset + j]))
+        if largest > threshold:
+            for j in range(group.width):
+                row_work[j] = scale * delta[offset + j]
+            for j in range(group.width, group.stride):
+                row_work[j] = 0
+            growth += _scatter_row(group, row, own, row_work)
+        else:
+            for j in range(group.width):
+                delta[offset + j] = 0.0
+        offset += group.width
+    return growth, offset

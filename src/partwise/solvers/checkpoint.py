@@ -1,0 +1,77 @@
+"""Save a run and go on from it exactly; arrays and JSON only, nothing that can execute."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from partwise.atomic import write_atomically
+from partwise.errors import InputError
+from partwise.problem import Problem
+from partwise.solvers.base import Record, Solver
+
+if TYPE_CHECKING:
+    from partwise.solvers.driver import Run
+
+
+def _fingerprint(problem: Problem, solver: Solver) -> dict[str, Any]:
+    """What must not have changed for a run to go on."""
+    return {
+        "solver": repr(solver),
+        "loss": [repr(problem.loss.beta), problem.loss.gamma],
+        "l2": problem.l2,
+        "n_examples": problem.n_examples,
+        "n_parts": problem.n_parts,
+        "n_weights": problem.n_weights,
+        "gold": int(problem.batch.gold_part.sum()),
+    }
+
+
+def save_checkpoint(
+    path: str | os.PathLike[str],
+    problem: Problem,
+    solver: Solver,
+    run: Run,
+    random: np.random.Generator,
+    state: Any,
+) -> None:
+    """Write the whole run to `path`, atomically."""
+    header = {
+        "problem": _fingerprint(problem, solver),
+        "random": random.bit_generator.state,
+        "schedule": [run.schedule.last, run.schedule.correction],
+        "run": [run.passes, run.seconds, run.cpu_seconds],
+        "history": [record.as_dict() for record in run.history],
+    }
+    arrays = {f"state.{name}": np.asarray(value) for name, value in state._asdict().items()}
+    text = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    write_atomically(path, lambda handle: np.savez(handle, header=text, **arrays))
+
+
+def load_checkpoint(
+    path: str | os.PathLike[str], problem: Problem, solver: Solver, run: Run, random: np.random.Generator
+) -> Any:
+    """Read a run back into `run` and `random`; returns the solver's state."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            header = json.loads(file["header"].tobytes())
+            arrays = {n.removeprefix("state."): file[n] for n in file.files if n.startswith("state.")}
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
+        raise InputError("is not a whole partwise checkpoint; delete it to start again", path) from error
+    for key, value in _fingerprint(problem, solver).items():
+        if header["problem"].get(key) != value:
+            raise InputError(
+                f"was made with another {key} ({header['problem'].get(key)} then, {value} now): "
+                "use the same settings and data, or delete it to start again",
+                path,
+            )
+    random.bit_generator.state = header["random"]
+    run.schedule.last, run.schedule.correction = header["schedule"]
+    run.passes, run.seconds, run.cpu_seconds = header["run"]
+    run.history = [Record(**record) for record in header["history"]]
+    template = solver.init(problem, np.random.default_rng(0))
+    return type(template)(**arrays)

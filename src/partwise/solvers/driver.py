@@ -1,0 +1,229 @@
+"""The one loop that runs every solver: clock, certificates, stopping, callbacks, Ctrl-C, checkpoints."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from partwise.errors import InputError
+from partwise.problem import Problem, check_positive
+from partwise.solvers.base import Certificate, Record, Solution, Solver, StepInfo, StopReason
+from partwise.solvers.checkpoint import load_checkpoint, save_checkpoint
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback sees after every step.
+
+    Attributes
+    ----------
+    passes, max_passes, seconds : float
+    dual, estimated_gap : float
+        As the solver keeps them; nan where it does not.
+    record : Record or None
+        The certificate made at this step, if one was.
+    weights : ndarray or None
+        Its weights.
+    """
+
+    passes: float
+    max_passes: float
+    seconds: float
+    dual: float
+    estimated_gap: float
+    record: Record | None = None
+    weights: np.ndarray | None = None
+
+
+@dataclass
+class Schedule:
+    """When to pay for a certificate, which costs about as much as a pass.
+
+    Every `every` passes if given; otherwise when the solver's own estimate, corrected by how far off it
+    was last time, says that the gap has reached the tolerance, and now and then in any case.
+    """
+
+    tol: float
+    every: float | None
+    last: float = 0.0
+    correction: float = 1.0
+
+    def is_due(self, passes: float, info: StepInfo) -> bool:
+        if self.every is not None:
+            return passes >= self.last + self.every - 1e-9
+        if math.isnan(info.estimated_gap):
+            return passes >= max(1.0, 1.3 * self.last)
+        primal = abs(info.dual + info.estimated_gap)
+        if self.correction * info.estimated_gap <= self.tol * primal:
+            return True
+        return passes >= max(3.0, 3.0 * self.last)
+
+    def made(self, passes: float, info: StepInfo, certificate: Certificate) -> None:
+        self.last = passes
+        if info.estimated_gap > 0 and certificate.gap > 0:
+            self.correction = min(max(certificate.gap / info.estimated_gap, 0.2), 50.0)
+
+
+@dataclass
+class Run:
+    """All that changes while training, apart from the solver's state."""
+
+    schedule: Schedule
+    passes: float = 0.0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    history: list[Record] = field(default_factory=list)
+
+
+def solve(
+    problem: Problem,
+    solver: Solver,
+    *,
+    tol: float = 1e-3,
+    max_passes: float = 200,
+    random_state: int | np.random.Generator | None = 0,
+    callback: Callable[[Progress], bool | None] | None = None,
+    time_limit: float | None = None,
+    certificate_every: float | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    warm_start: Any = None,
+) -> Solution:
+    """Train until the duality gap proves the tolerance is met.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : Solver
+    tol : float
+        Relative duality gap to stop at.
+    max_passes : float
+        Most effective iterations.
+    callback : callable
+        Called with a :class:`Progress` after every step; return True to stop.
+    time_limit : float
+        Seconds after which to stop.
+    certificate_every : float
+        Passes between certificates; by default only as often as is worth their cost.
+    checkpoint : path
+        File to save to after every step; written atomically.
+    resume : bool
+        Go on from `checkpoint` if it exists, exactly as if training had not been interrupted.
+    warm_start : solver state
+        Start from the state of an earlier solution on the same data.
+    """
+    check_positive("tol", tol)
+    check_positive("max_passes", max_passes)
+    solver.check(problem)
+    random = np.random.default_rng(random_state)
+    run = Run(Schedule(tol, certificate_every))
+    state = None
+    if resume and checkpoint is not None and os.path.exists(checkpoint):
+        state = load_checkpoint(checkpoint, problem, solver, run, random)
+    elif resume and checkpoint is None:
+        raise InputError("resume=True needs checkpoint, the file to go on from")
+    if state is None:
+        state = solver.init(problem, random) if warm_start is None else warm_start
+    return _Loop(problem, solver, run, random, tol, max_passes, time_limit, callback, checkpoint).run(state)
+
+
+@dataclass
+class _Loop:
+    problem: Problem
+    solver: Solver
+    run_: Run
+    random: np.random.Generator
+    tol: float
+    max_passes: float
+    time_limit: float | None
+    callback: Callable[[Progress], bool | None] | None
+    checkpoint: str | os.PathLike[str] | None
+
+    def run(self, state: Any) -> Solution:
+        run, certificate, reason = self.run_, None, None
+        info = StepInfo(0.0)
+        try:
+            while reason is None:
+                wall, cpu = time.perf_counter(), time.process_time()
+                state, info = self.solver.step(self.problem, state, self.random)
+                run.passes += info.passes
+                certificate, record = None, None
+                last_step = run.passes >= self.max_passes or self._out_of_time(wall)
+                if last_step or run.schedule.is_due(run.passes, info):
+                    state, certificate = self.solver.certificate(self.problem, state)
+                run.seconds += time.perf_counter() - wall
+                run.cpu_seconds += time.process_time() - cpu
+                if certificate is not None:
+                    record = self._record(certificate)
+                    run.schedule.made(run.passes, info, certificate)
+                reason = self._reason(certificate)
+                if self.checkpoint is not None:
+                    save_checkpoint(self.checkpoint, self.problem, self.solver, run, self.random, state)
+                if self._report(info, record, certificate) and reason is None:
+                    reason = StopReason.CALLBACK
+        except KeyboardInterrupt:
+            reason, certificate = StopReason.INTERRUPTED, None
+        if certificate is None:
+            state, certificate = self.solver.certificate(self.problem, state)
+            self._record(certificate)
+        assert reason is not None
+        return Solution(certificate.weights, state, certificate, run.history, reason, run.passes)
+
+    def _out_of_time(self, step_start: float) -> bool:
+        elapsed = self.run_.seconds + time.perf_counter() - step_start
+        return self.time_limit is not None and elapsed >= self.time_limit
+
+    def _record(self, certificate: Certificate) -> Record:
+        run = self.run_
+        record = Record(
+            passes=run.passes,
+            seconds=run.seconds,
+            cpu_seconds=run.cpu_seconds,
+            primal=certificate.primal,
+            dual=certificate.dual,
+            gap=certificate.gap,
+            relative_gap=certificate.relative_gap,
+            drift=certificate.drift,
+        )
+        run.history.append(record)
+        return record
+
+    def _reason(self, certificate: Certificate | None) -> StopReason | None:
+        if certificate is not None and certificate.gap <= self.tol * max(abs(certificate.primal), 1e-12):
+            return StopReason.CONVERGED
+        if self.run_.passes >= self.max_passes:
+            return StopReason.MAX_PASSES
+        if self.time_limit is not None and self.run_.seconds >= self.time_limit:
+            return StopReason.TIME_LIMIT
+        if certificate is not None and self._stalled():
+            return StopReason.STALLED
+        return None
+
+    def _stalled(self) -> bool:
+        """Neither side has moved over three certificates."""
+        recent = self.run_.history[-3:]
+        if len(recent) < 3 or recent[-1].passes - recent[0].passes < 3:
+            return False
+        size = 1e-13 * max(abs(recent[-1].primal), 1e-12)
+        duals, primals = [r.dual for r in recent], [r.primal for r in recent]
+        return max(duals) - min(duals) <= size and max(primals) - min(primals) <= size
+
+    def _report(self, info: StepInfo, record: Record | None, certificate: Certificate | None) -> bool:
+        if self.callback is None:
+            return False
+        progress = Progress(
+            self.run_.passes,
+            self.max_passes,
+            self.run_.seconds,
+            info.dual,
+            info.estimated_gap,
+            record,
+            None if certificate is None else certificate.weights,
+        )
+        return bool(self.callback(progress))

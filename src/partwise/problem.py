@@ -107,13 +107,13 @@ class Problem:
         if len(lengths) == 0:
             raise InputError("there are no training examples")
         if (lengths <= 0).any():
-            raise InputError(f"example {int(np.argmax(lengths <= 0))} is empty; every example needs a position")
+            raise InputError(
+                f"example {int(np.argmax(lengths <= 0))} is empty; every example needs a position"
+            )
         if len(labels) != lengths.sum():
             raise InputError(f"{len(labels)} labels for {int(lengths.sum())} positions")
         structure.check_gold(labels, lengths)
-        batch, n_weights = _lay_out(
-            structure, lengths, node_map, node_rows, node_dense, edge_map, edge_rows
-        )
+        batch, n_weights = _lay_out(structure, lengths, node_map, node_rows, node_dense, edge_map, edge_rows)
         gold_ptr, gold_part = structure.encode_all(labels, lengths)
         batch = batch._replace(
             gold_ptr=np.ascontiguousarray(gold_ptr, np.int64),
@@ -156,7 +156,9 @@ class Problem:
             parts[0] += part
         return parts[0]
 
-    def at_potentials(self, theta: np.ndarray, visited: np.ndarray, mu: np.ndarray | None = None) -> Evaluation:
+    def at_potentials(
+        self, theta: np.ndarray, visited: np.ndarray, mu: np.ndarray | None = None
+    ) -> Evaluation:
         """Evaluate the dual point given by stored potentials, in double precision; fills `mu`."""
         entropy, cost = np.zeros(self.n_examples), np.zeros(self.n_examples)
         target = np.zeros(0, theta.dtype) if mu is None else mu
@@ -254,6 +256,9 @@ def _lay_out(
     tied_first = edge_first + edge_map.n_weights
     node_ptr = _ptr(structure.n_node_rows(lengths))
     edge_ptr = _ptr(structure.n_edge_rows(lengths))
+    _check_rows("node_rows", node_rows, len(node_map.count), int(node_ptr[-1]))
+    _check_rows("edge_rows", edge_rows, len(edge_map.count), int(edge_ptr[-1]))
+    _check_dense(node_dense, (int(node_ptr[-1]), node_map.n_dense))
     batch = Batch(
         specification=structure.specification(),
         node=node_map.group(node_rows, node_ptr, 0, node_dense),
@@ -268,6 +273,29 @@ def _lay_out(
         example_weight=np.ones(len(lengths)),
     )
     return batch, tied_first + int(structure.tied_size)
+
+
+def _check_rows(name: str, rows: AttributeRows | None, n_attributes: int, n_rows: int) -> None:
+    """Kernels do not look where they read: whatever could lead them astray is refused here."""
+    if rows is None:
+        return
+    if len(rows.row_ptr) != n_rows + 1:
+        raise InputError(f"{name} has {len(rows.row_ptr) - 1} rows; the examples need {n_rows}")
+    if rows.ids.size and not 0 <= rows.ids.min() <= rows.ids.max() < n_attributes:
+        raise InputError(f"{name} names attribute {rows.ids.max()}; its map has {n_attributes}")
+    if rows.values is not None and not np.isfinite(rows.values).all():
+        raise InputError(f"{name} contains NaN or infinity")
+
+
+def _check_dense(dense: np.ndarray | None, shape: tuple[int, int]) -> None:
+    if dense is None:
+        if shape[1]:
+            raise InputError(f"node_dense is missing: the node map has {shape[1]} dense attributes")
+        return
+    if np.shape(dense) != shape:
+        raise InputError(f"node_dense has shape {np.shape(dense)}, expected {shape}")
+    if not np.isfinite(dense).all():
+        raise InputError("node_dense contains NaN or infinity")
 
 
 def _ptr(counts: np.ndarray) -> np.ndarray:
@@ -300,7 +328,9 @@ def _example_weights(weights: np.ndarray | None, n_examples: int) -> np.ndarray:
         return np.ones(n_examples)
     result = np.ascontiguousarray(weights, np.float64)
     if result.shape != (n_examples,):
-        raise InputError(f"sample_weight has shape {result.shape}; {n_examples} examples need ({n_examples},)")
+        raise InputError(
+            f"sample_weight has shape {result.shape}; {n_examples} examples need ({n_examples},)"
+        )
     if not np.isfinite(result).all() or (result < 0).any():
         raise InputError("sample_weight must be finite and non-negative")
     return result

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.kernels.dispatch import kernel
+from partwise.kernels.dispatch import fragment, kernel
 from partwise.kernels.examples import (
     add_cost,
     add_gold,
@@ -22,7 +22,7 @@ from partwise.kernels.examples import (
 from partwise.kernels.oracles import best, expectations, log_partition
 
 
-@kernel
+@fragment
 def _store(out, start, count, values):  # type: ignore
     for j in range(count):
         out[start + j] = values[j]

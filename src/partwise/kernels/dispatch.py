@@ -29,7 +29,7 @@ def source_digest() -> str:
     return digest.hexdigest()
 
 
-def kernel(function: Callable) -> Any:
+def kernel(function: Callable, inline: str = "never") -> Any:
     """Compile `function` with the project's options and cache it on disk.
 
     Numba's cache notices a change of the file that holds the function, not of the files it calls;
@@ -42,11 +42,17 @@ def kernel(function: Callable) -> Any:
         fastmath=_FAST_MATH,
         error_model="numpy",
         boundscheck=False,
+        inline=inline,
     )
     cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if cache_file is not None and hasattr(cache_file, "_source_stamp"):
         cache_file._source_stamp = source_digest()
     return compiled
+
+
+def fragment(function: Callable) -> Any:
+    """A piece of a kernel that is pasted into its callers: each level of calls is optimised anew."""
+    return kernel(function, inline="always")
 
 
 class _Generic:
@@ -87,7 +93,7 @@ def structure_kernel(stub: Callable) -> Any:
         namespace: dict[str, Any] = {"choose": choose}
         arguments = ", ".join(names)
         exec(f"def typed({arguments}):\n    return choose({arguments})", namespace)
-        overload(call, strict=False)(namespace["typed"])
+        overload(call, strict=False, inline="always")(namespace["typed"])
     call.register = register
     return call
 

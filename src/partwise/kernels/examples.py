@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from partwise.kernels.dispatch import kernel
+from partwise.kernels.dispatch import fragment
 from partwise.kernels.maps import RowGroup, scatter_group, score_group
 from partwise.kernels.simd import LANES
 
@@ -30,6 +30,9 @@ class Batch(NamedTuple):
     cost : ndarray (n_parts,) of float32
         Cost of each part; empty when the loss has no cost.
     example_weight : ndarray (n_examples,) of float64
+    gold_amount : ndarray of float64
+        How often each part of `gold_part` counts, where true labels are known only in expectation; empty
+        when always once.
     """
 
     specification: Any
@@ -43,6 +46,7 @@ class Batch(NamedTuple):
     gold_part: np.ndarray
     cost: np.ndarray
     example_weight: np.ndarray
+    gold_amount: np.ndarray = np.zeros(0)
 
 
 class Scratch(NamedTuple):
@@ -64,7 +68,7 @@ def make_scratch(batch: Batch, structure_workspace: Any, dtype: Any) -> Scratch:
     return Scratch(structure_workspace, *flat, row)
 
 
-@kernel
+@fragment
 def score_example(batch, example, weights, scale, scores, row):  # type: ignore
     """Write scale · (part scores under `weights`); returns the number of parts."""
     offset = score_group(batch.node, example, weights, scale, scores, 0, row)
@@ -75,7 +79,7 @@ def score_example(batch, example, weights, scale, scores, row):  # type: ignore
     return offset + batch.tied_size
 
 
-@kernel
+@fragment
 def scatter_example(batch, example, weights, scale, delta, threshold, row):  # type: ignore
     """weights += scale · Σ_r delta_r φ(x, r); returns the growth of ‖weights‖²."""
     growth, offset = scatter_group(batch.node, example, weights, scale, delta, 0, threshold, row)
@@ -90,7 +94,7 @@ def scatter_example(batch, example, weights, scale, delta, threshold, row):  # t
     return growth
 
 
-@kernel
+@fragment
 def add_cost(batch, example, scale, scores):  # type: ignore
     """scores += scale · cost."""
     if batch.cost.size > 0:
@@ -99,7 +103,7 @@ def add_cost(batch, example, scale, scores):  # type: ignore
             scores[j] += scale * batch.cost[start + j]
 
 
-@kernel
+@fragment
 def expected_cost(batch, example, counts):  # type: ignore
     """Σ_r counts_r cost_r."""
     total = 0.0
@@ -110,32 +114,35 @@ def expected_cost(batch, example, counts):  # type: ignore
     return total
 
 
-@kernel
+@fragment
 def gold_score(batch, example, scores):  # type: ignore
     """Score of the true label."""
     total = 0.0
+    whole = batch.gold_amount.size == 0
     for k in range(batch.gold_ptr[example], batch.gold_ptr[example + 1]):
-        total += scores[batch.gold_part[k]]
+        total += scores[batch.gold_part[k]] * (1.0 if whole else batch.gold_amount[k])
     return total
 
 
-@kernel
+@fragment
 def add_gold(batch, example, amount, out):  # type: ignore
     """out += amount · (part counts of the true label)."""
+    whole = batch.gold_amount.size == 0
     for k in range(batch.gold_ptr[example], batch.gold_ptr[example + 1]):
-        out[batch.gold_part[k]] += amount
+        out[batch.gold_part[k]] += amount * (1.0 if whole else batch.gold_amount[k])
 
 
-@kernel
+@fragment
 def add_gold_rows(batch, example, amount, out):  # type: ignore
     """The same for row parts only: tied parts, used many times over, would pull on every label."""
     n_row_parts = batch.part_ptr[example + 1] - batch.part_ptr[example] - batch.tied_size
+    whole = batch.gold_amount.size == 0
     for k in range(batch.gold_ptr[example], batch.gold_ptr[example + 1]):
         if batch.gold_part[k] < n_row_parts:
-            out[batch.gold_part[k]] += amount
+            out[batch.gold_part[k]] += amount * (1.0 if whole else batch.gold_amount[k])
 
 
-@kernel
+@fragment
 def finite_dot(a, b, count):  # type: ignore
     """Σ a_j b_j where b_j is not zero: a score of −inf with count zero contributes nothing."""
     total = 0.0

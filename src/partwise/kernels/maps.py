@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.kernels.dispatch import kernel
+from partwise.kernels.dispatch import fragment, kernel
 from partwise.kernels.simd import (
     combine_rows,
     gather_rows,
@@ -70,7 +70,7 @@ class RowGroup(NamedTuple):
     dense_start: np.ndarray
 
 
-@kernel
+@fragment
 def _score_row(group, row, weights, out):  # type: ignore
     """Sum of the row's weights by label into the padded row `out`."""
     n_dense = group.dense_start.size
@@ -104,7 +104,7 @@ def score_group(group, example, weights, scale, scores, offset, row_work):  # ty
     return offset
 
 
-@kernel
+@fragment
 def _scatter_row(group, row, weights, delta):  # type: ignore
     """Add the padded row `delta` to the weights of every attribute; returns the growth of ‖weights‖²."""
     growth = 0.0

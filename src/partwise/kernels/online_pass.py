@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.kernels.dispatch import kernel
+from partwise.kernels.dispatch import fragment, kernel
 from partwise.kernels.examples import (
     add_cost,
     add_gold_rows,
@@ -24,7 +24,7 @@ from partwise.kernels.examples import (
 from partwise.kernels.oracles import best, expectations
 
 FIXED, ADAPTIVE = 0, 1
-MAX_HALVINGS = 40
+MAX_HALVINGS = 30
 _ROUNDING = 1e-13  # of a dual difference, relative to the log-partition
 
 
@@ -77,13 +77,19 @@ class StepRule(NamedTuple):
     exact_gap: bool
 
 
-@kernel
-def _attempt(batch, i, point, step, inverse_beta, count, scratch):  # type: ignore
-    """Potentials and counts after a step; returns A(θ_new) and H(θ_new)."""
+@fragment
+def _attempt(batch, i, point, step, inverse_beta, lift, count, scratch):  # type: ignore
+    """Potentials and counts after a step; returns A(θ_new) and H(θ_new).
+
+    `lift` raises the true label's potentials: an example that leaves its true label must start close
+    enough to it, and how close is found by trying.
+    """
     start = batch.part_ptr[i]
     for j in range(count):
         theta = point.theta[start + j]
         scratch.potentials[j] = theta + step * (scratch.scores[j] - inverse_beta * theta)
+    if lift > 0.0:
+        add_gold_rows(batch, i, lift, scratch.potentials)
     log_total = expectations(
         batch.specification, batch.length[i], scratch.potentials, scratch.counts, scratch.structure
     )
@@ -92,7 +98,7 @@ def _attempt(batch, i, point, step, inverse_beta, count, scratch):  # type: igno
     return log_total, log_total - finite_dot(scratch.potentials, scratch.counts, count)
 
 
-@kernel
+@fragment
 def _estimated_gap(batch, i, point, step, beta, log_total, count, scratch):  # type: ignore
     """g_i after the step, from the curvature of A seen along it (free); for finite β.
 
@@ -110,7 +116,7 @@ def _estimated_gap(batch, i, point, step, beta, log_total, count, scratch):  # t
     return curvature * left * left / beta
 
 
-@kernel
+@fragment
 def _commit(batch, i, point, count, scratch):  # type: ignore
     """Store the accepted potentials; counts move by what was scattered, so that v stays their image."""
     start = batch.part_ptr[i]
@@ -119,7 +125,7 @@ def _commit(batch, i, point, count, scratch):  # type: ignore
         point.mu[start + j] -= scratch.delta[j]
 
 
-@kernel
+@fragment
 def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
     """One EG step on example i; returns the number of steps tried and the gain of the dual."""
     inverse_beta = 0.0 if beta == np.inf else 1.0 / beta
@@ -127,14 +133,17 @@ def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
     start = batch.part_ptr[i]
     count = score_example(batch, i, point.v, 1.0 / l2, scratch.scores, scratch.row)
     add_cost(batch, i, gamma, scratch.scores)
-    if rule.exact_gap and beta == np.inf:
+    fresh = point.visited[i] == 0
+    if beta == np.inf and (rule.exact_gap or fresh):
         top = best(
             batch.specification, batch.length[i], scratch.scores, scratch.counts, scratch.structure
         )
         point.gap[i] = top - finite_dot(scratch.scores, point.mu[start : start + count], count)
-    step = point.step[i]
+        if fresh and point.gap[i] <= 0.0:  # the true label itself is optimal here
+            return 1, 0.0
+    step, lift = point.step[i], 0.0
     for attempt in range(MAX_HALVINGS):
-        log_total, entropy = _attempt(batch, i, point, step, inverse_beta, count, scratch)
+        log_total, entropy = _attempt(batch, i, point, step, inverse_beta, lift, count, scratch)
         cost = expected_cost(batch, i, scratch.counts)
         value = inverse_beta * (entropy - point.entropy[i]) + gamma * (cost - point.cost[i])
         growth = scatter_example(
@@ -153,9 +162,8 @@ def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
             return attempt + 1, gain
         scatter_example(batch, i, point.v, -weight, scratch.delta, 0.0, scratch.row)
         step *= 0.5
-        if point.visited[i] == 0:
-            add_gold_rows(batch, i, rule.lift, point.theta[start : start + count])
-    point.step[i] = step
+        lift += rule.lift if fresh else 0.0
+    point.step[i] *= 0.5
     return MAX_HALVINGS, 0.0
 
 

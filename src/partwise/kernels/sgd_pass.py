@@ -23,7 +23,7 @@ SMALLEST_SCALE = 1e-9  # below it, `a` is multiplied into u
 
 @kernel
 def _model(batch, i, weights, scale, cost_scale, hard, scratch):  # type: ignore
-    """Counts of the loss-augmented model, or of its mode; returns the number of parts, total and true score."""
+    """Counts of the loss-augmented model or its mode; returns number of parts, total, true score."""
     count = score_example(batch, i, weights, scale, scratch.potentials, scratch.row)
     gold = gold_score(batch, i, scratch.potentials)
     add_cost(batch, i, cost_scale, scratch.potentials)

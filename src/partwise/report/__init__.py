@@ -1,1 +1,1 @@
-"""report."""
+"""What people see: live progress, pictures and self-contained pages."""

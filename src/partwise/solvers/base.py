@@ -18,9 +18,13 @@ class StopReason(Enum):
     CONVERGED = "converged: the duality gap proves the objective is within tol of the optimum"
     MAX_PASSES = "stopped at max_passes before the gap reached tol: raise max_passes, raise l2, or accept the gap shown"
     TIME_LIMIT = "stopped at the time limit before the gap reached tol: the gap shown tells how far it is from the optimum"
-    INTERRUPTED = "interrupted by the user: the weights are the best so far, and the gap shown still holds for them"
+    INTERRUPTED = (
+        "interrupted by the user: the weights are the best so far, and the gap shown still holds for them"
+    )
     CALLBACK = "stopped by the callback: the gap shown holds for the weights returned"
-    STALLED = "stopped because the dual no longer moves at this precision: use precision='double', or a larger tol"
+    STALLED = (
+        "stopped because the dual no longer moves at this precision: use precision='double', or a larger tol"
+    )
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,9 @@ class StepInfo(NamedTuple):
 class Solver(Protocol):
     """A frozen dataclass of settings. States are NamedTuples of arrays, changed in place or replaced."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What users call it."""
 
     def check(self, problem: Problem) -> None:
         """Raise InputError, naming what is missing, if this solver cannot work on `problem`."""

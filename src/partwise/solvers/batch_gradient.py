@@ -26,7 +26,7 @@ _MAX_HALVINGS = 60
 
 
 class BatchState(NamedTuple):
-    """Potentials of all parts, v(α), the dual value and the step size."""
+    """Potentials of all parts, v(α), the dual value with the l2 it holds for, and the step size."""
 
     theta: np.ndarray
     v: np.ndarray
@@ -35,7 +35,7 @@ class BatchState(NamedTuple):
 
 
 class PrimalState(NamedTuple):
-    """The vector u, the numbers (κ, ρ), v(α), the dual value and the step size."""
+    """The vector u, the numbers (κ, ρ), v(α), the dual value with the l2 it holds for, and the step size."""
 
     u: np.ndarray
     scales: np.ndarray
@@ -73,7 +73,9 @@ class _BatchSettings:
 
     def _search(self, problem: Problem, state: Any, move: Any) -> tuple[Any, StepInfo]:
         """Try `move(η)` → (new state, its dual) with halved η until the dual does not fall."""
-        step, old = float(state.step[0]), float(state.dual[0])
+        step, old = float(state.step[0]), _kept_dual(problem, state)
+        if self.step_rule == "safe" and state.dual[1] != problem.l2:
+            step = self._first_step(problem)
         slack = 1e-13 * (1.0 + abs(old))
         for tried in range(1, _MAX_HALVINGS + 1):
             new, dual = move(step)
@@ -81,10 +83,10 @@ class _BatchSettings:
                 grown = step if self.step_rule == "safe" else step * _GROWTH
                 if not problem.loss.is_hard:
                     grown = min(grown, problem.loss.beta)
-                new.dual[0], new.step[0] = dual, grown
+                new.dual[:], new.step[0] = (dual, problem.l2), grown
                 return new, StepInfo(float(tried), dual)
             step *= 0.5
-        state.step[0] = step
+        state.dual[:], state.step[0] = (old, problem.l2), step
         return state, StepInfo(float(tried), old)
 
 
@@ -98,7 +100,7 @@ class BatchEG(_BatchSettings):
         point = starting_point(problem, self.start, np.float64)
         dual = problem.dual(_as_evaluation(problem, point.theta))
         step = np.array([self._first_step(problem)])
-        return BatchState(point.theta, point.v, np.array([dual]), step)
+        return BatchState(point.theta, point.v, np.array([dual, problem.l2]), step)
 
     def step(
         self, problem: Problem, state: BatchState, random: np.random.Generator
@@ -111,13 +113,13 @@ class BatchEG(_BatchSettings):
         def move(step: float) -> tuple[BatchState, float]:
             theta = state.theta + step * target
             exact = _as_evaluation(problem, theta)
-            return BatchState(theta, exact.v, np.zeros(1), np.zeros(1)), problem.dual(exact)
+            return BatchState(theta, exact.v, np.zeros(2), np.zeros(1)), problem.dual(exact)
 
         return self._search(problem, state, move)
 
     def certificate(self, problem: Problem, state: BatchState) -> tuple[BatchState, Certificate]:
         exact = _as_evaluation(problem, state.theta)
-        return state, _certify(problem, exact, float(state.dual[0]))
+        return state, _certify(problem, exact, _kept_dual(problem, state))
 
 
 @dataclass(frozen=True)
@@ -131,9 +133,8 @@ class PrimalEG(_BatchSettings):
         scales = np.array([0.0, gold])
         exact = _from_vector(problem, np.zeros(problem.n_weights), scales)
         step = np.array([self._first_step(problem)])
-        return PrimalState(
-            np.zeros(problem.n_weights), scales, exact.v, np.array([problem.dual(exact)]), step
-        )
+        dual = np.array([problem.dual(exact), problem.l2])
+        return PrimalState(np.zeros(problem.n_weights), scales, exact.v, dual, step)
 
     def step(
         self, problem: Problem, state: PrimalState, random: np.random.Generator
@@ -145,13 +146,19 @@ class PrimalEG(_BatchSettings):
             u = keep * state.u + step * weights
             scales = keep * state.scales + np.array([step, 0.0])
             exact = _from_vector(problem, u, scales)
-            return PrimalState(u, scales, exact.v, np.zeros(1), np.zeros(1)), problem.dual(exact)
+            return PrimalState(u, scales, exact.v, np.zeros(2), np.zeros(1)), problem.dual(exact)
 
         return self._search(problem, state, move)
 
     def certificate(self, problem: Problem, state: PrimalState) -> tuple[PrimalState, Certificate]:
         exact = _from_vector(problem, state.u, state.scales)
-        return state, _certify(problem, exact, float(state.dual[0]))
+        return state, _certify(problem, exact, _kept_dual(problem, state))
+
+
+def _kept_dual(problem: Problem, state: BatchState | PrimalState) -> float:
+    """The state's dual value, which a warm start may carry over from another l2."""
+    dual, l2 = state.dual
+    return float(dual + 0.5 * (state.v @ state.v) * (1.0 / l2 - 1.0 / problem.l2))
 
 
 def _as_evaluation(problem: Problem, theta: np.ndarray) -> Evaluation:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +46,7 @@ def save_checkpoint(
         "run": [run.passes, run.seconds, run.cpu_seconds],
         "history": [record.as_dict() for record in run.history],
     }
-    arrays = {f"state.{name}": np.asarray(value) for name, value in state._asdict().items()}
+    arrays: dict[str, Any] = {f"state.{name}": np.asarray(value) for name, value in state._asdict().items()}
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
     write_atomically(path, lambda handle: np.savez(handle, header=text, **arrays))
 
@@ -56,22 +55,35 @@ def load_checkpoint(
     path: str | os.PathLike[str], problem: Problem, solver: Solver, run: Run, random: np.random.Generator
 ) -> Any:
     """Read a run back into `run` and `random`; returns the solver's state."""
+    damaged = InputError("is not a whole partwise checkpoint; delete it to start again", path)
     try:
         with np.load(path, allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes())
             arrays = {n.removeprefix("state."): file[n] for n in file.files if n.startswith("state.")}
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
-        raise InputError("is not a whole partwise checkpoint; delete it to start again", path) from error
+        made_with = dict(header["problem"])
+    except Exception as error:  # a damaged archive can raise nearly anything
+        raise damaged from error
     for key, value in _fingerprint(problem, solver).items():
-        if header["problem"].get(key) != value:
+        if made_with.get(key) != value:
             raise InputError(
-                f"was made with another {key} ({header['problem'].get(key)} then, {value} now): "
+                f"was made with another {key} ({made_with.get(key)} then, {value} now): "
                 "use the same settings and data, or delete it to start again",
                 path,
             )
-    random.bit_generator.state = header["random"]
-    run.schedule.last, run.schedule.correction = header["schedule"]
-    run.passes, run.seconds, run.cpu_seconds = header["run"]
-    run.history = [Record(**record) for record in header["history"]]
-    template = solver.init(problem, np.random.default_rng(0))
+    try:
+        state = _state_like(solver.init(problem, np.random.default_rng(0)), arrays)
+        random.bit_generator.state = header["random"]
+        run.schedule.last, run.schedule.correction = header["schedule"]
+        run.passes, run.seconds, run.cpu_seconds = header["run"]
+        run.history = [Record(**record) for record in header["history"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged from error
+    return state
+
+
+def _state_like(template: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """A state of the template's class; ValueError unless names, shapes and types are the same."""
+    for name, value in template._asdict().items():
+        if arrays[name].shape != value.shape or arrays[name].dtype != value.dtype:
+            raise ValueError(name)
     return type(template)(**arrays)

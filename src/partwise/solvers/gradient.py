@@ -54,7 +54,7 @@ class _Ray:
         return self._last
 
     def search(self, curvature: float, previous_value: float | None) -> _Point | None:
-        """A point with enough decrease, by SciPy's strong Wolfe search or else by halving; None if none is."""
+        """A point with enough decrease, by SciPy's strong Wolfe search or else by halving; or None."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its warning of failure is handled here
             distance, _, _, _, _, slope = line_search(
@@ -210,9 +210,7 @@ class ConjugateGradient(_Gradient):
         weights, gradient, direction = np.zeros((3, problem.n_weights))
         return CGState(weights, gradient, np.full(3, np.nan), direction, np.full(1, np.nan))
 
-    def step(
-        self, problem: Problem, state: CGState, random: np.random.Generator
-    ) -> tuple[CGState, StepInfo]:
+    def step(self, problem: Problem, state: CGState, random: np.random.Generator) -> tuple[CGState, StepInfo]:
         point, passes = _current(problem, state)
         direction, before = state.direction, float(state.previous[0])
         norm = float(point.gradient @ point.gradient)
@@ -229,9 +227,7 @@ class ConjugateGradient(_Gradient):
             return _stay(problem, state._replace(direction=np.zeros_like(direction)), point, passes)
         # Polak–Ribière+: a negative factor means starting afresh.
         factor = max(0.0, float(new.gradient @ (new.gradient - point.gradient)) / norm)
-        state = state._replace(
-            direction=factor * direction - new.gradient, previous=np.array([point.value])
-        )
+        state = state._replace(direction=factor * direction - new.gradient, previous=np.array([point.value]))
         return _go(problem, state, new, passes)
 
 

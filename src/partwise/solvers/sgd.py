@@ -36,6 +36,8 @@ class SGDState(NamedTuple):
         Its Σ_r μ_r e_r, summed over examples.
     n_passes : ndarray (1,) of int64
         Whole passes in that mean.
+    l2 : ndarray (1,)
+        The regulariser the schedule was started for.
     """
 
     direction: np.ndarray
@@ -45,6 +47,7 @@ class SGDState(NamedTuple):
     v: np.ndarray
     cost: np.ndarray
     n_passes: np.ndarray
+    l2: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,9 @@ class SGD:
 
     Notes
     -----
-    The certificate takes α_i = p_i(w). For β = ∞ that is a single label, whose dual value stays far from the
-    optimum; there α_i is a mean over the maximisers met on i, one a pass, later passes weighing more. Only its
-    image v(α) is kept.
+    The certificate takes α_i = p_i(w). For β = ∞ that is a single label, whose dual value stays far from
+    the optimum; there α_i is a mean over the maximisers met on i, one a pass, later passes weighing more.
+    Only its image v(α) is kept, so this dual value is summed up along the way, not recomputed.
     """
 
     initial_step: float | Literal["search"] = "search"
@@ -88,12 +91,17 @@ class SGD:
             v=np.zeros(problem.n_weights if problem.loss.is_hard else 0),
             cost=np.zeros(1),
             n_passes=np.zeros(1, np.int64),
+            l2=np.array([problem.l2]),
         )
 
     def step(
         self, problem: Problem, state: SGDState, random: np.random.Generator
     ) -> tuple[SGDState, StepInfo]:
         n, passes = problem.n_examples, 1.0
+        if state.l2[0] != problem.l2:
+            # A warm start from another l2 keeps the weights; the shrunken steps would hardly move them.
+            fresh = self.init(problem, random)
+            state = fresh._replace(direction=state.direction, scale=state.scale)
         if math.isnan(state.initial_step[0]):
             state.initial_step[0], trial_passes = _search_step(problem, random)
             passes += trial_passes

@@ -1,0 +1,71 @@
+"""The command line: one app, and one place where bad input becomes one line and exit code 2."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import typer
+
+from partwise.cli import demo, evaluate, inspect, predict, report, train
+from partwise.errors import InputError
+
+app = typer.Typer(
+    name="partwise",
+    help="Structured prediction trained in the dual, with a certificate of how far it is from the optimum.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.demo)
+app.add_typer(train.app, name="train")
+app.command("predict")(predict.predict)
+app.command("evaluate")(evaluate.evaluate)
+app.command("inspect")(inspect.inspect)
+app.command("report")(report.report)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0 done, 2 bad input, 130 interrupted.
+
+    Parameters
+    ----------
+    arguments : sequence of str or None
+        Instead of ``sys.argv[1:]``.
+    """
+    code: object = 0
+    try:
+        code = typer.main.get_command(app).main(arguments, prog_name="partwise", standalone_mode=False)
+        sys.stdout.flush()
+    except InputError as error:
+        code = _fail(str(error))
+    except MemoryError:
+        code = _fail("out of memory; try --hash-size, --min-count or fewer data")
+    except KeyboardInterrupt:
+        print("partwise: interrupted", file=sys.stderr)
+        code = 130
+    except BrokenPipeError:
+        # The reader of our output has gone; the interpreter must not try to flush into the void.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    except Exception as error:
+        # The exceptions for wrong usage have these two, in every version of typer, with click inside or beside it.
+        if not hasattr(error, "format_message") or not hasattr(error, "exit_code"):
+            raise
+        message = error.format_message()
+        code = _fail(" ".join(message.split())) if type(error).__name__ != "NoArgsIsHelpError" else _show(message)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> int:
+    print(f"partwise: {message}", file=sys.stderr)
+    return 2
+
+
+def _show(message: str) -> int:
+    if message:
+        print(message, file=sys.stderr)
+    return 2

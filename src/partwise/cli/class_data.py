@@ -1,0 +1,260 @@
+"""Data for classes: libsvm files, tables (CSV, TSV) with a label column, and npz files with x and y."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from partwise.cli.common import DataOptions
+from partwise.data import decode, open_binary, read_text, readable, unix_newlines
+from partwise.errors import InputError
+
+FORMATS = ("libsvm", "csv", "npz")
+_LIBSVM_LINE = re.compile(r"\s*(\S+(?<!:)\s+)?\d+:\S+")
+_LARGEST_INDEX = 2**31 - 2
+_ZIP_MAGIC = b"PK\x03\x04"
+_BATCH = 5000
+
+
+@dataclass
+class ClassData:
+    """Rows of numbers and, if they are known, their classes.
+
+    Attributes
+    ----------
+    x : ndarray or CSR matrix (n_rows, n_features)
+    y : ndarray (n_rows,) or None
+    options : DataOptions
+        As the file turned out to be.
+    lines : list of str
+        The text it was read from, line by line; empty for npz.
+    row_lines : list of int
+        For each row its index in `lines`.
+    names_line : int or None
+        Index of the line that names the columns.
+    """
+
+    x: Any
+    y: np.ndarray | None
+    options: DataOptions
+    lines: Sequence[str] = ()
+    row_lines: Sequence[int] = ()
+    names_line: int | None = None
+
+
+def read_classes(path: str, options: DataOptions, labelled: bool = True) -> ClassData:
+    """Read a whole file.
+
+    Parameters
+    ----------
+    options : DataOptions
+        With format "auto" for a file seen for the first time; else what training found.
+    labelled : bool
+        Whether rows must have a class.
+    """
+    options = _settled(path, options)
+    if options.format == "npz":
+        return _read_npz(path, options, labelled)
+    text = read_text(path)
+    if not text.strip():
+        raise InputError("no rows in this file" if text else "this file is empty", path)
+    reader = _LibsvmReader if options.format == "libsvm" else _TableReader
+    return reader(path, options, labelled).rows(text.split("\n"), 1)
+
+
+def stream_classes(path: str, options: DataOptions) -> Iterator[ClassData]:
+    """Read a file in batches of rows, with or without classes; its lines are kept."""
+    options = _settled(path, options)
+    if options.format == "npz":
+        yield _read_npz(path, options, labelled=False)
+        return
+    reader = (_LibsvmReader if options.format == "libsvm" else _TableReader)(path, options, labelled=False)
+    number = 1
+    with open_binary(path) as handle, readable(path):
+        while block := list(islice(handle, _BATCH)):
+            text = unix_newlines(decode(b"".join(block), path, number).removeprefix("\ufeff"))
+            yield reader.rows(text.split("\n")[: len(block)], number)
+            number += len(block)
+
+
+def _settled(path: str, options: DataOptions) -> DataOptions:
+    """Find the format, if it is not known."""
+    if not options.format.startswith("auto"):
+        if options.format not in FORMATS:
+            raise InputError(f"format {options.format!r} is not one of auto, {', '.join(FORMATS)}", path)
+        return options
+    if path == "-":
+        raise InputError("say --format libsvm or csv: the format of standard input cannot be found by looking", path)
+    with open_binary(path) as handle, readable(path):
+        if handle.read(4) == _ZIP_MAGIC:
+            return replace(options, format="npz")
+    lines = (line for line in read_text(path).split("\n") if line.strip() and not line.startswith("#"))
+    first = next(lines, "")
+    return replace(options, format="libsvm" if _LIBSVM_LINE.match(first) else "csv")
+
+
+class _LibsvmReader:
+    """``label index:value …``; an index is the number of its column, also where a file counts from 1."""
+
+    def __init__(self, path: str, options: DataOptions, labelled: bool):
+        self.path, self.options, self.labelled = path, options, labelled
+
+    def rows(self, lines: Sequence[str], first_line: int) -> ClassData:
+        from scipy.sparse import csr_matrix
+
+        labels: list[str] = []
+        kept, columns, values, ends = [], [], [], [0]
+        for number, line in enumerate(lines, first_line):
+            fields = line.partition("#")[0].split()
+            if not fields:
+                continue
+            label = "" if ":" in fields[0] else fields.pop(0)
+            if not label and self.labelled:
+                raise InputError("no class: a row is 'class index:value index:value …'", self.path, number)
+            row = dict(self._entry(field, number) for field in fields if not field.startswith("qid:"))
+            columns.extend(row)
+            values.extend(row.values())
+            ends.append(len(columns))
+            labels.append(label)
+            kept.append(number - first_line)
+        known = self.options.n_columns
+        n_columns = known or max(columns, default=0) + 1
+        indices, data = np.array(columns, np.int64), np.array(values, np.float64)
+        seen = indices < n_columns
+        indptr = np.concatenate([[0], np.cumsum(seen)])[ends]
+        x = csr_matrix((data[seen], indices[seen], indptr), shape=(len(labels), n_columns))
+        y = None if not all(labels) or not labels else np.array(_numbers(labels))
+        return ClassData(x, y, replace(self.options, n_columns=n_columns), lines, kept)
+
+    def _entry(self, field: str, number: int) -> tuple[int, float]:
+        index, colon, value = field.partition(":")
+        if not colon or not index.isascii() or not index.isdigit() or int(index[:12]) > _LARGEST_INDEX:
+            raise InputError(f"{field!r:.40} is not index:value", self.path, number)
+        return int(index), finite_number(value, self.path, number)
+
+
+class _TableReader:
+    """Rows of numbers with one column of classes; the first row may name the columns."""
+
+    def __init__(self, path: str, options: DataOptions, labelled: bool):
+        self.path, self.options, self.labelled = path, options, labelled
+        self.fresh = options.n_columns == 0
+        self.separator = options.separator
+        self.width = 0
+
+    def rows(self, lines: Sequence[str], first_line: int) -> ClassData:
+        if self.separator is None:
+            first = next((line for line in lines if line.strip()), "")
+            self.separator = next((each for each in "\t,;" if each in first), ",")
+        y: list[str] = []
+        x: list[list[float]] = []
+        kept: list[int] = []
+        names_line = None
+        for number, line in enumerate(lines, first_line):
+            if not line.strip() or (self.options.comment and line.startswith(self.options.comment)):
+                continue
+            cells = next(csv.reader([line], delimiter=self.separator, strict=False))
+            if not self.width and self._start(cells, number):
+                names_line = number - first_line
+                continue
+            if len(cells) != self.width:
+                raise InputError(f"{len(cells)} columns, but the first row has {self.width}", self.path, number)
+            if self.column is not None:
+                y.append(cells.pop(self.column).strip())
+            x.append([finite_number(cell, self.path, number) for cell in cells])
+            kept.append(number - first_line)
+        if not x and self.labelled:
+            raise InputError("no rows of numbers in this file", self.path)
+        if self.labelled and "" in y:
+            raise InputError(f"row {y.index('') + 1} has no class", self.path)
+        matrix = np.array(x).reshape(len(x), self.options.n_columns)
+        return ClassData(matrix, np.array(y) if y else None, self.options, lines, kept, names_line)
+
+    def _start(self, cells: list[str], number: int) -> bool:
+        """Learn the layout from the first row; True if it names the columns."""
+        if len(self.separator or "") != 1:
+            raise InputError(f"separator {self.separator!r} must be one character", self.path)
+        self.width = len(cells)
+        self.column = self._label_column(cells, number)
+        inputs = [cell for place, cell in enumerate(cells) if place != self.column]
+        named = isinstance(self.options.label_column, str) or any(_number(cell) is None for cell in inputs)
+        if self.fresh:
+            self.options = replace(
+                self.options, separator=self.separator, n_columns=len(inputs), header=named, label_column=self._place()
+            )
+        elif len(inputs) != self.options.n_columns:
+            wanted = self.options.n_columns
+            raise InputError(
+                f"{len(cells)} columns; the model needs {wanted} numbers, with or without a class", self.path, number
+            )
+        return named
+
+    def _place(self) -> int:
+        assert self.column is not None
+        return self.column
+
+    def _label_column(self, cells: list[str], number: int) -> int | None:
+        wanted = self.options.label_column
+        if not self.fresh and len(cells) == self.options.n_columns and not self.labelled:
+            return None
+        if isinstance(wanted, str):
+            names = [cell.strip() for cell in cells]
+            if wanted not in names:
+                raise InputError(f"no column {wanted!r}; there are {', '.join(names):.200}", self.path, number)
+            return names.index(wanted)
+        if not -len(cells) <= wanted < len(cells) or len(cells) < 2:
+            raise InputError(f"no label column {wanted}: this row has {len(cells)} columns", self.path, number)
+        return wanted % len(cells)
+
+
+def _read_npz(path: str, options: DataOptions, labelled: bool) -> ClassData:
+    try:
+        with open_binary(path) as handle, readable(path):
+            data = io.BytesIO(handle.read())
+        with np.load(data, allow_pickle=False) as file:
+            found = {name.lower(): file[name] for name in file.files}
+    except InputError:
+        raise
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+        raise InputError(f"cannot be read as npz ({error!s:.80})", path) from None
+    x, y = found.get("x"), found.get("y")
+    if x is None or (labelled and y is None):
+        raise InputError(f"an npz file needs arrays x and y; this one has {', '.join(found) or 'none'}", path)
+    if x.ndim != 2 or x.dtype.kind not in "fiub" or not np.isfinite(x).all():
+        raise InputError(f"x must be a matrix of finite numbers, not {x.dtype} of shape {x.shape}", path)
+    if y is not None and (y.ndim != 1 or len(y) != len(x) or y.dtype.kind not in "iuUb"):
+        raise InputError(f"y must hold one whole number or string for each of the {len(x)} rows", path)
+    if options.n_columns and x.shape[1] != options.n_columns:
+        raise InputError(f"x has {x.shape[1]} columns; the model needs {options.n_columns}", path)
+    return ClassData(np.asarray(x, np.float64), y, replace(options, n_columns=x.shape[1]))
+
+
+def finite_number(text: str, path: object, line: int) -> float:
+    """A finite number, or an error with its place."""
+    value = _number(text)
+    if value is None or not math.isfinite(value):
+        raise InputError(f"{text.strip()!r:.40} is not a finite number", path, line)
+    return value
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _numbers(labels: list[str]) -> list[int] | list[str]:
+    """Whole numbers if all labels are, else the labels."""
+    values = [_number(label) for label in labels]
+    whole = [int(value) for value in values if value is not None and math.isfinite(value) and value == int(value)]
+    return whole if len(whole) == len(labels) else labels

@@ -1,0 +1,107 @@
+"""What the commands share: consoles, loading models, and how data is read for a model."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from partwise.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """How a data file is read; kept in the model file, so that predict and evaluate read alike.
+
+    Attributes
+    ----------
+    format : str
+        "conll", "tagged", "jsonl" or "crfsuite" for sequences; "libsvm", "csv" or "npz" for classes.
+    separator : str or None
+        Between columns.
+    label_column : int or str
+        Number, negative from the right, or for CSV a name.
+    comment : str or None
+        Prefix of lines to skip.
+    n_columns : int
+        Input columns, the label not counted.
+    header : bool
+        Whether a CSV file starts with the names of its columns.
+    """
+
+    format: str
+    separator: str | None = None
+    label_column: int | str = -1
+    comment: str | None = None
+    n_columns: int = 0
+    header: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of(cls, header: dict[str, Any], path: object) -> DataOptions:
+        """The options stored in a model's header; the usual ones for a model that was not trained here."""
+        stored = header.get("data")
+        sequences = header.get("estimator") == "SequenceLabeler"
+        if stored is None:
+            return cls("auto" if sequences else "auto-classes")
+        kinds = {"separator": (str, type(None)), "label_column": (int, str), "comment": (str, type(None))}
+        kinds |= {"format": (str,), "n_columns": (int,), "header": (bool,)}
+        names = [each.name for each in fields(cls)]
+        right = isinstance(stored, dict) and all(isinstance(stored.get(name), kinds[name]) for name in names)
+        if not right:
+            raise InputError("damaged model file: it does not say how its data is read", path)
+        return cls(**{name: stored[name] for name in names})
+
+
+def load_with_options(path: str) -> tuple[Any, DataOptions, dict[str, Any]]:
+    """The estimator in a model file, how its data is read, and the file's header."""
+    from partwise.model_file import estimator_from, load_model
+
+    header, arrays = load_model(path)
+    return estimator_from(header, arrays, path), DataOptions.of(header, path), header
+
+
+def error_console(quiet: bool = False) -> Console | None:
+    """A console on standard error, or none."""
+    if quiet:
+        return None
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def output_console() -> Console:
+    """A console on standard output, wide enough for tables when it is a pipe."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=120)
+
+
+def print_json(values: dict[str, Any]) -> None:
+    """One JSON object on standard output; what JSON cannot say (nan, inf) becomes null."""
+    sys.stdout.write(json.dumps(finite_only(values), ensure_ascii=False) + "\n")
+
+
+def finite_only(value: Any) -> Any:
+    """`value` with numbers that are not finite replaced by None."""
+    if isinstance(value, dict):
+        return {str(key): finite_only(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite_only(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def parse_separator(separator: str | None) -> str | None:
+    r"""A separator as typed in a shell: ``\t`` is a tab, and "tab", "space" and "comma" are names."""
+    names = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ","}
+    return separator if separator is None else names.get(separator, separator)

@@ -1,0 +1,75 @@
+"""`partwise inspect`: what is in a model file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from partwise.report.summary import Summary
+
+
+def inspect(
+    model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
+    top: Annotated[int, typer.Option(min=0, help="How many of the largest weights to show.")] = 20,
+    label: Annotated[str | None, typer.Option(help="Only weights of this label.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show a model: certificate, training record, largest feature and transition weights."""
+    from partwise.cli.common import load_with_options, output_console, print_json
+    from partwise.report.summary import summarize
+
+    estimator, _, header = load_with_options(model)
+    summary = summarize(estimator, header, top, label)
+    if json:
+        print_json(summary.as_dict())
+        return
+    show(output_console(), summary, model)
+
+
+def show(console: Any, summary: Summary, path: str) -> None:
+    """Print a summary for people."""
+    from rich.markup import escape
+
+    console.print(f"[bold]{escape(path)}[/]: {summary.kind}\n", soft_wrap=True)
+    for title, values in (
+        ("settings", summary.settings), ("sizes", summary.sizes), ("certificate", summary.certificate),
+        ("training", summary.training),
+    ):  # fmt: skip
+        if values:
+            console.print(f"[bold]{title}[/]")
+            _print_facts(console, values)
+    _print_weights(console, "largest feature weights", ("weight", "label", "feature"), summary.top_features)
+    transitions = [(before, after, weight) for before, after, weight in summary.top_transitions]
+    _print_weights(console, "largest transition weights", ("weight", "to", "from"), transitions)
+
+
+def _print_facts(console: Any, values: dict[str, Any]) -> None:
+    from rich.markup import escape
+
+    from partwise.report.html import shown
+
+    width = max(map(len, values))
+    for name, value in values.items():
+        if value is not None:
+            console.print(f"  {name:<{width}}  {escape(shown(value))}", soft_wrap=True)
+    console.print()
+
+
+def _print_weights(console: Any, title: str, columns: tuple[str, ...], rows: list[tuple[Any, Any, float]]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    if not rows:
+        return
+    console.print(f"[bold]{title}[/]")
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    table.add_column(columns[0], justify="right", no_wrap=True)
+    table.add_column(columns[1], no_wrap=True)
+    table.add_column(columns[2], overflow="fold")
+    for first, second, weight in rows:
+        style = "green" if weight > 0 else "red"
+        table.add_row(f"[{style}]{weight:+.4f}[/]", escape(str(second)), escape(str(first)))
+    console.print(table)
+    console.print()

@@ -1,0 +1,25 @@
+"""`partwise report`: a model as one self-contained HTML page."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def report(
+    model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
+    output: Annotated[str, typer.Option("--output", "-o", help="HTML file to write.")],
+    top: Annotated[int, typer.Option(min=0, help="How many of the largest weights to show.")] = 30,
+) -> None:
+    """Write a page with the convergence picture, the certificate and the largest weights."""
+    from partwise.cli.common import error_console, load_with_options
+    from partwise.report.html import write_page
+    from partwise.report.model_page import model_page
+    from partwise.report.summary import summarize
+
+    estimator, _, header = load_with_options(model)
+    write_page(output, model_page(summarize(estimator, header, top), model))
+    console = error_console()
+    if console is not None:
+        console.print(f"page written to {output}", highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,219 @@
+"""Sequences for the commands: files read whole for training and scoring, streams for prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from partwise.cli.common import DataOptions
+from partwise.data import FORMATS, decode, detect_format, open_binary, read, read_text, readable, unix_newlines
+from partwise.data.conll import Columns, stream_sequences, write_predictions
+from partwise.errors import InputError
+
+_BATCH_LINES = 1000
+
+
+@dataclass
+class SequenceData:
+    """Sequences as an estimator takes them.
+
+    Attributes
+    ----------
+    x : Columns or list of sequences
+    y : list of lists of labels, or None
+    weights : ndarray (n_sequences,) or None
+    options : DataOptions
+        As the file turned out to be.
+    is_columns : bool
+        Whether features are to be made by a template.
+    """
+
+    x: Any
+    y: list[list[Any]] | None
+    weights: np.ndarray | None
+    options: DataOptions
+    is_columns: bool
+
+
+def read_sequences(path: str, options: DataOptions) -> SequenceData:
+    """Read a labelled file.
+
+    Parameters
+    ----------
+    options : DataOptions
+        With format "auto" and no columns for a file seen for the first time; else what training found.
+    """
+    if options.format not in ("auto", *FORMATS):
+        raise InputError(f"format {options.format!r} is not one of auto, {', '.join(FORMATS)}", path)
+    if isinstance(options.label_column, str):
+        raise InputError(f"label column {options.label_column!r} is not a number", path)
+    conll = options.format in ("auto", "conll")
+    settings: dict[str, Any] = {}
+    if conll:
+        settings = {"separator": options.separator, "label_column": options.label_column, "comment": options.comment}
+    data = read(path, options.format, **settings)
+    if isinstance(data, Columns):
+        _check_columns(data, options, path)
+        form = options.format if options.format != "auto" else detect_format(read_text(path)[:100_000])
+        if settings.get("separator") or settings.get("comment") or options.label_column != -1:
+            form = "conll"
+        options = replace(options, format=form, n_columns=len(data.columns))
+        return SequenceData(data, data.label_sequences(), None, options, True)
+    if hasattr(data, "inputs"):
+        tokens = all(isinstance(item, str) for sequence in data.inputs for item in sequence)
+        options = replace(options, format="jsonl", n_columns=int(tokens))
+        return SequenceData(data.inputs, data.labels, None, options, tokens)
+    options = replace(options, format="crfsuite")
+    return SequenceData(data.feature_sequences(), data.label_sequences(), data.sequence_weights, options, False)
+
+
+def _check_columns(data: Columns, options: DataOptions, path: object) -> None:
+    if options.n_columns and len(data.columns) != options.n_columns:
+        raise InputError(
+            f"{len(data.columns)} columns and a label; the model was trained on {options.n_columns} and a label", path
+        )
+
+
+@dataclass
+class PredictionBatch:
+    """Some sequences of a stream, and how predictions are written next to them.
+
+    Attributes
+    ----------
+    x : Columns or list of sequences
+    tokens : list of list
+        What names the tokens in JSON output.
+    """
+
+    x: Any
+    tokens: list[list[Any]]
+    source: Any
+    format: str
+
+    def write(self, handle: Any, columns: Sequence[Sequence[Sequence[str]]]) -> None:
+        """Write the text with columns appended; ``columns[c][i][t]`` belongs to token t of sequence i."""
+        flat = [[value for sequence in column for value in sequence] for column in columns]
+        if self.format == "conll":
+            write_predictions(handle, self.source, *flat)
+            return
+        lines: list[str] = []
+        rows = list(zip(*flat, strict=True))
+        place = 0
+        for sequence in self.tokens:
+            here = rows[place : place + len(sequence)]
+            place += len(sequence)
+            if self.format == "tagged":
+                pairs = zip(sequence, here, strict=True)
+                words = (f"{word.replace('/', chr(92) + '/')}/{'/'.join(row)}" for word, row in pairs)
+                lines.append(" ".join(words) + "\n")
+            else:
+                lines.extend("\t".join(row) + "\n" for row in here)
+                lines.append("\n")
+        handle.write("".join(lines))
+        handle.flush()
+
+
+def stream_predictions(path: str, options: DataOptions) -> Iterator[PredictionBatch]:
+    """Read a file, or standard input for "-", in batches of whole sequences."""
+    options = _settled(path, options)
+    with open_binary(path) as handle:
+        if options.format == "conll":
+            yield from _conll_batches(handle, path, options)
+        elif options.format == "crfsuite":
+            yield from _crfsuite_batches(handle, path)
+        else:
+            number = 1
+            while True:
+                with readable(path):
+                    block = list(islice(handle, _BATCH_LINES))
+                if not block:
+                    return
+                text = unix_newlines(decode(b"".join(block), path, number).removeprefix("\ufeff"))
+                yield _tagged_batch(text) if options.format == "tagged" else _json_batch(text, path, number)
+                number += len(block)
+
+
+def _settled(path: str, options: DataOptions) -> DataOptions:
+    if options.format in FORMATS:
+        return options
+    if options.format != "auto":
+        raise InputError(f"format {options.format!r} is not one of auto, {', '.join(FORMATS)}", path)
+    return replace(options, format="conll" if path == "-" else detect_format(read_text(path)[:100_000]))
+
+
+def _conll_batches(handle: Any, path: str, options: DataOptions) -> Iterator[PredictionBatch]:
+    stream = stream_sequences(handle, path=path, separator=options.separator, comment=options.comment)
+    for batch in stream:
+        columns = batch.columns
+        width = len(columns.columns)
+        if columns.n_tokens and options.n_columns and width != options.n_columns:
+            if width != options.n_columns + 1:
+                first = batch.lines[int(batch.token_lines[0])].strip()
+                raise InputError(
+                    f"{width} columns in {first!r:.60}; the model needs {options.n_columns}, with or without a label", path
+                )
+            label = options.label_column if isinstance(options.label_column, int) else -1
+            inputs = [column for place, column in enumerate(columns.columns) if place != label % width]
+            columns = replace(columns, columns=inputs)
+        tokens = columns.column_sequences() if columns.columns else []
+        yield PredictionBatch(columns, tokens, batch, "conll")
+
+
+def _tagged_batch(text: str) -> PredictionBatch:
+    r"""One sentence a line; tags are taken off a line on which every word has one."""
+    sequences = []
+    for line in text.split("\n"):
+        fields = line.split()
+        parts = [field.rpartition("/") for field in fields]
+        if fields and all(word and tag and not word.endswith("\\") for word, _, tag in parts):
+            fields = [word for word, _, _ in parts]
+        if fields:
+            sequences.append([field.replace("\\/", "/") for field in fields])
+    return PredictionBatch(sequences, sequences, None, "tagged")
+
+
+def _json_batch(text: str, path: str, number: int) -> PredictionBatch:
+    from partwise.data.jsonl import parse_jsonl
+
+    if not text.strip():
+        return PredictionBatch([], [], None, "jsonl")
+    with _lines_from(number, path):
+        data = parse_jsonl(text)
+    return PredictionBatch(data.inputs, data.inputs, None, "jsonl")
+
+
+def _crfsuite_batches(handle: Any, path: str) -> Iterator[PredictionBatch]:
+    from partwise.data.crfsuite_format import parse_crfsuite
+
+    number = 1
+    block: list[bytes] = []
+    while True:
+        with readable(path):
+            line = handle.readline()
+        block.append(line)
+        if line and (len(block) < _BATCH_LINES or line.strip()):
+            continue
+        text = decode(b"".join(block), path, number)
+        if text.strip():
+            with _lines_from(number, path):
+                data = parse_crfsuite(text)
+            sequences = data.feature_sequences()
+            yield PredictionBatch(sequences, sequences, None, "crfsuite")
+        if not line:
+            return
+        number += len(block)
+        block = []
+
+
+@contextmanager
+def _lines_from(number: int, path: str) -> Iterator[None]:
+    """Errors of a parser that sees only a part of the file, with the line in the whole file."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(str(error), path, (error.line or 1) + number - 1) from None

@@ -1,0 +1,58 @@
+"""A labeler that can score dev data with the weights of the moment, while it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from partwise.estimators.sequence import SequenceLabeler
+
+
+class WatchedLabeler(SequenceLabeler):
+    """A `SequenceLabeler` whose `dev` data, if there is some, can be scored at any weights.
+
+    Attributes
+    ----------
+    dev : (X, y) or None
+    dev_score : callable or None
+        Weights, as training has them, to chunk F1 or accuracy; None before training has begun.
+    """
+
+    dev: tuple[Any, Any] | None = None
+    dev_score: Callable[[np.ndarray], float] | None = None
+
+    def _problem(self, structure: Any, encoder: Any, *rest: Any) -> Any:
+        problem = super()._problem(structure, encoder, *rest)
+        if self.dev is not None:
+            self.dev_score = _sequence_scorer(self, problem, encoder, *self.dev)
+        return problem
+
+
+def _sequence_scorer(
+    estimator: Any, problem: Any, encoder: Any, x: Any, y: list[list[Any]]
+) -> Callable[[np.ndarray], float]:
+    from partwise.cli.evaluate import looks_like_chunks
+    from partwise.estimators.base import n_threads
+    from partwise.estimators.labels import split
+    from partwise.estimators.model import LinearModel
+    from partwise.metrics import chunk_scores, token_accuracy
+
+    encoded = encoder.transform(x)
+    lengths = encoded.lengths[encoded.lengths > 0]
+    true = [labels for labels in y if len(labels)]
+    batch: Any = None
+
+    def score(weights: np.ndarray) -> float:
+        nonlocal batch
+        names = np.array(estimator.classes_.tolist(), object)
+        model = LinearModel(problem.structure, problem.node_map, problem.edge_map, np.ascontiguousarray(weights))
+        batch = model.batch(encoded) if batch is None else batch
+        labels, _ = model.best(batch, None, n_threads(estimator.n_jobs))
+        predicted = split(names[labels].tolist(), lengths)
+        if looks_like_chunks(names.tolist()):
+            return chunk_scores(true, predicted).f1
+        return token_accuracy(true, predicted)
+
+    return score

@@ -1,0 +1,151 @@
+"""Examples and classes as a classifier reads them: checked, weighted, and in an order of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
+
+from partwise.errors import InputError
+from partwise.estimators.encoders import AttributeEncoder
+from partwise.estimators.matrices import check_finite
+from partwise.features.vocabulary import AttributeRows
+
+_SORTED_UP_TO = 1_000_000  # numbers; ordering more costs more than it is worth
+
+
+@dataclass(frozen=True)
+class ClassData:
+    """Examples with their classes.
+
+    Attributes
+    ----------
+    X : float64 array or CSR matrix, shape (n, d)
+    codes : int64 array, shape (n,)
+    weights : float64 array, shape (n,)
+    classes : array, shape (n_classes,)
+    encoder : AttributeEncoder or None
+        Where X came as dicts or lists of strings.
+    """
+
+    X: Any
+    codes: np.ndarray
+    weights: np.ndarray
+    classes: np.ndarray
+    encoder: AttributeEncoder | None
+
+    @classmethod
+    def read(
+        cls, estimator: Any, X: Any, y: Any, sample_weight: Any, classes: Any = None, reset: bool = True
+    ) -> ClassData:
+        """Check everything; examples of weight zero are left out."""
+        encoder = None
+        if is_attributes(X):
+            X, encoder = _from_attributes(estimator, X, reset)
+        elif y is None:
+            raise InputError(f"this {type(estimator).__name__} requires y to be passed, but the target y is None")
+        else:
+            options = {"accept_sparse": "csr", "dtype": np.float64, "reset": reset}
+            X, y = validate_data(estimator, X, y, **options)
+            check_finite(X.data if sparse.issparse(X) else X, "X")
+        y = column_or_1d(y)
+        if len(y) != X.shape[0]:
+            raise InputError(f"y has {len(y)} classes for {X.shape[0]} examples")
+        check_classification_targets(y)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        known, codes = np.unique(y, return_inverse=True)
+        if classes is not None:
+            wanted = np.unique(classes)
+            if not np.isin(known, wanted).all():
+                raise InputError(f"y has the classes {np.setdiff1d(known, wanted)}, which are not among `classes`")
+            codes, known = np.searchsorted(wanted, known)[codes], wanted
+        kept = weights > 0
+        if not kept.any():
+            raise InputError("sample_weight is zero for all examples")
+        if not kept.all():
+            X, codes, weights = X[kept], codes[kept], weights[kept]
+        return cls(X, codes.astype(np.int64), weights, known, encoder)
+
+    def weighted(self, class_weight: Any) -> ClassData:
+        """With the weight of every class multiplied in."""
+        if class_weight is None:
+            return self
+        y = self.classes[self.codes]
+        present = np.unique(self.codes)
+        factors = np.ones(len(self.classes))
+        factors[present] = compute_class_weight(class_weight, classes=self.classes[present], y=y)
+        return replace(self, weights=self.weights * factors[self.codes])
+
+    def in_order(self) -> ClassData:
+        """Equal examples merged and the rest sorted, where that is cheap."""
+        n, d = self.X.shape
+        if n * d > _SORTED_UP_TO or n < 2:
+            return self
+        table = self.X.toarray() if sparse.issparse(self.X) else self.X
+        order = np.lexsort((*table.T[::-1], self.codes))
+        table, codes = table[order], self.codes[order]
+        first = np.ones(n, bool)
+        first[1:] = (codes[1:] != codes[:-1]) | (table[1:] != table[:-1]).any(axis=1)
+        weights = np.add.reduceat(self.weights[order], np.flatnonzero(first))
+        return replace(self, X=self.X[order[first]], codes=codes[first], weights=weights)
+
+    def with_more(self, other: ClassData) -> ClassData:
+        """Both, one after the other."""
+        if self.encoder is not None or other.encoder is not None:
+            raise InputError("partial_fit reads matrices only; call fit with all the dicts instead")
+        both = [self.X, other.X]
+        is_sparse = any(map(sparse.issparse, both))
+        return replace(
+            self,
+            X=sparse.vstack([sparse.csr_matrix(each) for each in both], format="csr") if is_sparse else np.concatenate(both),
+            codes=np.concatenate([self.codes, other.codes]),
+            weights=np.concatenate([self.weights, other.weights]),
+        )
+
+
+def is_attributes(X: Any) -> bool:
+    """Whether X is a list of dicts or of lists of strings."""
+    if not isinstance(X, (list, tuple)) or not X:
+        return False
+    first = X[0]
+    return isinstance(first, Mapping) or (
+        isinstance(first, (list, tuple)) and len(first) > 0 and isinstance(first[0], str)
+    )
+
+
+def _from_attributes(estimator: Any, X: Any, reset: bool) -> tuple[Any, AttributeEncoder]:
+    if not reset:
+        raise InputError("partial_fit reads matrices only; call fit with all the dicts instead")
+    encoder = AttributeEncoder()
+    encoded = encoder.fit_transform([[x] for x in X], estimator.min_count, estimator.hash_size)
+    rows = encoded.node_rows
+    assert rows is not None
+    values = np.ones(len(rows.ids)) if rows.values is None else rows.values
+    estimator.n_features_in_ = encoder.n_attributes
+    if hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+    shape = (len(X), encoder.n_attributes)
+    return sparse.csr_matrix((values, rows.ids, rows.row_ptr), shape=shape), encoder
+
+
+def with_always_on(
+    rows: AttributeRows | None, dense: np.ndarray | None, attribute: int
+) -> tuple[AttributeRows | None, np.ndarray | None]:
+    """One more attribute, the last, that is 1 in every row."""
+    if dense is not None:
+        dense = np.column_stack([dense, np.ones(len(dense), np.float32)])
+    if rows is not None:
+        ends = rows.row_ptr[1:]
+        values = np.ones(len(rows.ids)) if rows.values is None else rows.values
+        rows = AttributeRows(
+            rows.row_ptr + np.arange(len(rows.row_ptr)),
+            np.insert(rows.ids, ends, attribute).astype(np.int32),
+            np.insert(values, ends, 1.0),
+        )
+    return rows, dense

@@ -1,0 +1,25 @@
+"""What every encoder makes of X: rows of attributes, flat over all sequences."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from partwise.features.vocabulary import AttributeRows
+
+
+class Encoded(NamedTuple):
+    """Rows of some sequences.
+
+    Attributes
+    ----------
+    lengths : int64 array, shape (n_sequences,)
+    node_rows, edge_rows : AttributeRows or None
+    node_dense : float32 array, shape (n_positions, n_dense), or None
+    """
+
+    lengths: np.ndarray
+    node_rows: AttributeRows | None = None
+    node_dense: np.ndarray | None = None
+    edge_rows: AttributeRows | None = None

@@ -1,0 +1,288 @@
+"""From what users give as X to sparse or dense rows: attributes of tokens, template columns, or matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from partwise.data.conll import Columns
+from partwise.errors import InputError
+from partwise.estimators.encoded import Encoded
+from partwise.estimators.lookup import AttributeLookup
+from partwise.estimators.matrices import MatrixEncoder, looks_like_matrix
+from partwise.features.attributes import AttributeExtractor
+from partwise.features.crfpp import looks_like_crfpp, parse_crfpp
+from partwise.features.templates import Template, load_template, parse_template
+from partwise.features.vocabulary import AttributeRows, DictVocabulary
+from partwise.model_checks import expect_array, expect_modest_template, expect_number, expect_offsets, expect_text, expect_texts
+from partwise.structures.base import offsets
+
+ALWAYS = "(always)"  # the edge attribute that stands for the tied transition
+
+
+def choose_encoder(X: Any, template: Any) -> AttributeEncoder | ColumnEncoder | MatrixEncoder:
+    """The encoder for this kind of input."""
+    if template is not None:
+        return ColumnEncoder(read_template(template))
+    if isinstance(X, Columns):
+        raise InputError("X is Columns: say which features to make of them, for example template='chunking'")
+    return MatrixEncoder() if looks_like_matrix(X) else AttributeEncoder()
+
+
+def as_sequences(X: Any) -> Any:
+    """Generators, outer and inner, as lists; everything else as it is."""
+    if isinstance(X, Columns) or hasattr(X, "shape"):
+        return X
+    if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
+        raise InputError(f"X is {type(X).__name__}; it must be a list of sequences")
+    sequences = X if isinstance(X, (list, tuple)) else list(X)
+    if all(map(_has_length, sequences)):
+        return sequences
+    for i, each in enumerate(sequences):
+        if not isinstance(each, Iterable):
+            raise InputError(f"X[{i}] is {each!r:.60}; it must be a sequence of tokens, or a matrix")
+    return [each if _has_length(each) else list(each) for each in sequences]
+
+
+def _has_length(sequence: Any) -> bool:
+    return hasattr(sequence, "__len__") or hasattr(sequence, "shape")
+
+
+class AttributeEncoder:
+    """Tokens given as dicts or lists of strings, numbered by a vocabulary."""
+
+    kind = "attributes"
+    n_dense = 0
+    n_edge_attributes = 0
+    tied, always = True, False
+
+    def __init__(self, vocabulary: DictVocabulary | None = None) -> None:
+        self.vocabulary = vocabulary or DictVocabulary()
+        self._lookup: AttributeLookup | None = None
+
+    @property
+    def n_attributes(self) -> int:
+        return self.vocabulary.n_attributes
+
+    def fit_transform(self, X: Any, min_count: int = 1, hash_size: int | None = None) -> Encoded:
+        lengths = _lengths(X)
+        return Encoded(lengths, self.vocabulary.fit_transform(X, min_count, hash_size))
+
+    def transform(self, X: Any) -> Encoded:
+        lengths = _lengths(X)
+        if self._lookup is None and not self.vocabulary.state()["hash_size"]:
+            self._lookup = AttributeLookup(self.vocabulary._index)
+        rows = None if self._lookup is None else self._lookup.rows(X)
+        return Encoded(lengths, self.vocabulary.transform(X) if rows is None else rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the lookup, which is made again when it is needed."""
+        return {"vocabulary": self.vocabulary, "_lookup": None}
+
+    def names(self) -> list[str]:
+        return self.vocabulary.names()
+
+    def edge_names(self) -> list[str]:
+        return []
+
+    def keep(self, nodes: np.ndarray, edges: np.ndarray) -> AttributeEncoder:
+        """The same without the attributes that have no weight; hashed ones stay as they are."""
+        state = self.vocabulary.state()
+        if state["hash_size"] or len(nodes) == self.n_attributes:
+            return self
+        names = state["names"]
+        kept = {"names": [names[k] for k in nodes.tolist()], "hash_size": 0}
+        return AttributeEncoder(DictVocabulary.from_state(kept))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        return self.vocabulary.state(), {}
+
+    @classmethod
+    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> AttributeEncoder:
+        names = expect_texts(header, "names", distinct=True)
+        hash_size = expect_number(header, "hash_size", 0, 2**31 - 1, whole=True)
+        return cls(DictVocabulary.from_state({"names": names, "hash_size": hash_size}))
+
+
+class ColumnEncoder:
+    """Columns of strings through a template; edge attributes where the template has them."""
+
+    kind = "columns"
+    n_dense = 0
+
+    def __init__(self, template: Template) -> None:
+        self.template = template
+        self.node = AttributeExtractor(template, "node")
+        # A template with neither edge lines nor a plain B has no transition weights at all.
+        self.tied = template.tied_transitions and not template.edges
+        self.edge = None if self.tied else AttributeExtractor(template, "edge")
+
+    @property
+    def n_attributes(self) -> int:
+        return self.node.n_attributes
+
+    @property
+    def always(self) -> bool:
+        """Whether every edge has one attribute more, the last, for transitions that are the same everywhere."""
+        return self.edge is not None and self.template.tied_transitions
+
+    @property
+    def n_edge_attributes(self) -> int:
+        return 0 if self.edge is None else self.edge.n_attributes + int(self.always)
+
+    def fit_transform(self, X: Any, min_count: int = 1, hash_size: int | None = None) -> Encoded:
+        columns, ptr = read_columns(X)
+        node_rows = self.node.fit_transform(columns, ptr, min_count, hash_size)
+        edges = None if self.edge is None else self.edge.fit_transform(columns, ptr, min_count, hash_size)
+        return Encoded(np.diff(ptr), node_rows, None, self._edge_rows(edges))
+
+    def transform(self, X: Any) -> Encoded:
+        columns, ptr = read_columns(X)
+        edges = None if self.edge is None else self.edge.transform(columns, ptr)
+        return Encoded(np.diff(ptr), self.node.transform(columns, ptr), None, self._edge_rows(edges))
+
+    def _edge_rows(self, rows: AttributeRows | None) -> AttributeRows | None:
+        """With the attribute that every edge has, numbered behind all others."""
+        if rows is None or self.edge is None or not self.always:
+            return rows
+        n_rows = len(rows.row_ptr) - 1
+        ids = np.insert(rows.ids, rows.row_ptr[1:], self.edge.n_attributes).astype(np.int32)
+        values = None if rows.values is None else np.insert(rows.values, rows.row_ptr[1:], 1.0)
+        return AttributeRows(rows.row_ptr + np.arange(n_rows + 1), ids, values)
+
+    def names(self) -> list[str]:
+        return _names(self.node)
+
+    def edge_names(self) -> list[str]:
+        return [] if self.edge is None else _names(self.edge) + [ALWAYS] * self.always
+
+    def keep(self, nodes: np.ndarray, edges: np.ndarray) -> ColumnEncoder:
+        """The same without the attributes that have no weight; hashed ones stay as they are."""
+        kept = ColumnEncoder.__new__(ColumnEncoder)
+        kept.template, kept.tied = self.template, self.tied
+        kept.node = _keep(self.node, nodes)
+        kept.edge = None if self.edge is None else _keep(self.edge, edges[edges < self.edge.n_attributes])
+        return kept
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        header: dict[str, Any] = {"path": self.template.path}
+        arrays: dict[str, np.ndarray] = {}
+        for part in ("node", "edge"):
+            extractor = getattr(self, part)
+            if extractor is not None:
+                state = extractor.state()
+                for name in _EXTRACTOR_ARRAYS:
+                    arrays[f"{part}.{name}"] = smallest(state.pop(name))
+                header[part] = state
+        return header, arrays
+
+    @classmethod
+    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ColumnEncoder:
+        node = _extractor(header, arrays, "node")
+        encoder = cls.__new__(cls)
+        encoder.template, encoder.node = node.template, node
+        encoder.tied = node.template.tied_transitions and not node.template.edges
+        encoder.edge = None if encoder.tied else _extractor(header, arrays, "edge")
+        return encoder
+
+
+_EXTRACTOR_ARRAYS = ("keys", "group_of", "squeezed_places", "squeezed_ptr", "squeezed_keys")
+_WHOLE = tuple(np.dtype(kind) for kind in ("u1", "u2", "u4", "i4", "i8"))
+
+
+def _keep(extractor: AttributeExtractor, ids: np.ndarray) -> AttributeExtractor:
+    state = extractor.state()
+    if state["hash_size"] or len(ids) == extractor.n_attributes:
+        return extractor
+    return AttributeExtractor.from_state(
+        {**state, "keys": state["keys"][ids], "group_of": state["group_of"][ids]}
+    )
+
+
+def _extractor(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], part: str) -> AttributeExtractor:
+    """Rebuild one, after checking all that its code takes on trust."""
+    state = header.get(part)
+    if not isinstance(state, dict):
+        raise InputError(f"the {part} template is missing")
+    expect_modest_template(expect_text(state, "template"))
+    expect_text(state, "template_syntax", ("partwise", "crf++"))
+    expect_text(state, "part", (part,))
+    expect_number(state, "n_columns", 0, 10_000, whole=True)
+    expect_number(state, "hash_size", 0, 2**31 - 1, whole=True)
+    values = {name: arrays.get(f"{part}.{name}") for name in _EXTRACTOR_ARRAYS}
+    named = {f"{part}.{name}": value for name, value in values.items() if value is not None}
+    keys = expect_array(named, f"{part}.keys", _WHOLE, low=0)
+    expect_array(named, f"{part}.group_of", _WHOLE, shape=(len(keys),), low=0)
+    squeezed = expect_array(named, f"{part}.squeezed_keys", _WHOLE, low=0)
+    places = expect_array(named, f"{part}.squeezed_places", _WHOLE, shape=(None, 2), low=0)
+    named[f"{part}.squeezed_ptr"] = np.asarray(values["squeezed_ptr"], np.int64)
+    expect_offsets(named, f"{part}.squeezed_ptr", len(places), len(squeezed))
+    strings = state.get("strings")
+    if not isinstance(strings, list) or not all(isinstance(s, str) for space in strings for s in space):
+        raise InputError("the strings of the vocabulary are missing")
+    wide = {name: np.asarray(value, np.int64) for name, value in values.items()}
+    extractor = AttributeExtractor.from_state({**state, **wide})
+    if len(strings) != len(extractor._plan.empty_spaces()) or wide["group_of"].max(initial=-1) >= len(
+        extractor._plan.groups
+    ):
+        raise InputError("the vocabulary does not belong to the template")
+    return extractor
+
+
+def _names(extractor: AttributeExtractor) -> list[str]:
+    try:
+        return extractor.names()
+    except (LookupError, ArithmeticError):
+        raise InputError("the vocabulary of this model is damaged") from None
+
+
+def read_template(template: Any) -> Template:
+    """A template from a preset's name, a file, or its own text."""
+    if isinstance(template, Template):
+        return template
+    if isinstance(template, Path):
+        return load_template(template)
+    if not isinstance(template, str):
+        raise InputError(f"template must be a preset's name, a path or a text, not {template!r:.60}")
+    if "\n" not in template and "[" not in template:
+        return load_template(template)
+    return parse_crfpp(template) if looks_like_crfpp(template) else parse_template(template)
+
+
+def read_columns(X: Any) -> tuple[list[list[str]], np.ndarray]:
+    """Flat columns and offsets from `Columns`, or from sequences of rows; a plain string is a row of one."""
+    if isinstance(X, Columns):
+        return X.columns, X.sequence_ptr
+    lengths = _lengths(X)
+    rows = [row if not isinstance(row, str) else (row,) for row in chain.from_iterable(X)]
+    width = len(rows[0]) if rows and hasattr(rows[0], "__len__") else 0
+    ptr = offsets(lengths)
+    for at, row in enumerate(rows):
+        if isinstance(row, Mapping) or not hasattr(row, "__len__") or len(row) != width:
+            i = int(np.searchsorted(ptr, at, side="right")) - 1
+            raise InputError(
+                f"X: sequence {i}, position {at - ptr[i]}: with a template a token is a row of strings, as many "
+                f"as the first token has ({width}), not {row!r:.60}"
+            )
+    return [list(column) for column in zip(*rows, strict=True)], ptr
+
+
+def smallest(array: np.ndarray) -> np.ndarray:
+    """Whole numbers ≥ 0 in the smallest type that holds them."""
+    top = int(array.max(initial=0))
+    for kind in (np.uint8, np.uint16, np.uint32):
+        if top <= np.iinfo(kind).max:
+            return array.astype(kind)
+    return array.astype(np.int64)
+
+
+def _lengths(sequences: Any) -> np.ndarray:
+    try:
+        return np.fromiter(map(len, sequences), np.int64, len(sequences))
+    except TypeError:
+        at = next(i for i, each in enumerate(sequences) if not hasattr(each, "__len__"))
+        raise InputError(f"X[{at}] is {sequences[at]!r:.60}; it must be a sequence of tokens") from None

@@ -1,0 +1,115 @@
+"""Which training sequences carry a prediction: the weights are a sum over them, by the dual variables.
+
+    score(x, y) = w·φ(x, y),   w = (1/l2) Σ_i weight_i (φ(x_i, y_i) − Σ_r μ_{i,r} φ(x_i, r))
+
+so every training sequence has its own share of the score. Sequences fitted without doubt have none.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from partwise.errors import InputError
+from partwise.estimators.base import Training, n_threads
+from partwise.estimators.labels import encode_labels
+from partwise.estimators.model import LinearModel
+from partwise.kernels.predict_pass import gold_features
+from partwise.problem import Problem, _lay_out
+
+
+class Influence(NamedTuple):
+    """Share of one training sequence in a score: its index in the training data, and its contribution."""
+
+    index: int
+    contribution: float
+
+
+class InfluenceMixin:
+    """For an estimator that keeps the `_training` of its last fit."""
+
+    classes_: np.ndarray
+    _training: Training
+    n_jobs: int | None
+
+    def influential_examples(self, x: Any, y: Any = None, n: int | None = 5) -> list[Influence]:
+        """Training sequences that contribute most, by size, to the score of a labelling of one sequence.
+
+        All contributions together (``n=None``) add up to the score under w(α), the weights of the dual
+        point, which differ from `coef_` by no more than the duality gap allows. Needs the dual state, which is
+        there after `fit` but not in a model that was loaded, copied or unpickled.
+
+        Parameters
+        ----------
+        x : one sequence, as in X
+        y : list of labels, optional
+            By default the best labelling.
+        n : int or None
+            How many; None for all.
+        """
+        training = getattr(self, "_training", None)
+        if training is None:
+            raise InputError(
+                "influential_examples needs the dual state of training, which models that were loaded, copied or "
+                "unpickled do not have: call it after fit, in the same process"
+            )
+        labels = self.predict([x])[0] if y is None else list(y)  # type: ignore[attr-defined]
+        features = _feature_vector(training, x, labels, self.classes_.tolist())
+        shares = _shares(training, features, n_threads(self.n_jobs))
+        original = np.flatnonzero(training.source.data.lengths > 0)
+        order = np.argsort(-np.abs(shares), kind="stable")[:n]
+        return [Influence(int(original[k]), float(shares[k])) for k in order]
+
+
+def _feature_vector(training: Training, x: Any, labels: list[Any], classes: list[Any]) -> np.ndarray:
+    """φ(x, y) in the layout of the training problem."""
+    problem = training.problem
+    encoded = training.source.encoder.transform([x])
+    if len(labels) != encoded.lengths[0]:
+        raise InputError(f"y has {len(labels)} labels, but x has {encoded.lengths[0]} positions")
+    codes = encode_labels(labels, classes, encoded.lengths)
+    if (codes < 0).any():
+        raise InputError("y must give a label at every position")
+    batch, _ = _lay_out(
+        problem.structure, encoded.lengths, problem.node_map, encoded.node_rows, encoded.node_dense,
+        problem.edge_map, encoded.edge_rows,
+    )  # fmt: skip
+    gold_ptr, gold_part = problem.structure.encode_all(codes, encoded.lengths)
+    one = Problem(
+        problem.structure,
+        batch._replace(gold_ptr=gold_ptr, gold_part=gold_part),
+        problem.loss,
+        problem.l2,
+        problem.n_weights,
+        problem.node_map,
+        problem.edge_map,
+    )
+    vector = np.zeros(problem.n_weights)
+    gold_features(one.batch, vector, one.scratch(np.float64))
+    return vector
+
+
+def _shares(training: Training, features: np.ndarray, n_jobs: int) -> np.ndarray:
+    """Contribution of every training sequence to features·w."""
+    problem = training.problem
+    batch = problem.batch
+    scores = problem.scores(features)
+    mu = _expected_counts(training, n_jobs)
+    expected = np.add.reduceat(mu * scores, batch.part_ptr[:-1])
+    parts = np.repeat(batch.part_ptr[:-1], np.diff(batch.gold_ptr)) + batch.gold_part
+    amounts = batch.gold_amount if batch.gold_amount.size else np.ones(len(parts))
+    gold = np.add.reduceat(scores[parts] * amounts, batch.gold_ptr[:-1])
+    return batch.example_weight * (gold - expected) / problem.l2
+
+
+def _expected_counts(training: Training, n_jobs: int) -> np.ndarray:
+    """μ of all parts: the solver's own, or those of the model it ended with."""
+    problem, loss = training.problem, training.problem.loss
+    mu = getattr(training.state, "mu", None)
+    if mu is not None:
+        return np.asarray(mu, np.float64)
+    if loss.is_hard:
+        raise InputError("this solver keeps no dual variables; for beta = inf fit with an 'eg' solver")
+    model = LinearModel(problem.structure, problem.node_map, problem.edge_map, training.weights)
+    return model.counts(problem.batch, loss.beta, loss.beta * loss.gamma, what="all", n_jobs=n_jobs)[0]

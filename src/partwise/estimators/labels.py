@@ -1,0 +1,123 @@
+"""Labels as users write them to numbers and back; None is a label that was not observed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain, pairwise
+from typing import Any
+
+import numpy as np
+
+from partwise.errors import InputError
+from partwise.structures.base import locate, offsets
+
+
+def flat_labels(y: Any, lengths: np.ndarray, name: str = "y") -> list[Any]:
+    """All labels one after another, after checking that every sequence has as many as positions.
+
+    Parameters
+    ----------
+    y : iterable of sequences of labels
+    lengths : int64 array, shape (n_sequences,)
+    """
+    if y is None:
+        raise InputError(f"{name} is missing: requires y, one list of labels per sequence")
+    sequences = [_as_list(each, i, name) for i, each in enumerate(y)]
+    if len(sequences) != len(lengths):
+        raise InputError(f"{name} has {len(sequences)} sequences, but X has {len(lengths)}")
+    given = np.fromiter(map(len, sequences), np.int64, len(sequences))
+    if (given != lengths).any():
+        i = int(np.argmax(given != lengths))
+        raise InputError(f"{name}[{i}] has {given[i]} labels, but X[{i}] has {lengths[i]} positions")
+    return list(chain.from_iterable(sequences))
+
+
+def _as_list(labels: Any, i: int, name: str) -> list[Any]:
+    if isinstance(labels, list):
+        return labels
+    if isinstance(labels, np.ndarray) and labels.ndim == 1:
+        return labels.tolist()
+    if isinstance(labels, (str, bytes)) or np.ndim(labels) == 0 and not isinstance(labels, Iterable):
+        raise InputError(f"{name}[{i}] is {labels!r:.60}; it must be a list of labels, one per position")
+    return list(labels)
+
+
+def distinct_labels(flat: Sequence[Any], lengths: np.ndarray) -> list[Any]:
+    """The labels that occur, None aside: sorted, or in order of first occurrence where they do not sort."""
+    try:
+        distinct = dict.fromkeys(flat)
+    except TypeError:
+        at = next(k for k, label in enumerate(flat) if not isinstance(label, Hashable))
+        raise InputError(f"{place(at, lengths)}: the label {flat[at]!r:.60} is not hashable") from None
+    distinct.pop(None, None)
+    if not distinct:
+        raise InputError("y has no labels at all; at least one position must have one")
+    wrong = [label for label in distinct if isinstance(label, float) and not np.isfinite(label)]
+    if wrong:
+        at = next(k for k, label in enumerate(flat) if label is wrong[0])
+        raise InputError(f"{place(at, lengths)}: the label is {wrong[0]}; use None where it is not observed")
+    try:
+        return sorted(distinct)
+    except TypeError:
+        return list(distinct)
+
+
+def classes_array(labels: Sequence[Any]) -> np.ndarray:
+    """Numbers as a numeric array, anything else as an array of objects."""
+    if all(isinstance(label, (bool, int, float, np.number)) for label in labels):
+        array = np.array(labels)
+        if array.dtype.kind in "biuf" and array.tolist() == list(labels):
+            return array
+    result = np.empty(len(labels), object)
+    result[:] = labels
+    return result
+
+
+def encode_labels(
+    flat: Sequence[Any], labels: Sequence[Any], lengths: np.ndarray, name: str = "y"
+) -> np.ndarray:
+    """Numbers of the labels, int64 (n_positions,); −1 for None; raises where one is not among `labels`."""
+    index = {label: k for k, label in enumerate(labels)} | {None: -1}
+    try:
+        return np.fromiter(map(index.__getitem__, flat), np.int64, len(flat))
+    except (KeyError, TypeError):
+        at = next(k for k, each in enumerate(flat) if not isinstance(each, Hashable) or each not in index)
+        known = ", ".join(map(str, labels[:8])) + (", …" if len(labels) > 8 else "")
+        raise InputError(
+            f"{place(at, lengths, name)}: the label {flat[at]!r:.60} was not in training, where the labels are {known}"
+        ) from None
+
+
+def place(at: int, lengths: np.ndarray, name: str = "y") -> str:
+    """Sequence and position of an index over all positions, in words."""
+    sequence, position = locate(at, lengths)
+    return f"{name}: sequence {sequence}, position {position}"
+
+
+def split(flat: Any, lengths: np.ndarray) -> list[Any]:
+    """Cut a flat list or array into one slice per sequence."""
+    return [flat[a:b] for a, b in pairwise(offsets(lengths).tolist())]
+
+
+def check_masks(structure: Any, codes: np.ndarray, lengths: np.ndarray, labels: Sequence[Any], why: str) -> None:
+    """Raise, naming the place and the labels, where known labels break the structure's masks."""
+    starts = offsets(lengths)
+    first, last = starts[:-1][lengths > 0], starts[1:][lengths > 0] - 1
+    broken = np.zeros(len(codes), bool)
+    known = codes >= 0
+    if structure.allowed is not None:
+        pair = known[1:] & known[:-1]
+        pair[first[1:] - 1] = False
+        broken[1:][pair] = ~structure.allowed[codes[:-1][pair], codes[1:][pair]]
+    for where, mask in ((first, structure.allowed_start), (last, structure.allowed_end)):
+        if mask is not None:
+            where = where[known[where]]
+            broken[where] |= ~mask[codes[where]]
+    if broken.any():
+        at = int(broken.argmax())
+        sequence, position = locate(at, lengths)
+        before = "the start" if position == 0 else "None" if codes[at - 1] < 0 else repr(labels[codes[at - 1]])
+        raise InputError(
+            f"y: sequence {sequence}, position {position}: {labels[codes[at]]!r} after {before} "
+            f"(of {lengths[sequence]} positions) is not possible under {why}"
+        )

@@ -1,0 +1,123 @@
+"""Checks on what a model file claims, so that a damaged or hostile one cannot reach the kernels."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from partwise.errors import InputError
+
+MOST_COMBINATIONS = 20_000
+_RANGE = re.compile(r"([-+]?\d+)\s*\.\.\s*([-+]?\d+)")
+
+
+def expect_array(
+    arrays: Mapping[str, np.ndarray],
+    name: str,
+    dtype: Any,
+    *,
+    shape: Sequence[int | None] | None = None,
+    ndim: int = 1,
+    low: float | None = None,
+    high: float | None = None,
+) -> np.ndarray:
+    """The array of that name, after checking it.
+
+    Parameters
+    ----------
+    dtype : dtype or tuple of dtypes
+        What it may be.
+    shape : sequence of int or None
+        Its shape, None for any size; without it only `ndim` is checked.
+    low, high : number
+        Its entries lie in low ≤ entry < high. Floating-point entries must be finite in any case.
+    """
+    array = arrays.get(name)
+    if array is None:
+        raise InputError(f"array {name!r} is missing")
+    kinds = [np.dtype(kind) for kind in (dtype if isinstance(dtype, tuple) else (dtype,))]
+    if array.dtype not in kinds:
+        raise InputError(f"array {name!r} is of type {array.dtype}, not {' or '.join(map(str, kinds))}")
+    wanted = tuple(shape) if shape is not None else (None,) * ndim
+    fits = array.ndim == len(wanted) and all(
+        size is None or size == found for size, found in zip(wanted, array.shape, strict=True)
+    )
+    if not fits:
+        raise InputError(f"array {name!r} has shape {array.shape}, not {wanted}".replace("None", "any"))
+    expect_within(array, name, low, high)
+    return array
+
+
+def expect_within(array: np.ndarray, name: str, low: float | None = None, high: float | None = None) -> None:
+    """Raise unless all entries are finite and low ≤ entry < high."""
+    if array.size == 0:
+        return
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise InputError(f"array {name!r} holds values that are not finite")
+    if low is not None and array.min() < low:
+        raise InputError(f"array {name!r} holds {array.min()}, below {low}")
+    if high is not None and array.max() >= high:
+        raise InputError(f"array {name!r} holds {array.max()}, not below {high}")
+
+
+def expect_offsets(arrays: Mapping[str, np.ndarray], name: str, n_blocks: int | None, end: int) -> np.ndarray:
+    """An offset vector: starts with 0, never descends, ends at `end`."""
+    size = None if n_blocks is None else n_blocks + 1
+    ptr = expect_array(arrays, name, (np.int64, np.int32), shape=(size,))
+    if len(ptr) == 0 or ptr[0] != 0 or ptr[-1] != end or (ptr[1:] < ptr[:-1]).any():
+        raise InputError(f"array {name!r} must start with 0, never descend, and end at {end}")
+    return ptr
+
+
+def expect_number(
+    header: Mapping[str, Any], name: str, low: float = -math.inf, high: float = math.inf, *, whole: bool = False
+) -> Any:
+    """The header's number of that name, in low ≤ number ≤ high."""
+    value = header.get(name)
+    right_type = isinstance(value, int) if whole else isinstance(value, (int, float))
+    if not right_type or isinstance(value, bool) or not (low <= value <= high):  # type: ignore[operator]
+        kind = "a whole number" if whole else "a number"
+        raise InputError(f"header entry {name!r} is {value!r:.40}, not {kind} from {low:g} to {high:g}")
+    return value
+
+
+def expect_text(header: Mapping[str, Any], name: str, choices: Sequence[str] | None = None) -> str:
+    """The header's string of that name, one of `choices` if given."""
+    value = header.get(name)
+    if not isinstance(value, str):
+        raise InputError(f"header entry {name!r} is {value!r:.40}, not a string")
+    if choices is not None and value not in choices:
+        raise InputError(f"header entry {name!r} is {value!r:.40}, not one of {', '.join(choices)}")
+    return value
+
+
+def expect_texts(header: Mapping[str, Any], name: str, length: int | None = None, distinct: bool = False) -> list[str]:
+    """The header's list of strings of that name."""
+    value = header.get(name)
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise InputError(f"header entry {name!r} is not a list of strings")
+    if length is not None and len(value) != length:
+        raise InputError(f"header entry {name!r} has {len(value)} strings, not {length}")
+    if distinct and len(set(value)) != len(value):
+        raise InputError(f"header entry {name!r} holds a string twice")
+    return value
+
+
+def expect_modest_template(text: str) -> None:
+    """Refuse a template whose ranges would expand without end.
+
+    Parsing a few bytes such as ``word[-99..99]|word[-99..99]|word[-99..99]`` takes gigabytes.
+    """
+    total = 0
+    for line in text.splitlines():
+        combinations = 1
+        for first, last in _RANGE.findall(line[:10_000]):
+            # Longer numbers are refused by the parser itself.
+            combinations *= max(1, int(last[:9]) - int(first[:9]) + 1)
+        total += combinations
+        if total > MOST_COMBINATIONS or len(line) > 10_000:
+            raise InputError(f"the template stands for more than {MOST_COMBINATIONS} attributes")

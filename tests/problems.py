@@ -1,0 +1,250 @@
+"""Small random problems of every kind, and the same problems written out label by label (SPEC §1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from partwise.features.maps import FeatureMap, Pairs
+from partwise.features.vocabulary import AttributeRows
+from partwise.losses import Loss
+from partwise.problem import Problem
+from partwise.structures import Chain, Multiclass, Structure, transition_mask
+
+N_ATTRIBUTES = 7
+KINDS = ("multiclass", "tied", "untied", "order2", "masked")
+
+
+@dataclass(frozen=True)
+class Small:
+    """A problem with the data it was built from."""
+
+    problem: Problem
+    labels: np.ndarray
+    lengths: np.ndarray
+    node: np.ndarray  # (n_positions, attributes), dense attributes first
+    edge: np.ndarray  # (n_edge_rows, attributes)
+
+    @cached_property
+    def written_out(self) -> WrittenOut:
+        return WrittenOut(self)
+
+
+def small(
+    kind: str = "tied",
+    loss: str | Loss = "log",
+    *,
+    features: str = "binary",
+    pairs: Pairs = "all",
+    weighted: bool = False,
+    l2: float = 2.0,
+    n: int = 8,
+    seed: int = 0,
+    n_jobs: int = 1,
+) -> Small:
+    """A problem of this `kind`; attributes, "binary", "real" or "dense", say something of the labels."""
+    random = np.random.default_rng([seed, KINDS.index(kind)])
+    structure = make_structure(kind)
+    lengths = np.ones(n, np.int64) if kind == "multiclass" else random.integers(1, 5, n)
+    labels = np.concatenate([_some_labelling(structure, int(length), random) for length in lengths])
+    node = _attributes(labels, features, random)
+    position = np.arange(len(labels)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    pair = np.append(0, labels[:-1] * structure.n_labels + labels[1:])[position > 0]
+    edge = _attributes(pair, features, random) if structure.edge_width else np.zeros((0, 0))
+    arguments: dict[str, Any] = {}
+    n_dense = N_ATTRIBUTES if features == "dense" else 0
+    if n_dense:
+        arguments["node_dense"] = node
+    else:
+        arguments["node_rows"] = _rows(node)
+    node_map = FeatureMap.build(
+        structure.n_labels, N_ATTRIBUTES - n_dense, n_dense, None if n_dense else _rows(node), labels, pairs
+    )
+    if structure.edge_width:
+        arguments["edge_rows"] = _rows(edge)
+        arguments["edge_map"] = FeatureMap.build(
+            structure.edge_width, N_ATTRIBUTES, 0, _rows(edge), pair, pairs
+        )
+    if weighted:
+        arguments["example_weight"] = random.uniform(0.2, 2.0, n)
+    problem = Problem.build(
+        structure, labels, lengths, node_map, loss=loss, l2=l2, n_jobs=n_jobs, **arguments
+    )
+    return Small(problem, labels, lengths, node, edge)
+
+
+def make_structure(kind: str) -> Structure:
+    if kind == "multiclass":
+        return Multiclass(4)
+    if kind == "masked":
+        return Chain(3, **transition_mask(["O", "B-X", "I-X"])._asdict())
+    return Chain(3, tied=kind != "untied", order=2 if kind == "order2" else 1)
+
+
+def _some_labelling(structure: Structure, length: int, random: np.random.Generator) -> np.ndarray:
+    choices = list(structure.labellings(length))
+    return np.atleast_1d(choices[random.integers(len(choices))])
+
+
+def _attributes(labels: np.ndarray, features: str, random: np.random.Generator) -> np.ndarray:
+    """(n_rows, N_ATTRIBUTES) in single precision, as kernels store them."""
+    shape = len(labels), N_ATTRIBUTES
+    own = labels % N_ATTRIBUTES
+    if features == "dense":
+        values: np.ndarray = random.normal(size=shape)
+        values[np.arange(len(labels)), own] += 1.0
+    else:
+        present = random.random(shape) < 0.3
+        honest = random.random(len(labels)) < 0.7
+        present[np.flatnonzero(honest), own[honest]] = True
+        values = present * (random.normal(size=shape) if features == "real" else 1.0)
+    return values.astype(np.float32).astype(np.float64)
+
+
+def _rows(attributes: np.ndarray) -> AttributeRows:
+    row, ids = np.nonzero(attributes)
+    row_ptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(attributes)))])
+    values = attributes[row, ids]
+    return AttributeRows(row_ptr, ids.astype(np.int32), None if (values == 1.0).all() else values)
+
+
+class WrittenOut:
+    """Every labelling of every example with its features and cost; formulas straight from SPEC §1.
+
+    Attributes
+    ----------
+    labellings : list of lists
+    features : list of ndarray (n_labellings, n_weights)
+    costs : list of ndarray (n_labellings,)
+    gold : list of int
+        The row of the true label.
+    """
+
+    def __init__(self, data: Small):
+        self.problem, problem = data.problem, data.problem
+        structure = problem.structure
+        self.parts, self.features, self.costs, self.gold = [], [], [], []
+        starts = np.cumsum(data.lengths) - data.lengths
+        edge_starts = np.cumsum(data.lengths - 1) - (data.lengths - 1)
+        node_table = _table(problem.node_map, N_ATTRIBUTES)
+        edge_table = None if problem.edge_map is None else _table(problem.edge_map, N_ATTRIBUTES)
+        for start, edge_start, length in zip(starts, edge_starts, data.lengths, strict=True):
+            truth = data.labels[start : start + length]
+            rows: list[tuple[np.ndarray, np.ndarray, int]] = [
+                (data.node[start + t], node_table, 0) for t in range(length)
+            ]
+            if edge_table is not None:
+                first = problem.node_map.n_weights
+                rows += [(data.edge[edge_start + t], edge_table, first) for t in range(length - 1)]
+            part_features = _part_features(problem, rows)
+            labellings = [np.atleast_1d(y) for y in structure.labellings(int(length))]
+            parts = [structure.encode(y) for y in labellings]
+            self.parts.append(parts)
+            self.features.append(np.array([part_features[p].sum(axis=0) for p in parts]))
+            self.costs.append(np.array([float((y != truth).sum()) for y in labellings]))
+            self.gold.append(next(k for k, y in enumerate(labellings) if (y == truth).all()))
+
+    @property
+    def weight(self) -> np.ndarray:
+        return self.problem.batch.example_weight
+
+    def margins(self, weights: np.ndarray, i: int) -> np.ndarray:
+        """w·φ(y) − w·φ(true) + γ e(y) for every y."""
+        scores = self.features[i] @ weights
+        return scores - scores[self.gold[i]] + self.problem.loss.gamma * self.costs[i]
+
+    def primal(self, weights: np.ndarray) -> float:
+        value = 0.5 * self.problem.l2 * float(weights @ weights)
+        for i in range(len(self.gold)):
+            value += self.weight[i] * soft_maximum(self.margins(weights, i), self.problem.loss.beta)
+        return value
+
+    def dual(self, alphas: list[np.ndarray]) -> float:
+        loss, value = self.problem.loss, 0.0
+        for i, alpha in enumerate(alphas):
+            inner = loss.inverse_beta * entropy(alpha) + loss.gamma * float(alpha @ self.costs[i])
+            value += self.weight[i] * inner
+        v = self.v(alphas)
+        return value - float(v @ v) / (2.0 * self.problem.l2)
+
+    def v(self, alphas: list[np.ndarray]) -> np.ndarray:
+        return sum(
+            self.weight[i] * (self.features[i][self.gold[i]] - alpha @ self.features[i])
+            for i, alpha in enumerate(alphas)
+        )
+
+    def model(self, weights: np.ndarray) -> list[np.ndarray]:
+        """p_i ∝ exp β(margins)."""
+        return [softmax(self.problem.loss.beta * self.margins(weights, i)) for i in range(len(self.gold))]
+
+    def from_potentials(self, theta: np.ndarray) -> list[np.ndarray]:
+        """α_i ∝ exp Σ_{r∈y} θ_r."""
+        part_ptr, result = self.problem.batch.part_ptr, []
+        for i, parts in enumerate(self.parts):
+            own = theta[part_ptr[i] : part_ptr[i + 1]].astype(float)
+            result.append(softmax(np.array([own[p].sum() for p in parts])))
+        return result
+
+    def true_labels(self) -> list[np.ndarray]:
+        return [(np.arange(len(c)) == g) * 1.0 for c, g in zip(self.costs, self.gold, strict=True)]
+
+    def as_quadratic(self) -> tuple[np.ndarray, np.ndarray, list[int]]:
+        """A, b, block sizes of −D for β = ∞, up to nothing: ½ α'Aα + b'α = −D(α)."""
+        rows = [
+            self.weight[i] * (self.features[i][self.gold[i]] - self.features[i])
+            for i in range(len(self.gold))
+        ]
+        image = np.concatenate(rows)
+        costs = np.concatenate([self.weight[i] * cost for i, cost in enumerate(self.costs)])
+        return (
+            image @ image.T / self.problem.l2,
+            -self.problem.loss.gamma * costs,
+            [len(cost) for cost in self.costs],
+        )
+
+
+def _table(layout: FeatureMap, n_attributes: int) -> np.ndarray:
+    """(n_attributes, width): index of the weight of a pair, or −1."""
+    table = np.full((n_attributes, layout.width), -1)
+    attribute, label, weight = layout.pairs()
+    table[attribute, label] = weight
+    return table
+
+
+def _part_features(problem: Problem, rows: list[tuple[np.ndarray, np.ndarray, int]]) -> np.ndarray:
+    """φ(x, r) of every part of one example, (n_parts, n_weights)."""
+    blocks = []
+    for values, table, first in rows:
+        block = np.zeros((table.shape[1], problem.n_weights))
+        for attribute, label in zip(*np.nonzero(table >= 0), strict=True):
+            block[label, first + table[attribute, label]] += values[attribute]
+        blocks.append(block)
+    tied = np.zeros((problem.batch.tied_size, problem.n_weights))
+    tied[np.arange(len(tied)), problem.batch.tied_first + np.arange(len(tied))] = 1.0
+    return np.concatenate([*blocks, tied])
+
+
+def soft_maximum(values: np.ndarray, beta: float) -> float:
+    top = float(values.max())
+    return top if np.isinf(beta) else top + float(np.log(np.exp(beta * (values - top)).sum())) / beta
+
+
+def softmax(values: np.ndarray) -> np.ndarray:
+    powers = np.exp(values - values.max())
+    return powers / powers.sum()
+
+
+def entropy(alpha: np.ndarray) -> float:
+    positive = alpha[alpha > 0]
+    return -float(positive @ np.log(positive))
+
+
+def divergence(alphas: list[np.ndarray], others: list[np.ndarray]) -> float:
+    """Σ_i KL(α_i ‖ other_i)."""
+    total = 0.0
+    for alpha, other in zip(alphas, others, strict=True):
+        total += float(alpha[alpha > 0] @ np.log(alpha[alpha > 0] / other[alpha > 0]))
+    return total

@@ -28,8 +28,6 @@ from partwise.solvers import (
 
 class OnlineEG(SolverContract):
     hard_tolerance, hard_primal_tolerance = 2e-6, 3e-4
-    # 0·inf in _edge_counts of kernels/chain_high_order.py, which large potentials reach.
-    known_failures = frozenset({("order2", "hinge")})
     order = ""
 
     @property

@@ -121,3 +121,49 @@ def expect_modest_template(text: str) -> None:
         total += combinations
         if total > MOST_COMBINATIONS or len(line) > 10_000:
             raise InputError(f"the template stands for more than {MOST_COMBINATIONS} attributes")
+
+
+_PARAMETERS: dict[str, tuple[type, ...]] = {
+    "l2": (int, float), "tol": (int, float), "max_passes": (int, float), "time_limit": (int, float, type(None)),
+    "certificate_every": (int, float, type(None)), "solver": (str,), "random_state": (int, type(None)),
+    "n_jobs": (int, type(None)), "verbose": (int,), "pairs": (str,), "scheme": (str, type(None)), "order": (int,),
+    "min_count": (int,), "hash_size": (int, type(None)), "transitions": (str,), "warm_start": (bool,),
+    "fit_intercept": (bool,), "loss": (dict,), "callback": (type(None),), "template": (str, dict, type(None)),
+    "cost": (str, list), "class_weight": (str, list, type(None)),
+}  # fmt: skip
+
+
+def expect_header(header: Mapping[str, Any]) -> None:
+    """Check what all estimators' headers share: parameters of the right types, and the training record."""
+    parameters, record, labels = (header.get(name) for name in ("parameters", "record", "labels"))
+    if not isinstance(parameters, dict) or not isinstance(record, dict) or not isinstance(labels, list):
+        raise InputError("parameters, labels or training record are missing")
+    for name, value in parameters.items():
+        kinds = _PARAMETERS.get(name, (object,))
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds and object not in kinds):
+            raise InputError(f"parameter {name!r:.40} is {value!r:.40}")
+    for name in ("l2", "tol", "max_passes"):
+        if not parameters.get(name, 1.0) > 0:
+            raise InputError(f"parameter {name!r} is {parameters[name]!r:.40}, not above zero")
+    for name in ("objective", "dual_objective", "duality_gap", "n_passes"):
+        expect_number(record, name)
+    expect_text(record, "stop_reason")
+    if not isinstance(record.get("converged"), bool):
+        raise InputError("the training record does not say whether it converged")
+    history = record.get("history")
+    if not isinstance(history, list) or not all(map(_is_record, history)):
+        raise InputError("the history of the training is damaged")
+
+
+def _is_record(record: Any) -> bool:
+    """Whether a record maps names to numbers, with at least those that curves are drawn from."""
+    return (
+        isinstance(record, dict)
+        and record.keys() >= {"passes", "primal", "dual", "gap"}
+        and all(map(_is_float, record.values()))
+    )
+
+
+def _is_float(value: Any) -> bool:
+    """Whether a number, of whatever size in JSON, is one that a float can be: finite, infinite or nan."""
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**1000)

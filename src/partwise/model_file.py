@@ -20,7 +20,7 @@ import numpy as np
 
 from partwise.atomic import write_atomically
 from partwise.errors import InputError
-from partwise.model_checks import expect_array, expect_number, expect_offsets, expect_text, expect_texts
+from partwise.model_checks import expect_array, expect_header, expect_number, expect_offsets, expect_text, expect_texts
 
 __all__ = [
     "estimator_from",
@@ -126,6 +126,7 @@ def estimator_from(header: dict[str, Any], arrays: dict[str, np.ndarray], path: 
         raise InputError(f"holds a model of unknown kind {name!r:.40}; known are {', '.join(ESTIMATORS)}", path)
     estimator = getattr(import_module(ESTIMATORS[name]), name)
     try:
+        expect_header(header)
         return estimator._from_state(header, arrays)
     except InputError as error:
         raise InputError(f"damaged model file: {error}", path) from None

@@ -138,7 +138,7 @@ class Problem:
 
     # -- passes over all examples --------------------------------------------------------------
 
-    def _over_examples(self, dtype: Any, work: Callable[[int, int, Scratch, np.ndarray], None]) -> np.ndarray:
+    def over_examples(self, dtype: Any, work: Callable[[int, int, Scratch, np.ndarray], None]) -> np.ndarray:
         """Run `work(first, last, scratch, v)` on a share of the examples per thread; returns Σ v."""
         n_threads = max(1, min(self.n_jobs, self.n_examples))
         cuts = np.linspace(0, self.n_examples, n_threads + 1).astype(int)
@@ -166,7 +166,7 @@ class Problem:
         def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
             point_pass(self.batch, first, last, theta, visited, target, v, entropy, cost, scratch)
 
-        v = self._over_examples(np.float64, work)
+        v = self.over_examples(np.float64, work)
         return Evaluation(v, entropy, cost, _NOTHING, _NOTHING)
 
     def at_weights(
@@ -187,7 +187,7 @@ class Problem:
                 v, entropy, cost, log_total, gold, scratch,
             )  # fmt: skip
 
-        v = self._over_examples(np.float64, work)
+        v = self.over_examples(np.float64, work)
         return Evaluation(v, entropy, cost, log_total, gold)
 
     def scores(self, weights: np.ndarray) -> np.ndarray:
@@ -198,7 +198,7 @@ class Problem:
         def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
             score_pass(self.batch, first, last, weights, scores, scratch)
 
-        self._over_examples(np.float64, work)
+        self.over_examples(np.float64, work)
         return scores
 
     def losses(self, weights: np.ndarray, mu: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -218,7 +218,7 @@ class Problem:
                 counts, inner, loss, scratch,
             )  # fmt: skip
 
-        self._over_examples(np.float64, work)
+        self.over_examples(np.float64, work)
         return loss, inner
 
     def primal(self, weights: np.ndarray) -> float:

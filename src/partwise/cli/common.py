@@ -74,7 +74,8 @@ def error_console(quiet: bool = False) -> Console | None:
         return None
     from rich.console import Console
 
-    return Console(stderr=True)
+    console = Console(stderr=True)
+    return console if console.is_terminal else Console(stderr=True, width=120)
 
 
 def output_console() -> Console:

@@ -40,9 +40,9 @@ def show(console: Any, summary: Summary, path: str) -> None:
         if values:
             console.print(f"[bold]{title}[/]")
             _print_facts(console, values)
-    _print_weights(console, "largest feature weights", ("weight", "label", "feature"), summary.top_features)
-    transitions = [(before, after, weight) for before, after, weight in summary.top_transitions]
-    _print_weights(console, "largest transition weights", ("weight", "to", "from"), transitions)
+    features = [(label, attribute, weight) for attribute, label, weight in summary.top_features]
+    _print_weights(console, "largest feature weights", ("weight", "label", "feature"), features)
+    _print_weights(console, "largest transition weights", ("weight", "from", "to"), summary.top_transitions)
 
 
 def _print_facts(console: Any, values: dict[str, Any]) -> None:
@@ -70,6 +70,6 @@ def _print_weights(console: Any, title: str, columns: tuple[str, ...], rows: lis
     table.add_column(columns[2], overflow="fold")
     for first, second, weight in rows:
         style = "green" if weight > 0 else "red"
-        table.add_row(f"[{style}]{weight:+.4f}[/]", escape(str(second)), escape(str(first)))
+        table.add_row(f"[{style}]{weight:+.4f}[/]", escape(str(first)), escape(str(second)))
     console.print(table)
     console.print()

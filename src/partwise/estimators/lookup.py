@@ -1,16 +1,18 @@
-"""Attributes of tokens to numbers, faster than one by one: dicts with the same keys are looked up by one plan.
+"""Attributes of tokens to numbers, faster than one by one: one small table for every key of the dicts.
 
-Reading what users give is most of the time of tagging, so the loops over a token's attributes run inside
-``map``: prefixes ``key:`` are made once per set of keys, strings glued to them, and the names looked up.
+Reading what users give is most of the time of tagging, and most of that is memory: a vocabulary of all names
+does not fit the processor's caches, the few tag sets and frequent words under one key do. So every key has a
+table from its values to numbers, filled as they occur, and a token's attributes go through one ``map``.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from itertools import compress, repeat
+from itertools import repeat
 from math import isfinite
-from operator import add
+from operator import getitem
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,45 @@ import numpy as np
 from partwise.features.vocabulary import AttributeRows, without_duplicates
 
 _NUMBERS = frozenset({bool, int, float, np.float64, np.float32, np.int64, np.bool_})
-_READABLE = _NUMBERS | {str}
-_MOST_PLANS = 10_000
+_MOST_PLANS = 1000
+_MOST_REMEMBERED = 1_000_000
+
+
+class _UnusualError(Exception):
+    """A token that is not of a simple kind."""
+
+
+class _Entries:
+    """What is written while tokens are read: numbers, where rows end, and the values that are not 1."""
+
+    def __init__(self) -> None:
+        self.ids, self.ends = array("i"), array("q", [0])
+        self.values: list[tuple[int, float]] = []
+
+    def note(self, value: Any) -> None:
+        """Say that the number written next has this value."""
+        if not isfinite(value):
+            raise _UnusualError
+        self.values.append((len(self.ids), float(value)))
+
+
+class _Table(dict[Any, int]):
+    """Numbers of the values under one key, -1 for those not in the vocabulary."""
+
+    def __init__(self, key: Any, lookup: AttributeLookup):
+        self.key, self.prefix, self.lookup = key, f"{key}:", lookup
+
+    def __missing__(self, value: Any) -> int:
+        if type(value) is str:
+            number = self[value] = self.lookup.find(self.prefix + value, -1)
+            return number
+        if type(value) not in _NUMBERS:
+            raise _UnusualError
+        if value == 0 or value == 1:
+            number = self[value] = self.lookup.find(self.key, -1) if value else -1
+            return number
+        self.lookup.entries.note(value)  # it is different every time, so there is no use in remembering it
+        return self.lookup.find(self.key, -1)
 
 
 class AttributeLookup:
@@ -32,91 +71,76 @@ class AttributeLookup:
     """
 
     def __init__(self, index: Mapping[str, int]):
-        self._find = dict(index).get
-        self._prefixes: dict[tuple[Any, ...], list[str]] = {}
-        self._plans: dict[tuple[Any, ...], tuple[list[str], list[bool], list[tuple[Any, int]]]] = {}
+        self.find = dict(index).get
+        self.entries = _Entries()
+        self._lock = Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._tables: dict[Any, _Table] = {}
+        self._plans: dict[tuple[Any, ...], list[_Table]] = {}
 
     def rows(self, sequences: Sequence[Sequence[Any]]) -> AttributeRows | None:
         """Rows of all tokens; None where one of them is of no simple kind, or wrong."""
-        ids, ends = array("i"), array("q", [0])
-        unusual: list[tuple[int, float]] = []
-        extend, end_row, find, unknown = ids.extend, ends.append, self._find, repeat(-1)
-        try:
-            for sequence in sequences:
-                for token in sequence:
-                    if type(token) is dict:
-                        kinds = set(map(type, token.values()))
-                        if len(kinds) == 1 and str in kinds:
-                            names = map(add, self._prefixes_of(token), token.values())
-                            extend(map(find, names, unknown))
-                        elif not self._add(token, kinds, ids, unusual):
-                            return None
-                    elif isinstance(token, (list, tuple, set, frozenset)):
-                        extend(map(find, token, unknown))
+        with self._lock:
+            if sum(map(len, self._tables.values())) > _MOST_REMEMBERED:
+                self._forget()
+            entries = self.entries = _Entries()
+            try:
+                self._read(sequences, entries)
+            except (TypeError, _UnusualError):
+                return None
+        return _known_rows(entries)
+
+    def _read(self, sequences: Sequence[Sequence[Any]], entries: _Entries) -> None:
+        ids, extend, end_row, find_plan = entries.ids, entries.ids.extend, entries.ends.append, self._plans.get
+        for sequence in sequences:
+            for token in sequence:
+                if type(token) is dict:
+                    keys = tuple(token)
+                    plan = find_plan(keys) or self._plan(keys)
+                    if plan is not None:
+                        extend(map(getitem, plan, token.values()))
                     else:
-                        return None
-                    end_row(len(ids))
-        except TypeError:
+                        self._add(token, entries)
+                elif isinstance(token, (list, tuple, set, frozenset)):
+                    extend(map(self.find, token, repeat(-1)))
+                else:
+                    raise _UnusualError
+                end_row(len(ids))
+
+    def _plan(self, keys: tuple[Any, ...]) -> list[_Table] | None:
+        """The tables of these keys; None where there are too many kinds of tokens to make any."""
+        if len(self._plans) >= _MOST_PLANS:
             return None
-        return _known_rows(ids, ends, unusual)
-
-    def _prefixes_of(self, token: dict[Any, Any]) -> list[str]:
-        keys = tuple(token)
-        prefixes = self._prefixes.get(keys)
-        if prefixes is None:
-            prefixes = [f"{key}:" for key in keys]
-            if len(self._prefixes) < _MOST_PLANS:
-                self._prefixes[keys] = prefixes
-        return prefixes
-
-    def _add(
-        self, token: dict[Any, Any], kinds: set[type], ids: array[int], unusual: list[tuple[int, float]]
-    ) -> bool:
-        """Add a token that holds numbers; False where it holds something else."""
-        if not kinds <= _READABLE:
-            return False
-        values: list[Any] = list(token.values())
-        if str not in kinds:
-            if set(values) == {1}:
-                ids.extend(map(self._find, token, repeat(-1)))
-                return True
-            return self._add_numbers(zip(token, values, strict=True), ids, unusual)
-        prefixes, is_string, numbers = self._plan(token, values)
-        ids.extend(map(self._find, map(add, prefixes, compress(values, is_string)), repeat(-1)))
-        return self._add_numbers(((key, values[k]) for key, k in numbers), ids, unusual)
-
-    def _plan(
-        self, token: dict[Any, Any], values: list[Any]
-    ) -> tuple[list[str], list[bool], list[tuple[Any, int]]]:
-        """Prefixes of the entries that are strings, which those are, and keys and places of the others."""
-        shape = (*token, *map(type, values))
-        plan = self._plans.get(shape)
-        if plan is None:
-            is_string = [type(value) is str for value in values]
-            prefixes = [f"{key}:" for key, chosen in zip(token, is_string, strict=True) if chosen]
-            numbers = [(key, k) for k, key in enumerate(token) if not is_string[k]]
-            plan = prefixes, is_string, numbers
-            if len(self._plans) < _MOST_PLANS:
-                self._plans[shape] = plan
+        for key in keys:
+            if key not in self._tables:
+                self._tables[key] = _Table(key, self)
+        plan = self._plans[keys] = [self._tables[key] for key in keys]
         return plan
 
-    def _add_numbers(self, items: Any, ids: array[int], unusual: list[tuple[int, float]]) -> bool:
-        for key, value in items:
-            if value:
+    def _add(self, token: dict[Any, Any], entries: _Entries) -> None:
+        """Add a token entry by entry: its names are mostly keys, not values."""
+        if set(map(type, token.values())) <= _NUMBERS and set(token.values()) == {1}:
+            entries.ids.extend(map(self.find, token, repeat(-1)))
+            return
+        for key, value in token.items():
+            if type(value) is str:
+                entries.ids.append(self.find(f"{key}:{value}", -1))
+            elif type(value) not in _NUMBERS:
+                raise _UnusualError
+            elif value:
                 if value != 1:
-                    if not isfinite(value):
-                        return False
-                    unusual.append((len(ids), float(value)))
-                ids.append(self._find(key, -1))
-        return True
+                    entries.note(value)
+                entries.ids.append(self.find(key, -1))
 
 
-def _known_rows(ids: array[int], ends: array[int], unusual: list[tuple[int, float]]) -> AttributeRows:
+def _known_rows(entries: _Entries) -> AttributeRows:
     """Without what is not in the vocabulary, and nothing twice in a row."""
-    numbers, row_ptr, values = np.array(ids, np.int32), np.array(ends, np.int64), None
-    if unusual:
+    numbers, row_ptr, values = np.array(entries.ids, np.int32), np.array(entries.ends, np.int64), None
+    if entries.values:
         values = np.ones(len(numbers))
-        where, what = zip(*unusual, strict=True)
+        where, what = zip(*entries.values, strict=True)
         values[list(where)] = what
     known = numbers >= 0
     if not known.all():

@@ -157,7 +157,7 @@ def warm_state(estimator: Any, problem: Problem, previous: Training | None) -> A
         fresh = solver.init(problem, random_generator(estimator.random_state))
         n, n_parts = old.n_examples, old.n_parts
         fresh.theta[:n_parts] = state.theta
-        for name in ("gap", "step", "visited"):
+        for name in ("gap", "visited"):
             getattr(fresh, name)[:n] = getattr(state, name)
         point = fresh.point()
         refresh(problem, point)

@@ -209,8 +209,9 @@ def _node_counts(specification, t, counts, work):  # type: ignore
 
 @kernel
 def _edge_counts(specification, length, counts, work):  # type: ignore
-    """m(o, g, y) Σ_t f_{t-1}(o, g) v_t(g, y)."""
+    """m(o, g, y) Σ_t f_{t-1}(o, g) v_t(g, y); returns their sum, the length unless a row overflowed."""
     n_labels, stride, n_groups = specification.n_labels, specification.stride, specification.n_groups
+    total = 0.0
     n_symbols, first = n_labels + 1, length * n_labels
     per_position = n_groups * stride
     for o in range(n_symbols):
@@ -230,7 +231,10 @@ def _edge_counts(specification, length, counts, work):  # type: ignore
             )
             row = (g * n_symbols + o) * stride
             for y in range(n_labels):
-                counts[first + history * n_labels + y] = work.column[y] * work.edges[row + y] * _INVERSE_LIFT
+                count = work.column[y] * work.edges[row + y] * _INVERSE_LIFT
+                counts[first + history * n_labels + y] = count
+                total += count
+    return total
 
 
 @expectations.register(HighOrderSpecification)
@@ -240,8 +244,9 @@ def high_order_expectations(specification, length, scores, counts, work):  # typ
     if shifts == shifts and _forward(specification, length, work):
         total = _backward(specification, length, counts, work)
         if abs(total - 1.0) < 1e-9:  # false for NaN and inf, which reach the first row from anywhere
-            _edge_counts(specification, length, counts, work)
-            return shifts + _sum_of_logs(work.totals, length)
+            # Where a forward entry is zero the node counts are right even if the edges' product is 0·inf.
+            if abs(_edge_counts(specification, length, counts, work) - length) < 1e-9 * length:
+                return shifts + _sum_of_logs(work.totals, length)
     return high_order_expectations_in_logs(specification, length, scores, counts)
 
 

@@ -144,6 +144,9 @@ def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
     step, lift = point.step[i], 0.0
     for attempt in range(MAX_HALVINGS):
         log_total, entropy = _attempt(batch, i, point, step, inverse_beta, lift, count, scratch)
+        if not abs(entropy) < np.inf:  # potentials out of range; scattering NaN could not be undone
+            step *= 0.5
+            continue
         cost = expected_cost(batch, i, scratch.counts)
         value = inverse_beta * (entropy - point.entropy[i]) + gamma * (cost - point.cost[i])
         growth = scatter_example(

@@ -152,7 +152,8 @@ def _class_features(model: Any, top: int, label: Any) -> list[tuple[str, Any, fl
     weights = np.atleast_2d(np.asarray(model.coef_))
     if len(weights) == 1 and len(labels) == 2:
         weights = np.concatenate([-weights, weights])
-    names = getattr(model, "feature_names_in_", None)
+    names = getattr(model, "feature_names_in_", ())
+    names = names if len(names) == weights.shape[1] else [f"x{column}" for column in range(weights.shape[1])]
     if label is not None:
         keep = labels.index(label)
         weights, labels = weights[keep : keep + 1], [label]
@@ -161,6 +162,5 @@ def _class_features(model: Any, top: int, label: Any) -> list[tuple[str, Any, fl
     for place in order.tolist():
         row, column = divmod(place, weights.shape[1])
         if weights[row, column]:
-            name = f"x{column}" if names is None else str(names[column])
-            found.append((name, labels[row], float(weights[row, column])))
+            found.append((str(names[column]), labels[row], float(weights[row, column])))
     return found

@@ -6,6 +6,7 @@ from partwise.errors import InputError
 from partwise.problem import Problem
 from partwise.solvers.base import Certificate, Record, Solution, Solver, StepInfo, StopReason
 from partwise.solvers.batch_gradient import BatchEG, PrimalEG
+from partwise.solvers.block_coordinate import BlockFrankWolfe
 from partwise.solvers.driver import Progress, solve
 from partwise.solvers.exponentiated_gradient import Annealing, ExponentiatedGradient
 from partwise.solvers.gradient import LBFGS, ConjugateGradient
@@ -18,6 +19,7 @@ SOLVERS: dict[str, Solver] = {
     "eg-gap": ExponentiatedGradient("gap"),
     "eg-batch": BatchEG(),
     "eg-primal": PrimalEG(),
+    "bcfw": BlockFrankWolfe(),
     "lbfgs": LBFGS(),
     "cg": ConjugateGradient(),
     "sgd": SGD(),
@@ -29,7 +31,7 @@ def solver_for(problem: Problem, solver: str | Solver = "auto") -> Solver:
     if not isinstance(solver, str):
         return solver
     if solver == "auto":
-        return SOLVERS["eg-gap"]
+        return SOLVERS["bcfw" if problem.loss.is_hard else "eg-gap"]
     if solver not in SOLVERS:
         raise InputError(f"unknown solver {solver!r}; there are auto, {', '.join(SOLVERS)}")
     return SOLVERS[solver]
@@ -41,6 +43,7 @@ __all__ = [
     "SOLVERS",
     "Annealing",
     "BatchEG",
+    "BlockFrankWolfe",
     "Certificate",
     "ConjugateGradient",
     "ExponentiatedGradient",

@@ -146,7 +146,8 @@ class _Loop:
     checkpoint: str | os.PathLike[str] | None
 
     def run(self, state: Any) -> Solution:
-        run, certificate, reason = self.run_, None, None
+        run, certificate = self.run_, None
+        reason = self._reason_to_stay()
         info = StepInfo(0.0)
         try:
             while reason is None:
@@ -171,9 +172,17 @@ class _Loop:
             reason, certificate = StopReason.INTERRUPTED, None
         if certificate is None:
             state, certificate = self.solver.certificate(self.problem, state)
-            self._record(certificate)
+            if not run.history or run.history[-1].passes != run.passes:
+                self._record(certificate)
         assert reason is not None
         return Solution(certificate.weights, state, certificate, run.history, reason, run.passes)
+
+    def _reason_to_stay(self) -> StopReason | None:
+        """A resumed run may have ended already."""
+        history = self.run_.history
+        if history and history[-1].passes == self.run_.passes and history[-1].relative_gap <= self.tol:
+            return StopReason.CONVERGED
+        return StopReason.MAX_PASSES if self.run_.passes >= self.max_passes else None
 
     def _out_of_time(self, step_start: float) -> bool:
         elapsed = self.run_.seconds + time.perf_counter() - step_start

@@ -84,7 +84,7 @@ class ExponentiatedGradient:
             point.step[:] = safe_steps(problem)
         else:
             point.step[:] = self._initial_step(problem, point, random)
-        return EGState(**point._asdict(), average=point.v.copy(), passes=np.zeros(1))
+        return EGState(**point._asdict(), average=point.v.copy(), passes=np.array([0.0, problem.l2]))
 
     def _initial_step(self, problem: Problem, point: DualPoint, random: np.random.Generator) -> float:
         scale = 1.0 if problem.loss.is_hard else problem.loss.beta
@@ -101,9 +101,12 @@ class ExponentiatedGradient:
         """Halve until one pass over a tenth of the data improves the dual on 95 % of its examples."""
         n_sample = max(1, problem.n_examples // 10)
         sample = random.permutation(problem.n_examples)[:n_sample]
-        rule = self._rule(problem)._replace(kind=FIXED)
-        for _ in range(60):
-            trial = DualPoint(*(array.copy() for array in point))
+        rule = self._rule(problem)._replace(kind=FIXED, exact_gap=False)
+        start = DualPoint(*(array.copy() for array in point))
+        start.visited[sample] = 1  # off the true label already: leaving it is not the step's doing
+        refresh(problem, start)
+        for _ in range(40):
+            trial = DualPoint(*(array.copy() for array in start))
             trial.step[:] = step
             _, improved = online_pass(
                 problem.batch, sample, trial, problem.loss.beta, problem.loss.gamma,
@@ -132,6 +135,8 @@ class ExponentiatedGradient:
         self, problem: Problem, state: EGState, random: np.random.Generator
     ) -> tuple[EGState, StepInfo]:
         point, rule, n = state.point(), self._rule(problem), problem.n_examples
+        if self.step_rule == "safe" and state.passes[1] != problem.l2:  # a warm start from another l2
+            point.step[:], state.passes[1] = safe_steps(problem), problem.l2
         l2 = problem.l2 * (1.0 if self.annealing is None else self.annealing.factor(float(state.passes[0])))
         scratch = problem.scratch(point.v.dtype)
         tried, n_averaged = 0, 0
@@ -158,7 +163,7 @@ class ExponentiatedGradient:
             chunk = max(1, n // 10)  # gaps learnt in one chunk steer the next
             for first in range(0, n, chunk):
                 size = min(chunk, n - first)
-                yield first + size, _by_gap(point.gap, problem.batch.example_weight, size, random)
+                yield first + size, draw_by_gap(point.gap, problem.batch.example_weight, size, random)
             return
         if self.order == "random":
             order = random.integers(n, size=n)
@@ -205,7 +210,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 
 class EGState(NamedTuple):
-    """A :class:`DualPoint`, the mean of v over the last pass, and the passes made so far (for annealing)."""
+    """A :class:`DualPoint`, the mean of v over the last pass, and (passes made, l2 of the steps)."""
 
     theta: np.ndarray
     mu: np.ndarray
@@ -281,7 +286,7 @@ def _points_averaged(problem: Problem) -> int:
     return int(np.clip(touched // (40 * problem.n_weights), 2, 10))
 
 
-def _by_gap(gap: np.ndarray, weight: np.ndarray, count: int, random: np.random.Generator) -> np.ndarray:
+def draw_by_gap(gap: np.ndarray, weight: np.ndarray, count: int, random: np.random.Generator) -> np.ndarray:
     """Four fifths drawn in proportion to the gaps, one fifth uniformly (which also refreshes them)."""
     n = len(gap)
     n_gap = int(round(0.8 * count))

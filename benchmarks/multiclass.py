@@ -39,7 +39,9 @@ def read(folder: Path) -> tuple[Any, np.ndarray]:
     images = gzip.open(folder / "train-images-idx3-ubyte.gz").read()
     labels = gzip.open(folder / "train-labels-idx1-ubyte.gz").read()
     x = np.frombuffer(images, np.uint8, offset=16).reshape(-1, 784)
-    return sparse.csr_matrix(x.astype(np.float64) / 255), np.frombuffer(labels, np.uint8, offset=8).astype(int)
+    return sparse.csr_matrix(x.astype(np.float64) / 255), np.frombuffer(labels, np.uint8, offset=8).astype(
+        int
+    )
 
 
 def build_problem(folder: Path, l2: float, loss: str) -> Any:
@@ -131,7 +133,9 @@ def compare(folder: Path, l2: float, loss: str, solvers: list[str], skip_peer: b
         if loss == "hinge" and solver in ("lbfgs", "cg"):
             continue
         result["partwise"][solver] = in_child(__file__, "partwise", **shared, solver=solver, optimum=value)
-    peers = [("liblinear", False)] if loss == "hinge" else [("lbfgs", True), ("lbfgs", False), ("saga", False)]
+    peers = (
+        [("liblinear", False)] if loss == "hinge" else [("lbfgs", True), ("lbfgs", False), ("saga", False)]
+    )
     for solver, dense in [] if skip_peer else peers:
         name = f"{solver} {'dense' if dense else 'sparse'}"
         result["sklearn"][name] = in_child(
@@ -143,7 +147,9 @@ def compare(folder: Path, l2: float, loss: str, solvers: list[str], skip_peer: b
 
 def show(result: dict[str, Any]) -> None:
     optimum, peers = result["optimum"], result["sklearn"]
-    print(f"\n{result['loss']}, l2 = {result['l2']:g}: optimum between {optimum['dual']:.4f} and {optimum['primal']:.4f}")
+    print(
+        f"\n{result['loss']}, l2 = {result['l2']:g}: optimum between {optimum['dual']:.4f} and {optimum['primal']:.4f}"
+    )
     times = [peer["cpu"] or peer["over"] for peer in peers.values()]
     best = min(times) if times else None
     rows = []
@@ -167,9 +173,7 @@ def show(result: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    options = arguments(
-        __doc__, l2="1000,100,10,1", solvers="eg-gap,eg-permuted,eg", more={"--loss": "log"}
-    )
+    options = arguments(__doc__, l2="1000,100,10,1", solvers="eg-gap,eg-permuted,eg", more={"--loss": "log"})
     if options.task:
         settings = json.loads(options.options)
         settings["folder"] = Path(settings["folder"])

@@ -32,7 +32,9 @@ from common import (
 def read(folder: Path, part: str) -> Any:
     from partwise.data.conll import read_conll
 
-    for name in {"train": ("train.txt.gz", "train.txt"), "test": ("test.txt", "testb.txt", "testa.txt")}[part]:
+    for name in {"train": ("train.txt.gz", "train.txt"), "test": ("test.txt", "testb.txt", "testa.txt")}[
+        part
+    ]:
         if (folder / name).exists():
             return read_conll(folder / name)
     raise SystemExit(f"{folder} has no {part} file")
@@ -52,9 +54,7 @@ def build_problem(folder: Path, l2: float, pairs: str, loss: str = "log") -> Any
     extractor = AttributeExtractor(load_template("chunking").bind(len(data.columns)))
     rows = extractor.fit_transform(data.columns, data.sequence_ptr)
     node_map = FeatureMap.build(len(labels), extractor.n_attributes, 0, rows, encoded, pairs)  # type: ignore
-    return Problem.build(
-        Chain(len(labels)), encoded, data.lengths, node_map, rows, l2=l2, loss=loss
-    )
+    return Problem.build(Chain(len(labels)), encoded, data.lengths, node_map, rows, l2=l2, loss=loss)
 
 
 def feature_strings(data: Any) -> list[list[list[str]]]:
@@ -163,7 +163,11 @@ def _tag_with_crfsuite(folder: Path, path: str) -> dict[str, float]:
     predicted = [tagger.tag(x) for x in features]
     seconds = time.process_time() - start
     f1 = chunk_scores(test.label_sequences(), predicted).f1
-    return {"f1": 100 * f1, "tokens_per_second": test.n_tokens / seconds, "file_bytes": Path(path).stat().st_size}
+    return {
+        "f1": 100 * f1,
+        "tokens_per_second": test.n_tokens / seconds,
+        "file_bytes": Path(path).stat().st_size,
+    }
 
 
 def task_tagging(folder: Path, l2: float, pairs: str) -> dict[str, Any]:
@@ -206,7 +210,9 @@ def compare(folder: Path, l2: float, pairs: str, solvers: list[str], skip_peer: 
 
 def show(result: dict[str, Any]) -> None:
     optimum = result["optimum"]
-    print(f"\nl2 = {result['l2']:g}, {result['pairs']} pairs: optimum between {optimum['dual']:.3f} and {optimum['primal']:.3f}")
+    print(
+        f"\nl2 = {result['l2']:g}, {result['pairs']} pairs: optimum between {optimum['dual']:.3f} and {optimum['primal']:.3f}"
+    )
     peer = result.get("crfsuite")
     rows = []
     runs = {**result["partwise"], **({"crfsuite lbfgs": peer} if peer else {})}
@@ -232,9 +238,7 @@ def show(result: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    options = arguments(
-        __doc__, l2="2,0.2", solvers="eg-gap,eg-permuted,eg", more={"--pairs": "observed"}
-    )
+    options = arguments(__doc__, l2="2,0.2", solvers="eg-gap,eg-permuted,eg", more={"--pairs": "observed"})
     if options.task:
         settings = json.loads(options.options)
         settings["folder"] = Path(settings["folder"])

@@ -69,7 +69,9 @@ def test_help_is_quick_and_loads_nothing_heavy():
         "try: main(['--help'])\nexcept SystemExit: pass\n"
         "print([m for m in ('numpy', 'numba', 'sklearn', 'matplotlib', 'safetensors') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=ENVIRONMENT
+    )
     assert done.stdout.endswith("[]\n")
     for command in ("demo", "train", "predict", "evaluate", "inspect", "report"):
         assert command in done.stdout
@@ -155,7 +157,9 @@ def test_marginals_and_kbest(run, trained, tmp_path):
 
 
 FORMATS = {
-    "words.txt": ("the/D cat/N sat/V\na/D dog/N\n" * 5, "the cat sat\na/D dog/N\n", "the/D cat/N sat/V\na/D dog/N\n"),
+    "words.txt": (
+        "the/D cat/N sat/V\na/D dog/N\n" * 5, "the cat sat\na/D dog/N\n", "the/D cat/N sat/V\na/D dog/N\n",
+    ),
     "tokens.jsonl": (
         '{"tokens": ["the", "cat"], "labels": ["D", "N"]}\n{"tokens": ["sat"], "labels": ["V"]}\n' * 4,
         '{"tokens": ["the", "cat"]}\n',
@@ -167,7 +171,8 @@ FORMATS = {
         '{"features": [{"w": "the"}, ["cat"]], "labels": ["D", "N"]}\n',
     ),
     "crfsuite.txt": (
-        "D\tw=the\tn:0.5\nN\tw=cat\n\n@weight:2\tV\tw=sat\n\n" * 4, "D\tw=the\nD\tw=cat\n\nD\tw=sat\n", "D\nN\n\nV\n\n",
+        "D\tw=the\tn:0.5\nN\tw=cat\n\n@weight:2\tV\tw=sat\n\n" * 4,
+        "D\tw=the\nD\tw=cat\n\nD\tw=sat\n", "D\nN\n\nV\n\n",
     ),
 }  # fmt: skip
 
@@ -187,7 +192,18 @@ def test_reading_options_are_remembered(run, tmp_path):
     text = DATA.replace(" ", "\t").replace("the\tD", "# a comment\nthe\tD")
     text = "\n".join("\t".join(line.split("\t")[::-1]) if "\t" in line else line for line in text.split("\n"))
     (tmp_path / "train.tsv").write_text(text)
-    options = ("--separator", "tab", "--label-column", "0", "--comment", "#", "--scheme", "IOB2", "--min-count", "2")
+    options = (
+        "--separator",
+        "tab",
+        "--label-column",
+        "0",
+        "--comment",
+        "#",
+        "--scheme",
+        "IOB2",
+        "--min-count",
+        "2",
+    )
     assert run("train", "sequence", "train.tsv", "--model", "m.pw", "-q", *options)[0] == 0
     code, out, _ = run("evaluate", "m.pw", "train.tsv", "--json")
     assert code == 0 and json.loads(out)["accuracy"] > 0.9
@@ -229,7 +245,10 @@ def test_classes(run, tmp_path, name):
 
 def test_classes_without_labels(run, tmp_path):
     (tmp_path / "t.csv").write_text(TABLES["t.csv"])
-    assert run("train", "classify", "t.csv", "-m", "m.pw", "-q", "--label-column", "kind", "--l2", "0.01")[0] == 0
+    assert (
+        run("train", "classify", "t.csv", "-m", "m.pw", "-q", "--label-column", "kind", "--l2", "0.01")[0]
+        == 0
+    )
     (tmp_path / "new.csv").write_text("size,weight\n1,0.5\n3,0.2\n")
     assert run("predict", "m.pw", "new.csv") == (0, "size,weight,predicted\n1,0.5,a\n3,0.2,b\n", "")
     (tmp_path / "bad.csv").write_text("1\n")
@@ -303,7 +322,6 @@ BAD_TABLES = {
     "csv": ("1,2,a\n3,x,b\n", ":2:", "'x' is not a finite number"),
     "ragged": ("1,2,a\n3,b\n", ":2:", "2 columns"),
     "no rows": ("a,b,c\n", "no rows"),
-    "one class": ("1,a\n2,a\n", "class"),
 }
 
 
@@ -333,9 +351,39 @@ def test_bad_models_and_data(run, trained, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["text", "wide.txt"]
 
 
+def test_models_saved_from_python(run, tmp_path):
+    from partwise.data.conll import parse_conll
+
+    (tmp_path / "in.txt").write_text(DATA)
+    (tmp_path / "in.csv").write_text("0.0,1.0\n2.0,0.5\n")
+    columns = parse_conll(DATA)
+    partwise.SequenceLabeler(template="chunking").fit(columns).save("columns.pw")
+    assert json.loads(run("evaluate", "columns.pw", "in.txt", "--json")[1])["accuracy"] == 1.0
+    assert run("predict", "columns.pw", "in.txt")[1].startswith("the D B-NP B-NP\n")
+    x, y = [np.array([[0.0, 1.0], [1.0, 0.5]])] * 3, [["a", "b"]] * 3
+    partwise.SequenceLabeler().fit(x, y).save("matrix.pw")
+    partwise.SequenceLabeler().fit([[["f"], ["g"]]] * 3, y).save("attributes.pw")
+    partwise.Classifier(l2=0.1).fit(x[0], y[0]).save("classes.pw")
+    for command in ("predict", "evaluate"):
+        refused(run(command, "matrix.pw", "in.txt"), "only be used from Python")
+        refused(run(command, "attributes.pw", "in.txt"), "ready-made features")
+    assert run("predict", "classes.pw", "in.csv")[1] == "0.0,1.0,a\n2.0,0.5,b\n"
+    for model in ("columns", "matrix", "attributes", "classes"):
+        assert run("inspect", f"{model}.pw")[0] == 0
+        assert run("report", f"{model}.pw", "-o", "page.html")[0] == 0
+
+
+def test_training_from_standard_input(tmp_path):
+    command = [sys.executable, "-m", "partwise.cli", "train", "sequence", "-", "--model", "m.pw", "-q"]
+    subprocess.run(command, cwd=tmp_path, input="the/D cat/N\n" * 5, text=True, check=True, env=ENVIRONMENT)
+    assert partwise.load(tmp_path / "m.pw").predict([["the", "cat"]]) == [["D", "N"]]
+
+
 def test_no_probabilities_from_hinge(run, tmp_path):
     (tmp_path / "train.txt").write_text(DATA)
-    assert run("train", "sequence", "train.txt", "-m", "m.pw", "-q", "--loss", "hinge", "--tol", "0.1")[0] == 0
+    assert (
+        run("train", "sequence", "train.txt", "-m", "m.pw", "-q", "--loss", "hinge", "--tol", "0.1")[0] == 0
+    )
     refused(run("predict", "m.pw", "train.txt", "--marginals"), "no probabilities")
     assert run("predict", "m.pw", "train.txt")[0] == 0
 
@@ -358,7 +406,9 @@ def test_control_c_saves_the_model(tmp_path):
     (tmp_path / "train.txt").write_text(DATA * 40)
     command = [sys.executable, "-m", "partwise.cli", "train", "sequence", "train.txt", "--model", "m.pw"]
     command += ["--tol", "1e-15", "--max-passes", "1e9", "--l2", "1e-4"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+    with subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+    ) as process:
         first = process.stderr.readline()
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)

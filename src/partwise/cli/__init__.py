@@ -10,6 +10,7 @@ from typing import NoReturn
 import typer
 
 from partwise.cli import demo, evaluate, inspect, predict, report, train
+from partwise.cli.common import add_command
 from partwise.errors import InputError
 
 app = typer.Typer(
@@ -20,12 +21,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo.demo)
+add_command(app, "demo", demo.demo)
 app.add_typer(train.app, name="train")
-app.command("predict")(predict.predict)
-app.command("evaluate")(evaluate.evaluate)
-app.command("inspect")(inspect.inspect)
-app.command("report")(report.report)
+add_command(app, "predict", predict.predict)
+add_command(app, "evaluate", evaluate.evaluate)
+add_command(app, "inspect", inspect.inspect)
+add_command(app, "report", report.report)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -52,11 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
     except Exception as error:
-        # The exceptions for wrong usage have these two, in every version of typer, with click inside or beside it.
+        # Exceptions for wrong usage have these two, whether typer brings its own click or not.
         if not hasattr(error, "format_message") or not hasattr(error, "exit_code"):
             raise
         message = error.format_message()
-        code = _fail(" ".join(message.split())) if type(error).__name__ != "NoArgsIsHelpError" else _show(message)
+        code = (
+            _fail(" ".join(message.split()))
+            if type(error).__name__ != "NoArgsIsHelpError"
+            else _show(message)
+        )
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -93,7 +93,9 @@ def _settled(path: str, options: DataOptions) -> DataOptions:
             raise InputError(f"format {options.format!r} is not one of auto, {', '.join(FORMATS)}", path)
         return options
     if path == "-":
-        raise InputError("say --format libsvm or csv: the format of standard input cannot be found by looking", path)
+        raise InputError(
+            "say --format libsvm or csv: the format of standard input cannot be found by looking", path
+        )
     with open_binary(path) as handle, readable(path):
         if handle.read(4) == _ZIP_MAGIC:
             return replace(options, format="npz")
@@ -112,7 +114,9 @@ class _LibsvmReader:
         from scipy.sparse import csr_matrix
 
         labels: list[str] = []
-        kept, columns, values, ends = [], [], [], [0]
+        columns: list[int] = []
+        values: list[float] = []
+        kept, ends = [], [0]
         for number, line in enumerate(lines, first_line):
             fields = line.partition("#")[0].split()
             if not fields:
@@ -167,7 +171,9 @@ class _TableReader:
                 names_line = number - first_line
                 continue
             if len(cells) != self.width:
-                raise InputError(f"{len(cells)} columns, but the first row has {self.width}", self.path, number)
+                raise InputError(
+                    f"{len(cells)} columns, but the first row has {self.width}", self.path, number
+                )
             if self.column is not None:
                 y.append(cells.pop(self.column).strip())
             x.append([finite_number(cell, self.path, number) for cell in cells])
@@ -183,18 +189,22 @@ class _TableReader:
         """Learn the layout from the first row; True if it names the columns."""
         if len(self.separator or "") != 1:
             raise InputError(f"separator {self.separator!r} must be one character", self.path)
-        self.width = len(cells)
+        self.width, wanted = len(cells), self.options.n_columns
+        if not self.fresh and not (wanted + self.labelled <= self.width <= wanted + 1):
+            message = f"{self.width} columns; the model needs {wanted} numbers"
+            raise InputError(
+                f"{message} {'and' if self.labelled else 'with or without'} a class", self.path, number
+            )
         self.column = self._label_column(cells, number)
         inputs = [cell for place, cell in enumerate(cells) if place != self.column]
         named = isinstance(self.options.label_column, str) or any(_number(cell) is None for cell in inputs)
         if self.fresh:
             self.options = replace(
-                self.options, separator=self.separator, n_columns=len(inputs), header=named, label_column=self._place()
-            )
-        elif len(inputs) != self.options.n_columns:
-            wanted = self.options.n_columns
-            raise InputError(
-                f"{len(cells)} columns; the model needs {wanted} numbers, with or without a class", self.path, number
+                self.options,
+                separator=self.separator,
+                n_columns=len(inputs),
+                header=named,
+                label_column=self._place(),
             )
         return named
 
@@ -209,10 +219,14 @@ class _TableReader:
         if isinstance(wanted, str):
             names = [cell.strip() for cell in cells]
             if wanted not in names:
-                raise InputError(f"no column {wanted!r}; there are {', '.join(names):.200}", self.path, number)
+                raise InputError(
+                    f"no column {wanted!r}; there are {', '.join(names):.200}", self.path, number
+                )
             return names.index(wanted)
         if not -len(cells) <= wanted < len(cells) or len(cells) < 2:
-            raise InputError(f"no label column {wanted}: this row has {len(cells)} columns", self.path, number)
+            raise InputError(
+                f"no label column {wanted}: this row has {len(cells)} columns", self.path, number
+            )
         return wanted % len(cells)
 
 
@@ -256,5 +270,7 @@ def _number(text: str) -> float | None:
 def _numbers(labels: list[str]) -> list[int] | list[str]:
     """Whole numbers if all labels are, else the labels."""
     values = [_number(label) for label in labels]
-    whole = [int(value) for value in values if value is not None and math.isfinite(value) and value == int(value)]
+    whole = [
+        int(value) for value in values if value is not None and math.isfinite(value) and value == int(value)
+    ]
     return whole if len(whole) == len(labels) else labels

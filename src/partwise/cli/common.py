@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from partwise.errors import InputError
@@ -51,7 +52,11 @@ class DataOptions:
         sequences = header.get("estimator") == "SequenceLabeler"
         if stored is None:
             return cls("auto" if sequences else "auto-classes")
-        kinds = {"separator": (str, type(None)), "label_column": (int, str), "comment": (str, type(None))}
+        kinds: dict[str, Any] = {
+            "separator": (str, type(None)),
+            "label_column": (int, str),
+            "comment": (str, type(None)),
+        }
         kinds |= {"format": (str,), "n_columns": (int,), "header": (bool,)}
         names = [each.name for each in fields(cls)]
         right = isinstance(stored, dict) and all(isinstance(stored.get(name), kinds[name]) for name in names)
@@ -60,12 +65,21 @@ class DataOptions:
         return cls(**{name: stored[name] for name in names})
 
 
+def add_command(app: Any, name: str, function: Callable[..., None]) -> None:
+    """Register a command whose help is its docstring, with the lines of each paragraph joined."""
+    paragraphs = (function.__doc__ or "").split("\n\n")
+    app.command(name, help="\n\n".join(" ".join(each.split()) for each in paragraphs))(function)
+
+
 def load_with_options(path: str) -> tuple[Any, DataOptions, dict[str, Any]]:
     """The estimator in a model file, how its data is read, and the file's header."""
     from partwise.model_file import estimator_from, load_model
 
     header, arrays = load_model(path)
-    return estimator_from(header, arrays, path), DataOptions.of(header, path), header
+    estimator, options = estimator_from(header, arrays, path), DataOptions.of(header, path)
+    if options.n_columns == 0 and header["estimator"] == "Classifier":
+        options = replace(options, n_columns=int(getattr(estimator, "n_features_in_", 0)))
+    return estimator, options, header
 
 
 def error_console(quiet: bool = False) -> Console | None:

@@ -80,18 +80,20 @@ def score(y_true: Sequence[Sequence[Any]], y_pred: Sequence[Sequence[Any]]) -> S
         kind, f1, precision, recall = "chunk", chunks.f1, chunks.precision, chunks.recall
     else:
         names = ("f1", "precision", "recall")
-        f1, precision, recall = (sum(getattr(row, name) for row in rows) / max(len(rows), 1) for name in names)
+        f1, precision, recall = (
+            sum(getattr(row, name) for row in rows) / max(len(rows), 1) for name in names
+        )
         kind = "macro"
-    return Scores(
-        token_accuracy(y_true, y_pred), f1, kind, precision, recall, int(matrix.sum()), rows, wrong
-    )
+    return Scores(token_accuracy(y_true, y_pred), f1, kind, precision, recall, int(matrix.sum()), rows, wrong)
 
 
 def evaluate(
     model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
     data: Annotated[str, typer.Argument(help="Labelled data, read as in training; - is standard input.")],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    format: Annotated[str | None, typer.Option(help="Format of the data, if not that of the training data.")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="Format of the data, if not that of the training data.")
+    ] = None,
 ) -> None:
     """Score a model on labelled data: accuracy, F1, every label, and what is taken for what.
 
@@ -104,21 +106,28 @@ def evaluate(
     scores = score(y_true, y_pred)
     if json:
         is_sequences = header["estimator"] == "SequenceLabeler"
-        counts = {"n_sequences": len(y_true), "n_tokens": scores.n_labels} if is_sequences else {"n_rows": scores.n_labels}
+        counts = (
+            {"n_sequences": len(y_true), "n_tokens": scores.n_labels}
+            if is_sequences
+            else {"n_rows": scores.n_labels}
+        )
         print_json({**scores.as_dict(), **counts})
         return
     show(output_console(), scores)
 
 
-def predictions_for(estimator: Any, options: Any, header: Any, path: str, format: str | None) -> tuple[Any, Any]:
+def predictions_for(
+    estimator: Any, options: Any, header: Any, path: str, format: str | None
+) -> tuple[Any, Any]:
     """True and predicted labels of a file, one list per sequence; all rows of a table are one sequence."""
     from dataclasses import replace
 
     options = options if format is None else replace(options, format=format)
     if header["estimator"] == "SequenceLabeler":
-        from partwise.cli.sequence_data import read_sequences
+        from partwise.cli.sequence_data import check_kind, read_sequences
 
         data = read_sequences(path, options)
+        check_kind(estimator, data.x, path)
         if data.y is None or any(label is None for sequence in data.y for label in sequence):
             raise InputError("some positions have no label; evaluation needs them all", path)
         return data.y, [list(labels) for labels in estimator.predict(data.x)]
@@ -126,7 +135,9 @@ def predictions_for(estimator: Any, options: Any, header: Any, path: str, format
 
     rows = read_classes(path, options)
     assert rows.y is not None
-    return [[str(label) for label in rows.y.tolist()]], [[str(label) for label in estimator.predict(rows.x).tolist()]]
+    return [[str(label) for label in rows.y.tolist()]], [
+        [str(label) for label in estimator.predict(rows.x).tolist()]
+    ]
 
 
 def show(console: Any, scores: Scores) -> None:

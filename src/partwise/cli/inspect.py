@@ -57,7 +57,9 @@ def _print_facts(console: Any, values: dict[str, Any]) -> None:
     console.print()
 
 
-def _print_weights(console: Any, title: str, columns: tuple[str, ...], rows: list[tuple[Any, Any, float]]) -> None:
+def _print_weights(
+    console: Any, title: str, columns: tuple[str, ...], rows: list[tuple[Any, Any, float]]
+) -> None:
     from rich.markup import escape
     from rich.table import Table
 

@@ -27,17 +27,25 @@ Distribution = list[tuple[str, float]]
 def predict(
     model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
     data: Annotated[str, typer.Argument(help="Data with or without labels; - is standard input.")] = "-",
-    marginals: Annotated[bool, typer.Option("--marginals", help="Also append the probability of every label.")] = False,
+    marginals: Annotated[
+        bool, typer.Option("--marginals", help="Also append the probability of every label.")
+    ] = False,
     kbest: Annotated[int, typer.Option(min=1, help="Append the K best labellings, a column each.")] = 1,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per sequence or row instead.")] = False,
-    output: Annotated[str | None, typer.Option("--output", "-o", help="File to write instead of standard output.")] = None,
-    format: Annotated[str | None, typer.Option(help="Format of the data, if not that of the training data.")] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per sequence or row instead.")
+    ] = False,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="File to write instead of standard output.")
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(help="Format of the data, if not that of the training data.")
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Threads.")] = 1,
 ) -> None:
     """Label data. Every line is kept as it is; the predicted label is appended as a column.
 
-    With --marginals a second column holds label:probability pairs, the most probable first. Text written as
-    word/TAG comes back in that form; JSON lines come back as with --json; CRFsuite attributes as labels alone.
+    With --marginals a second column holds label:probability pairs, the most probable first. Text written
+    as word/TAG comes back in that form, JSON lines as with --json, CRFsuite attributes as labels alone.
     """
     from partwise.cli.common import load_with_options
 
@@ -50,7 +58,9 @@ def predict(
     elif kbest > 1:
         raise InputError("--kbest is for sequences; --marginals gives the probability of every class")
     elif marginals and not hasattr(estimator, "predict_proba"):
-        raise InputError("this model's loss has beta = inf and so no probabilities; train with --loss log", model)
+        raise InputError(
+            "this model's loss has beta = inf and so no probabilities; train with --loss log", model
+        )
     else:
         pieces = _classes(estimator, options, data, marginals, json)
     if output is None:
@@ -85,13 +95,14 @@ def _write_file(path: str, pieces: Iterator[Callable[[TextIO], None]]) -> None:
 def _sequences(
     estimator: Any, options: DataOptions, path: str, marginals: bool, kbest: int, json: bool
 ) -> Iterator[Callable[[TextIO], None]]:
-    from partwise.cli.sequence_data import stream_predictions
+    from partwise.cli.sequence_data import check_kind, stream_predictions
 
     for batch in stream_predictions(path, options):
         if not batch.tokens:
             if batch.format == "conll" and not json:
                 yield partial(batch.write, columns=[[]])
             continue
+        check_kind(estimator, batch.x, path)
         if json or batch.format == "jsonl":
             yield partial(_write_lines, lines=_json_lines(estimator, batch, marginals, kbest))
         else:
@@ -126,7 +137,9 @@ def _json_lines(estimator: Any, batch: PredictionBatch, marginals: bool, kbest: 
 
         value = "score" if Loss.of(estimator.loss).is_hard else "probability"
         for each, found in zip(objects, estimator.predict_kbest(batch.x, k=kbest), strict=True):
-            each["kbest"] = [{"labels": list(map(str, labels)), value: float(number)} for labels, number in found]
+            each["kbest"] = [
+                {"labels": list(map(str, labels)), value: float(number)} for labels, number in found
+            ]
     return [json_module.dumps(each, ensure_ascii=False) for each in objects]
 
 

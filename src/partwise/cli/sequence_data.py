@@ -11,8 +11,19 @@ from typing import Any
 import numpy as np
 
 from partwise.cli.common import DataOptions
-from partwise.data import FORMATS, decode, detect_format, open_binary, read, read_text, readable, unix_newlines
-from partwise.data.conll import Columns, stream_sequences, write_predictions
+from partwise.data import (
+    FORMATS,
+    decode,
+    detect_format,
+    open_binary,
+    read_text,
+    readable,
+    unix_newlines,
+)
+from partwise.data.conll import Columns, parse_conll, stream_sequences, write_predictions
+from partwise.data.crfsuite_format import parse_crfsuite
+from partwise.data.jsonl import parse_jsonl
+from partwise.data.tagged import parse_tagged
 from partwise.errors import InputError
 
 _BATCH_LINES = 1000
@@ -52,31 +63,41 @@ def read_sequences(path: str, options: DataOptions) -> SequenceData:
         raise InputError(f"format {options.format!r} is not one of auto, {', '.join(FORMATS)}", path)
     if isinstance(options.label_column, str):
         raise InputError(f"label column {options.label_column!r} is not a number", path)
-    conll = options.format in ("auto", "conll")
-    settings: dict[str, Any] = {}
-    if conll:
-        settings = {"separator": options.separator, "label_column": options.label_column, "comment": options.comment}
-    data = read(path, options.format, **settings)
-    if isinstance(data, Columns):
+    settings: dict[str, Any] = {
+        "separator": options.separator,
+        "label_column": options.label_column,
+        "comment": options.comment,
+    }
+    has_settings = settings != {"separator": None, "label_column": -1, "comment": None}
+    if has_settings and options.format not in ("auto", "conll"):
+        raise InputError(
+            f"separator, label column and comment belong to columns, not {options.format!r}", path
+        )
+    text = read_text(path)
+    form = options.format
+    if form == "auto":
+        form = "conll" if has_settings else detect_format(text)
+    options = replace(options, format=form)
+    if form in ("conll", "tagged"):
+        data = parse_conll(text, path=path, **settings) if form == "conll" else parse_tagged(text, path=path)
         _check_columns(data, options, path)
-        form = options.format if options.format != "auto" else detect_format(read_text(path)[:100_000])
-        if settings.get("separator") or settings.get("comment") or options.label_column != -1:
-            form = "conll"
-        options = replace(options, format=form, n_columns=len(data.columns))
-        return SequenceData(data, data.label_sequences(), None, options, True)
-    if hasattr(data, "inputs"):
-        tokens = all(isinstance(item, str) for sequence in data.inputs for item in sequence)
-        options = replace(options, format="jsonl", n_columns=int(tokens))
-        return SequenceData(data.inputs, data.labels, None, options, tokens)
-    options = replace(options, format="crfsuite")
-    return SequenceData(data.feature_sequences(), data.label_sequences(), data.sequence_weights, options, False)
+        return SequenceData(
+            data, data.label_sequences(), None, replace(options, n_columns=len(data.columns)), True
+        )
+    if form == "jsonl":
+        found = parse_jsonl(text, path=path)
+        tokens = all(isinstance(item, str) for sequence in found.inputs for item in sequence)
+        return SequenceData(found.inputs, found.labels, None, replace(options, n_columns=int(tokens)), tokens)
+    items = parse_crfsuite(text, path=path)
+    return SequenceData(
+        items.feature_sequences(), items.label_sequences(), items.sequence_weights, options, False
+    )
 
 
 def _check_columns(data: Columns, options: DataOptions, path: object) -> None:
     if options.n_columns and len(data.columns) != options.n_columns:
-        raise InputError(
-            f"{len(data.columns)} columns and a label; the model was trained on {options.n_columns} and a label", path
-        )
+        known = f"the model was trained on {options.n_columns} and a label"
+        raise InputError(f"{len(data.columns)} columns and a label; {known}", path)
 
 
 @dataclass
@@ -154,9 +175,8 @@ def _conll_batches(handle: Any, path: str, options: DataOptions) -> Iterator[Pre
         if columns.n_tokens and options.n_columns and width != options.n_columns:
             if width != options.n_columns + 1:
                 first = batch.lines[int(batch.token_lines[0])].strip()
-                raise InputError(
-                    f"{width} columns in {first!r:.60}; the model needs {options.n_columns}, with or without a label", path
-                )
+                needed = f"the model needs {options.n_columns}, with or without a label"
+                raise InputError(f"{width} columns in {first!r:.60}; {needed}", path)
             label = options.label_column if isinstance(options.label_column, int) else -1
             inputs = [column for place, column in enumerate(columns.columns) if place != label % width]
             columns = replace(columns, columns=inputs)
@@ -178,8 +198,6 @@ def _tagged_batch(text: str) -> PredictionBatch:
 
 
 def _json_batch(text: str, path: str, number: int) -> PredictionBatch:
-    from partwise.data.jsonl import parse_jsonl
-
     if not text.strip():
         return PredictionBatch([], [], None, "jsonl")
     with _lines_from(number, path):
@@ -188,8 +206,6 @@ def _json_batch(text: str, path: str, number: int) -> PredictionBatch:
 
 
 def _crfsuite_batches(handle: Any, path: str) -> Iterator[PredictionBatch]:
-    from partwise.data.crfsuite_format import parse_crfsuite
-
     number = 1
     block: list[bytes] = []
     while True:
@@ -217,3 +233,16 @@ def _lines_from(number: int, path: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(str(error), path, (error.line or 1) + number - 1) from None
+
+
+def check_kind(estimator: Any, x: Any, path: object) -> None:
+    """Refuse data of another kind than a model was trained on, in words that say what it needs."""
+    kind = estimator._encoder.kind
+    if kind == "matrix":
+        raise InputError("this model labels matrices of numbers; it can only be used from Python", path)
+    first = None if isinstance(x, Columns) else next((item for sequence in x for item in sequence), None)
+    is_columns = isinstance(x, Columns) or isinstance(first, str)
+    if kind == "columns" and not is_columns and first is not None:
+        raise InputError("the model makes its features by a template; this file has ready-made ones", path)
+    if kind == "attributes" and is_columns:
+        raise InputError("the model was trained on ready-made features; this file has strings", path)

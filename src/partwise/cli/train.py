@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from partwise.cli.common import DataOptions, add_command, parse_separator
 from partwise.errors import InputError
 
-if TYPE_CHECKING:
-    from partwise.cli.common import DataOptions
-
 app = typer.Typer(
-    help="Train a model and save it with its certificate.", no_args_is_help=True, pretty_exceptions_enable=False
+    help="Train a model and save it with its certificate.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
 )
 
-Train = Annotated[str, typer.Argument(help="Training data, plain or gzipped; - is standard input.", metavar="TRAIN")]
+Train = Annotated[
+    str, typer.Argument(help="Training data, plain or gzipped; - is standard input.", metavar="TRAIN")
+]
 Model = Annotated[str, typer.Option("--model", "-m", help="File to save the model to.", show_default=False)]
 Dev = Annotated[str | None, typer.Option("--dev", help="Labelled data to score while training.")]
-LossName = Annotated[str, typer.Option("--loss", help="log (CRF), hinge (max-margin), softmax_margin or perceptron.")]
-Beta = Annotated[float | None, typer.Option("--beta", help="Sharpness of the loss instead of --loss; inf is allowed.")]
+LossName = Annotated[
+    str, typer.Option("--loss", help="log (CRF), hinge (max-margin), softmax_margin or perceptron.")
+]
+Beta = Annotated[
+    float | None, typer.Option("--beta", help="Sharpness of the loss instead of --loss; inf is allowed.")
+]
 Gamma = Annotated[float | None, typer.Option("--gamma", help="How much costs widen the margin, with --beta.")]
-L2 = Annotated[float, typer.Option("--l2", help="Strength C of the regulariser (C/2)|w|²; twice CRFsuite's c2.")]
+L2 = Annotated[
+    float, typer.Option("--l2", help="Strength C of the regulariser (C/2)|w|²; twice CRFsuite's c2.")
+]
 SolverName = Annotated[str, typer.Option("--solver", help="auto, eg, eg-gap, lbfgs, sgd and others.")]
 Tol = Annotated[float, typer.Option("--tol", help="Relative duality gap to stop at.")]
 MaxPasses = Annotated[float, typer.Option("--max-passes", help="Most passes over the data.")]
@@ -30,13 +38,14 @@ TimeLimit = Annotated[float | None, typer.Option("--time-limit", help="Seconds a
 Jobs = Annotated[int, typer.Option("--jobs", help="Threads; -1 for all processors.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
 Format = Annotated[str, typer.Option("--format", help="How the data is written; auto looks at it.")]
-Separator = Annotated[str | None, typer.Option("--separator", help="Between columns: a character, tab, space, comma.")]
+Separator = Annotated[
+    str | None, typer.Option("--separator", help="Between columns: a character, tab, space, comma.")
+]
 Comment = Annotated[str | None, typer.Option("--comment", help="Skip lines that start with this.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output at the end.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while training.")]
 
 
-@app.command("sequence")
 def train_sequence(
     train: Train,
     model: Model,
@@ -58,7 +67,9 @@ def train_sequence(
     scheme: Annotated[str | None, typer.Option(help="Labels must obey IOB2, IOBES, BILOU or IOB1.")] = None,
     min_count: Annotated[int, typer.Option(help="Drop attributes seen less often.")] = 1,
     hash_size: Annotated[int | None, typer.Option(help="Hash attributes to this many numbers.")] = None,
-    pairs: Annotated[str, typer.Option(help="Weights for observed (attribute, label) pairs, or all.")] = "observed",
+    pairs: Annotated[
+        str, typer.Option(help="Weights for observed (attribute, label) pairs, or all.")
+    ] = "observed",
     order: Annotated[int, typer.Option(help="How many labels back transitions look.")] = 1,
     jobs: Jobs = 1,
     seed: Seed = 0,
@@ -68,22 +79,25 @@ def train_sequence(
 ) -> None:
     """Train a sequence labeler: chunks, names, parts of speech.
 
-    TRAIN holds columns (CoNLL), word/TAG text, JSON lines or CRFsuite attributes. Columns become features through
-    a template: by default chunking where there are two columns or more; else ner for chunk labels, pos for others.
+    TRAIN holds columns (CoNLL), word/TAG text, JSON lines or CRFsuite attributes. Columns become features
+    through a template: by default chunking where there are two columns or more, else ner for chunk labels and
+    pos for others.
     Ctrl-C saves the model trained so far.
     """
-    from partwise.cli.common import DataOptions, parse_separator
     from partwise.cli.training import check_target, run_training
     from partwise.cli.watching import WatchedLabeler
 
     check_target(model)
-    data, chosen = _sequence_data(train, DataOptions(format, parse_separator(separator), label_column, comment), template)
+    data, chosen = _sequence_data(
+        train, DataOptions(format, parse_separator(separator), label_column, comment), template
+    )
     if data.y is None:
         raise InputError("no labels in this file; training needs them", train)
     estimator = WatchedLabeler(
-        loss=_loss(loss, beta, gamma), l2=l2, solver=solver, tol=tol, max_passes=max_passes, random_state=seed,
-        n_jobs=jobs, pairs=pairs, scheme=scheme, order=order, template=chosen, min_count=min_count,
-        hash_size=hash_size, time_limit=time_limit,
+        loss=_loss(loss, beta, gamma), l2=l2, solver=solver, tol=tol, max_passes=max_passes,
+        random_state=seed, n_jobs=jobs, pairs=_one_of("--pairs", pairs, "observed", "all"),
+        scheme=scheme, order=order, template=chosen, min_count=min_count, hash_size=hash_size,
+        time_limit=time_limit,
     )  # fmt: skip
     if dev is not None:
         dev_data, _ = _sequence_data(dev, data.options, template)
@@ -94,7 +108,6 @@ def train_sequence(
     run_training(estimator, examples, estimator.dev, data.options, model, train, json=json, quiet=quiet)
 
 
-@app.command("classify")
 def train_classify(
     train: Train,
     model: Model,
@@ -108,7 +121,9 @@ def train_classify(
     max_passes: MaxPasses = 200,
     format: Format = "auto",
     separator: Separator = None,
-    label_column: Annotated[str, typer.Option(help="Column of the class: a number or, in CSV, a name.")] = "-1",
+    label_column: Annotated[
+        str, typer.Option(help="Column of the class: a number or, in CSV, a name.")
+    ] = "-1",
     comment: Comment = None,
     jobs: Jobs = 1,
     seed: Seed = 0,
@@ -116,9 +131,8 @@ def train_classify(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a classifier on a libsvm file, a table (CSV, TSV) with a column of classes, or an npz file with x and y."""
+    """Train a classifier on a libsvm file, a table (CSV, TSV) with a column of classes, or an npz file."""
     from partwise.cli.class_data import read_classes
-    from partwise.cli.common import DataOptions, parse_separator
     from partwise.cli.training import check_target, run_training
     from partwise.estimators.classifier import Classifier
 
@@ -126,12 +140,14 @@ def train_classify(
     column = int(label_column) if label_column.lstrip("+-").isdecimal() else label_column
     data = read_classes(train, DataOptions(format, parse_separator(separator), column, comment))
     estimator = Classifier(
-        loss=_loss(loss, beta, gamma), l2=l2, solver=solver, tol=tol, max_passes=max_passes, random_state=seed,
-        n_jobs=jobs, time_limit=time_limit,
+        loss=_loss(loss, beta, gamma), l2=l2, solver=solver, tol=tol, max_passes=max_passes,
+        random_state=seed, n_jobs=jobs, time_limit=time_limit,
     )  # fmt: skip
     dev_data = None if dev is None else read_classes(dev, data.options)
     score_on = None if dev_data is None else (dev_data.x, dev_data.y)
-    run_training(estimator, (data.x, data.y, None), score_on, data.options, model, train, json=json, quiet=quiet)
+    run_training(
+        estimator, (data.x, data.y, None), score_on, data.options, model, train, json=json, quiet=quiet
+    )
 
 
 def _sequence_data(path: str, options: DataOptions, template: str | None) -> tuple[Any, str | None]:
@@ -151,6 +167,12 @@ def _sequence_data(path: str, options: DataOptions, template: str | None) -> tup
     return data, template
 
 
+def _one_of(option: str, value: str, *choices: str) -> Any:
+    if value not in choices:
+        raise InputError(f"{option} must be {' or '.join(choices)}, not {value!r:.40}")
+    return value
+
+
 def _loss(name: str, beta: float | None, gamma: float | None) -> Any:
     from partwise.losses import Loss
 
@@ -161,3 +183,7 @@ def _loss(name: str, beta: float | None, gamma: float | None) -> Any:
     if math.isnan(beta):
         raise InputError("--beta must be a number > 0, or inf")
     return Loss(beta, 0.0 if gamma is None else gamma)
+
+
+add_command(app, "sequence", train_sequence)
+add_command(app, "classify", train_classify)

@@ -73,7 +73,10 @@ def _fit(estimator: Any, data: tuple[Any, Any, Any], console: Any) -> None:
         return estimator.dev_score(weights)
 
     watched = getattr(estimator, "dev", None) is not None
-    with TrainingDisplay(estimator.tol, console, score if watched else None) as display, warnings.catch_warnings():
+    with (
+        TrainingDisplay(estimator.tol, console, score if watched else None) as display,
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore", ConvergenceWarning)
         estimator.set_params(callback=display)
         estimator.fit(x, y, sample_weight=weights)
@@ -111,7 +114,9 @@ def _summary(estimator: Any, model: str, seconds: float, dev: Any, interrupted: 
     }
 
 
-def _final_words(console: Any, estimator: Any, model: str, seconds: float, dev: Any, interrupted: bool) -> None:
+def _final_words(
+    console: Any, estimator: Any, model: str, seconds: float, dev: Any, interrupted: bool
+) -> None:
     from rich.markup import escape
 
     style = "green" if estimator.converged_ else "yellow"

@@ -47,7 +47,9 @@ def _sequence_scorer(
     def score(weights: np.ndarray) -> float:
         nonlocal batch
         names = np.array(estimator.classes_.tolist(), object)
-        model = LinearModel(problem.structure, problem.node_map, problem.edge_map, np.ascontiguousarray(weights))
+        model = LinearModel(
+            problem.structure, problem.node_map, problem.edge_map, np.ascontiguousarray(weights)
+        )
         batch = model.batch(encoded) if batch is None else batch
         labels, _ = model.best(batch, None, n_threads(estimator.n_jobs))
         predicted = split(names[labels].tolist(), lengths)

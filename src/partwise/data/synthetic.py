@@ -1,4 +1,4 @@
-"""The demo's data: dates written with scikit-learn's handwritten digits, smudged until single digits are hard to read."""
+"""The demo's data: dates written with scikit-learn's handwritten digits, smudged until hard to read."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ class DigitDates:
 
         With the place in the label, the transitions between labels can learn the calendar.
         """
-        return [[f"{place} {digit}" for place, digit in zip(PLACES, row, strict=True)] for row in self.digits.tolist()]
+        return [
+            [f"{place} {digit}" for place, digit in zip(PLACES, row, strict=True)]
+            for row in self.digits.tolist()
+        ]
 
 
 def digit_of(label: str) -> int:
@@ -52,7 +55,9 @@ def digit_of(label: str) -> int:
     return int(label[-1])
 
 
-def digit_dates(n_train: int = 600, n_test: int = 400, noise: float = 0.3, random_state: int = 0) -> tuple[DigitDates, DigitDates]:
+def digit_dates(
+    n_train: int = 600, n_test: int = 400, noise: float = 0.3, random_state: int = 0
+) -> tuple[DigitDates, DigitDates]:
     """Write random dates between 1950 and 2049 with handwritten digits.
 
     Parameters
@@ -81,7 +86,9 @@ def digit_dates(n_train: int = 600, n_test: int = 400, noise: float = 0.3, rando
     return train, test
 
 
-def _write(n_dates: int, images: np.ndarray, values: np.ndarray, noise: float, random: np.random.Generator) -> DigitDates:
+def _write(
+    n_dates: int, images: np.ndarray, values: np.ndarray, noise: float, random: np.random.Generator
+) -> DigitDates:
     n_days = (_LAST_DAY - _FIRST_DAY).days + 1
     days = [_FIRST_DAY + timedelta(days=int(day)) for day in random.integers(0, n_days, n_dates)]
     digits = np.array([[int(character) for character in f"{day:%d%m%Y}"] for day in days])
@@ -89,5 +96,5 @@ def _write(n_dates: int, images: np.ndarray, values: np.ndarray, noise: float, r
     for digit in range(10):
         places = np.nonzero(digits == digit)
         written[places] = images[random.choice(np.flatnonzero(values == digit), len(places[0]))]
-    written += noise * random.standard_normal(written.shape).astype(np.float32)
+    written += noise * random.standard_normal(written.shape, np.float32)
     return DigitDates(np.clip(written, 0.0, 1.0), digits)

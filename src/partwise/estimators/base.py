@@ -167,12 +167,12 @@ class DualEstimator(BaseEstimator):
             setattr(self, f"{name}_", record[name])
 
     def _parameters_state(self, names: list[str]) -> dict[str, Any]:
-        """Parameters as JSON values; what has none (callbacks, generators, solver objects) by name or not at all."""
+        """Parameters as JSON values; callbacks and generators are left out, solver objects named."""
         parameters = {name: getattr(self, name) for name in names}
         loss = Loss.of(parameters["loss"])
         beta: Any = "inf" if loss.is_hard else loss.beta
         parameters["loss"] = {"beta": beta, "gamma": loss.gamma}
-        parameters["callback"] = None
+        parameters["callback"], parameters["verbose"] = None, int(parameters["verbose"])
         if not isinstance(parameters["solver"], str):
             parameters["solver"] = str(parameters["solver"].name)
         if not isinstance(parameters["random_state"], int):

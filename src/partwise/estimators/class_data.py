@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from partwise.errors import InputError
+from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.matrices import check_finite
 from partwise.features.vocabulary import AttributeRows
@@ -49,7 +50,9 @@ class ClassData:
         if is_attributes(X):
             X, encoder = _from_attributes(estimator, X, reset)
         elif y is None:
-            raise InputError(f"this {type(estimator).__name__} requires y to be passed, but the target y is None")
+            raise InputError(
+                f"this {type(estimator).__name__} requires y to be passed, but the target y is None"
+            )
         else:
             options = {"accept_sparse": "csr", "dtype": np.float64, "reset": reset}
             X, y = validate_data(estimator, X, y, **options)
@@ -63,11 +66,11 @@ class ClassData:
         if classes is not None:
             wanted = np.unique(classes)
             if not np.isin(known, wanted).all():
-                raise InputError(f"y has the classes {np.setdiff1d(known, wanted)}, which are not among `classes`")
+                raise InputError(
+                    f"y has the classes {np.setdiff1d(known, wanted)}, which are not among `classes`"
+                )
             codes, known = np.searchsorted(wanted, known)[codes], wanted
         kept = weights > 0
-        if not kept.any():
-            raise InputError("sample_weight is zero for all examples")
         if not kept.all():
             X, codes, weights = X[kept], codes[kept], weights[kept]
         return cls(X, codes.astype(np.int64), weights, known, encoder)
@@ -103,7 +106,9 @@ class ClassData:
         is_sparse = any(map(sparse.issparse, both))
         return replace(
             self,
-            X=sparse.vstack([sparse.csr_matrix(each) for each in both], format="csr") if is_sparse else np.concatenate(both),
+            X=sparse.vstack([sparse.csr_matrix(each) for each in both], format="csr")
+            if is_sparse
+            else np.concatenate(both),
             codes=np.concatenate([self.codes, other.codes]),
             weights=np.concatenate([self.weights, other.weights]),
         )
@@ -124,14 +129,18 @@ def _from_attributes(estimator: Any, X: Any, reset: bool) -> tuple[Any, Attribut
         raise InputError("partial_fit reads matrices only; call fit with all the dicts instead")
     encoder = AttributeEncoder()
     encoded = encoder.fit_transform([[x] for x in X], estimator.min_count, estimator.hash_size)
-    rows = encoded.node_rows
-    assert rows is not None
-    values = np.ones(len(rows.ids)) if rows.values is None else rows.values
     estimator.n_features_in_ = encoder.n_attributes
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
-    shape = (len(X), encoder.n_attributes)
-    return sparse.csr_matrix((values, rows.ids, rows.row_ptr), shape=shape), encoder
+    return as_matrix(encoded, encoder.n_attributes), encoder
+
+
+def as_matrix(encoded: Encoded, n_attributes: int) -> Any:
+    """Sparse rows as a CSR matrix (n_rows, n_attributes)."""
+    rows = encoded.node_rows
+    assert rows is not None
+    values = np.ones(len(rows.ids)) if rows.values is None else rows.values
+    return sparse.csr_matrix((values, rows.ids, rows.row_ptr), shape=(len(rows.row_ptr) - 1, n_attributes))
 
 
 def with_always_on(

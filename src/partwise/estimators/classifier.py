@@ -1,4 +1,4 @@
-"""`Classifier`: multinomial logistic regression, multiclass SVM, and all losses between, trained in the dual."""
+"""`Classifier`: logistic regression, multiclass SVM, and all losses between, trained in the dual."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from partwise.errors import InputError
 from partwise.estimators.base import DualEstimator, Training, n_threads
-from partwise.estimators.class_data import ClassData, is_attributes, with_always_on
+from partwise.estimators.class_data import ClassData, as_matrix, is_attributes, with_always_on
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.labels import classes_array
 from partwise.estimators.matrices import split_storage, storage_for
@@ -30,8 +29,8 @@ from partwise.structures import Multiclass
 def _has_probabilities(estimator: Any) -> bool:
     if Loss.of(estimator.loss).is_hard:
         raise AttributeError(
-            f"loss={estimator.loss!r} has beta = inf and so no probabilities: use decision_function, or train with "
-            "'log', 'softmax_margin' or Loss(beta, gamma) with a finite beta"
+            f"loss={estimator.loss!r} has beta = inf and so no probabilities: use decision_function, or "
+            "train with 'log', 'softmax_margin' or Loss(beta, gamma) with a finite beta"
         )
     return True
 
@@ -45,7 +44,7 @@ class Classifier(ClassifierMixin, DualEstimator):
         "log" is multinomial logistic regression, "hinge" the multiclass SVM of Crammer and Singer.
     l2 : float
         Strength C of the regulariser (C/2)‖w‖²; scikit-learn's C is 1 / l2.
-    solver, tol, max_passes, random_state, n_jobs, verbose, warm_start, time_limit, callback, certificate_every
+    solver, tol, max_passes, random_state, n_jobs, verbose, warm_start, time_limit, callback
         As in :class:`~partwise.SequenceLabeler`.
     fit_intercept : bool
         Give every class an intercept. It is the weight of an attribute that is always 1 and is regularised
@@ -72,8 +71,8 @@ class Classifier(ClassifierMixin, DualEstimator):
 
     Notes
     -----
-    Values are stored in single precision. Up to a million numbers, equal examples are merged and the rest brought
-    into a fixed order, so that the result does not depend on the order of the data.
+    Values are stored in single precision. Up to a million numbers, equal examples are merged and the rest
+    brought into a fixed order, so that the result does not depend on the order of the data.
 
     Examples
     --------
@@ -209,15 +208,13 @@ class Classifier(ClassifierMixin, DualEstimator):
         if self._encoder is not None:
             if not is_attributes(X):
                 raise InputError("X must be a list of dicts or of lists of strings, as in training")
-            rows = self._encoder.transform([[x] for x in X]).node_rows
-            values = np.ones(len(rows.ids)) if rows.values is None else rows.values
-            X = sparse.csr_matrix((values, rows.ids, rows.row_ptr), shape=(len(X), self.coef_.shape[1]))
+            X = as_matrix(self._encoder.transform([[x] for x in X]), self.coef_.shape[1])
         else:
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores of the classes, (n, n_classes); for two classes their difference, (n,), above 0 for the second."""
+        """Scores, (n, n_classes); for two classes their difference, (n,), above 0 for the second."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 

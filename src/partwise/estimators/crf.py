@@ -6,6 +6,8 @@ import math
 import warnings
 from typing import Any
 
+import numpy as np
+
 from partwise.errors import InputError
 from partwise.estimators.sequence import SequenceLabeler
 
@@ -138,13 +140,21 @@ class CRF(SequenceLabeler):
             print(f"development accuracy {self.score(X_dev, y_dev):.4f}")
         return self
 
+    def predict(self, X: Any, fixed: Any = None, forbid: Any = None) -> np.ndarray:  # type: ignore[override]
+        """Best labels: an array of lists, as scikit-learn's ``cross_val_predict`` needs them."""
+        return _array_of_lists(super().predict(X, fixed, forbid))
+
+    def predict_marginals(self, X: Any, fixed: Any = None, forbid: Any = None) -> np.ndarray:  # type: ignore[override]
+        """Probabilities {label: probability} at every position: an array of lists of dicts."""
+        return _array_of_lists(super().predict_marginals(X, fixed, forbid))
+
     def _check_translation(self) -> None:
         if self.algorithm is not None and self.algorithm not in _ALGORITHMS:
             raise InputError(f"algorithm must be one of {', '.join(_ALGORITHMS)}, not {self.algorithm!r}")
         if self.c1:
             raise InputError(
-                f"c1={self.c1!r}: partwise has no L1 regulariser; set c1=0 and use c2 (weights that become zero are "
-                "dropped from model files anyway)"
+                f"c1={self.c1!r}: partwise has no L1 regulariser; set c1=0 and use c2 (weights that become "
+                "zero are dropped from model files anyway)"
             )
         if self.c2 is not None and not self.c2 > 0:
             raise InputError(f"c2 must be above 0, not {self.c2!r}: the duality gap needs a regulariser")
@@ -152,11 +162,20 @@ class CRF(SequenceLabeler):
         if self.algorithm in ("ap", "pa", "arow"):
             ignored.insert(0, f"algorithm={self.algorithm!r}")
         if ignored:
-            warnings.warn(f"settings of CRFsuite's optimisers have no effect here: {', '.join(ignored)}", stacklevel=3)
+            warnings.warn(
+                f"settings of CRFsuite's optimisers have no effect here: {', '.join(ignored)}", stacklevel=3
+            )
+
+
+def _array_of_lists(lists: list[Any]) -> np.ndarray:
+    result = np.empty(len(lists), object)
+    result[:] = lists
+    return result
 
 
 _OPTIMISER_SETTINGS = (
     "num_memories", "epsilon", "period", "delta", "linesearch", "max_linesearch", "calibration_eta",
-    "calibration_rate", "calibration_samples", "calibration_candidates", "calibration_max_trials", "pa_type", "c",
-    "error_sensitive", "averaging", "variance", "gamma", "trainer_cls", "model_filename", "keep_tempfiles",
+    "calibration_rate", "calibration_samples", "calibration_candidates", "calibration_max_trials", "pa_type",
+    "c", "error_sensitive", "averaging", "variance", "gamma", "trainer_cls", "model_filename",
+    "keep_tempfiles",
 )  # fmt: skip

@@ -18,7 +18,14 @@ from partwise.features.attributes import AttributeExtractor
 from partwise.features.crfpp import looks_like_crfpp, parse_crfpp
 from partwise.features.templates import Template, load_template, parse_template
 from partwise.features.vocabulary import AttributeRows, DictVocabulary
-from partwise.model_checks import expect_array, expect_modest_template, expect_number, expect_offsets, expect_text, expect_texts
+from partwise.model_checks import (
+    expect_array,
+    expect_modest_template,
+    expect_number,
+    expect_offsets,
+    expect_text,
+    expect_texts,
+)
 from partwise.structures.base import offsets
 
 ALWAYS = "(always)"  # the edge attribute that stands for the tied transition
@@ -127,7 +134,7 @@ class ColumnEncoder:
 
     @property
     def always(self) -> bool:
-        """Whether every edge has one attribute more, the last, for transitions that are the same everywhere."""
+        """Whether every edge has one attribute more, the last, for tied transitions."""
         return self.edge is not None and self.template.tied_transitions
 
     @property
@@ -265,8 +272,8 @@ def read_columns(X: Any) -> tuple[list[list[str]], np.ndarray]:
         if isinstance(row, Mapping) or not hasattr(row, "__len__") or len(row) != width:
             i = int(np.searchsorted(ptr, at, side="right")) - 1
             raise InputError(
-                f"X: sequence {i}, position {at - ptr[i]}: with a template a token is a row of strings, as many "
-                f"as the first token has ({width}), not {row!r:.60}"
+                f"X: sequence {i}, position {at - ptr[i]}: with a template a token is a row of strings, as "
+                f"many as the first token has ({width}), not {row!r:.60}"
             )
     return [list(column) for column in zip(*rows, strict=True)], ptr
 

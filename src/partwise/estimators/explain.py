@@ -30,7 +30,8 @@ class Contribution(NamedTuple):
     label : label, or tuple of labels
         The pair (or run) of labels for transitions and edge attributes, oldest first.
     value, weight, contribution : float
-        Negative contributions in an explanation of a difference also come from the other labelling.
+        In an explanation of a difference, the terms of the other labelling are subtracted: their contribution
+        is ``-weight * value``.
     """
 
     position: int
@@ -89,7 +90,7 @@ class Explanation:
             other = "" if self.against is None else f" (not {self.against[position]})"
             lines.append(f"{position:4d}  {label}{other}  {total:+.4f}")
             shown = self.top(8, position)
-            lines += [f"        {t.contribution:+9.4f}  {t.attribute} → {_arrow(t.label)}" for t in shown]
+            lines += [f"        {t.contribution:+9.4f}  {_term(t)}" for t in shown]
             if len(terms) > len(shown):
                 rest = math.fsum(t.contribution for t in self.top(len(terms), position)[len(shown) :])
                 lines.append(f"        {rest:+9.4f}  in {len(terms) - len(shown)} smaller terms")
@@ -136,7 +137,7 @@ class ExplanationMixin:
         return Explanation(labels, other, math.fsum(each.contribution for each in terms), terms)
 
     def _terms(self, x: Any, y: Sequence[Any]) -> list[Contribution]:
-        encoded: Encoded = self._encoder.transform([x] if not hasattr(x, "ndim") else [x])
+        encoded: Encoded = self._encoder.transform([x])
         length, model = int(encoded.lengths[0]), self._model
         if len(y) != length:
             raise InputError(f"y has {len(y)} labels, but x has {length} positions")
@@ -167,7 +168,9 @@ class ExplanationMixin:
         for t, (before, here) in enumerate(pairwise(codes), start=1):
             for k in range(rows.row_ptr[t - 1], rows.row_ptr[t]):
                 attribute = int(rows.ids[k])
-                weight = weight_of(model.edge_map, model.edge_weights, attribute, before * chain.n_labels + here)
+                weight = weight_of(
+                    model.edge_map, model.edge_weights, attribute, before * chain.n_labels + here
+                )
                 value = 1.0 if rows.values is None else float(rows.values[k])
                 name = "(transition)" if names[attribute] == "(always)" else names[attribute]
                 if weight:
@@ -204,7 +207,9 @@ class ExplanationMixin:
         labels, n_labels = self.classes_.tolist(), len(self.classes_)
         order = np.argsort(-np.abs(weights.ravel()), kind="stable")[:n]
         return [
-            (labels[k // n_labels], labels[k % n_labels], float(weights.flat[k])) for k in order if weights.flat[k]
+            (labels[k // n_labels], labels[k % n_labels], float(weights.flat[k]))
+            for k in order
+            if weights.flat[k]
         ]
 
     @property
@@ -268,5 +273,7 @@ def _tied_terms(
     ]
 
 
-def _arrow(label: Any) -> str:
-    return " ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+def _term(term: Contribution) -> str:
+    label = " ".join(map(str, term.label)) if isinstance(term.label, tuple) else str(term.label)
+    from_other = term.weight * term.value != term.contribution
+    return f"{term.attribute} → {label}" + ("  (of the other)" if from_other else "")

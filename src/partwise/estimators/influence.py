@@ -22,7 +22,7 @@ from partwise.problem import Problem, _lay_out
 class Influence(NamedTuple):
     """Share of one training sequence in a score: its index in the training data, and its contribution."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     contribution: float
 
 
@@ -37,8 +37,8 @@ class InfluenceMixin:
         """Training sequences that contribute most, by size, to the score of a labelling of one sequence.
 
         All contributions together (``n=None``) add up to the score under w(α), the weights of the dual
-        point, which differ from `coef_` by no more than the duality gap allows. Needs the dual state, which is
-        there after `fit` but not in a model that was loaded, copied or unpickled.
+        point, which differ from `coef_` by no more than the duality gap allows. Needs the dual state, which
+        is there after `fit` but not in a model that was loaded, copied or unpickled.
 
         Parameters
         ----------
@@ -51,8 +51,8 @@ class InfluenceMixin:
         training = getattr(self, "_training", None)
         if training is None:
             raise InputError(
-                "influential_examples needs the dual state of training, which models that were loaded, copied or "
-                "unpickled do not have: call it after fit, in the same process"
+                "influential_examples needs the dual state of training, which models that were loaded, "
+                "copied or unpickled do not have: call it after fit, in the same process"
             )
         labels = self.predict([x])[0] if y is None else list(y)  # type: ignore[attr-defined]
         features = _feature_vector(training, x, labels, self.classes_.tolist())

@@ -20,8 +20,6 @@ def flat_labels(y: Any, lengths: np.ndarray, name: str = "y") -> list[Any]:
     y : iterable of sequences of labels
     lengths : int64 array, shape (n_sequences,)
     """
-    if y is None:
-        raise InputError(f"{name} is missing: requires y, one list of labels per sequence")
     sequences = [_as_list(each, i, name) for i, each in enumerate(y)]
     if len(sequences) != len(lengths):
         raise InputError(f"{name} has {len(sequences)} sequences, but X has {len(lengths)}")
@@ -37,7 +35,7 @@ def _as_list(labels: Any, i: int, name: str) -> list[Any]:
         return labels
     if isinstance(labels, np.ndarray) and labels.ndim == 1:
         return labels.tolist()
-    if isinstance(labels, (str, bytes)) or np.ndim(labels) == 0 and not isinstance(labels, Iterable):
+    if isinstance(labels, (str, bytes)) or (np.ndim(labels) == 0 and not isinstance(labels, Iterable)):
         raise InputError(f"{name}[{i}] is {labels!r:.60}; it must be a list of labels, one per position")
     return list(labels)
 
@@ -84,7 +82,8 @@ def encode_labels(
         at = next(k for k, each in enumerate(flat) if not isinstance(each, Hashable) or each not in index)
         known = ", ".join(map(str, labels[:8])) + (", …" if len(labels) > 8 else "")
         raise InputError(
-            f"{place(at, lengths, name)}: the label {flat[at]!r:.60} was not in training, where the labels are {known}"
+            f"{place(at, lengths, name)}: the label {flat[at]!r:.60} was not in training, "
+            f"where the labels are {known}"
         ) from None
 
 
@@ -99,7 +98,9 @@ def split(flat: Any, lengths: np.ndarray) -> list[Any]:
     return [flat[a:b] for a, b in pairwise(offsets(lengths).tolist())]
 
 
-def check_masks(structure: Any, codes: np.ndarray, lengths: np.ndarray, labels: Sequence[Any], why: str) -> None:
+def check_masks(
+    structure: Any, codes: np.ndarray, lengths: np.ndarray, labels: Sequence[Any], why: str
+) -> None:
     """Raise, naming the place and the labels, where known labels break the structure's masks."""
     starts = offsets(lengths)
     first, last = starts[:-1][lengths > 0], starts[1:][lengths > 0] - 1
@@ -116,7 +117,9 @@ def check_masks(structure: Any, codes: np.ndarray, lengths: np.ndarray, labels: 
     if broken.any():
         at = int(broken.argmax())
         sequence, position = locate(at, lengths)
-        before = "the start" if position == 0 else "None" if codes[at - 1] < 0 else repr(labels[codes[at - 1]])
+        before = (
+            "the start" if position == 0 else "None" if codes[at - 1] < 0 else repr(labels[codes[at - 1]])
+        )
         raise InputError(
             f"y: sequence {sequence}, position {position}: {labels[codes[at]]!r} after {before} "
             f"(of {lengths[sequence]} positions) is not possible under {why}"

@@ -1,4 +1,4 @@
-"""Training on partially observed labels: the loss sums over what was not observed, one convex step after another.
+"""Training on partially observed labels: the loss sums over the unobserved, one convex step after another.
 
     ℓ_i(w) = (1/β) log Σ_y exp β(s(y) + γ e(y)) − (1/β) log Σ_{y consistent} exp β s(y)
 
@@ -29,7 +29,9 @@ DONE = (
     "converged: the objective, summed over unobserved labels, no longer decreases (a local optimum; "
     "the duality gap is that of the last convex step)"
 )
-MAX_ROUNDS_REACHED = "stopped after the most rounds allowed on unobserved labels: fit again with warm_start=True"
+MAX_ROUNDS_REACHED = (
+    "stopped after the most rounds allowed on unobserved labels: fit again with warm_start=True"
+)
 
 
 @dataclass
@@ -115,8 +117,8 @@ def fit_marginalised(estimator: Any, problem: Problem, codes: np.ndarray) -> Mar
 def _refuse(problem: Problem, solver: Solver, codes: np.ndarray) -> None:
     if problem.loss.is_hard:
         raise InputError(
-            f"y has unobserved labels (None), and loss={problem.loss.name!r} has beta = inf: summing over them needs a "
-            "finite beta: 'log', 'softmax_margin' or Loss(beta, gamma)"
+            f"y has unobserved labels (None), and loss={problem.loss.name!r} has beta = inf: summing over "
+            "them needs a finite beta: 'log', 'softmax_margin' or Loss(beta, gamma)"
         )
     if solver.name not in SOLVERS_THAT_CAN:
         raise InputError(
@@ -149,14 +151,14 @@ class _Marginal:
     def objective(self, weights: np.ndarray) -> float:
         problem, loss = self.problem, self.problem.loss
         model = self._model(weights)
-        scale = {"scale": loss.beta, "what": "nothing", "n_jobs": self.n_jobs}
-        _, free = model.counts(problem.batch, cost_scale=loss.beta * loss.gamma, **scale)
-        _, held = model.counts(problem.batch, fixed=self.codes, **scale)
+        batch, beta, n_jobs = problem.batch, loss.beta, self.n_jobs
+        _, free = model.counts(batch, beta, beta * loss.gamma, what="nothing", n_jobs=n_jobs)
+        _, held = model.counts(batch, beta, fixed=self.codes, what="nothing", n_jobs=n_jobs)
         losses = (free - held) / loss.beta
         return float(problem.batch.example_weight @ losses + 0.5 * problem.l2 * (weights @ weights))
 
     def convex(self, weights: np.ndarray) -> tuple[Problem, float]:
-        """The convex problem that touches the objective at `weights`, and how much larger its value is there."""
+        """The convex problem that touches the objective at `weights`, and how far above it lies there."""
         problem, beta = self.problem, self.problem.loss.beta
         batch, model = problem.batch, self._model(weights)
         counts, log_totals = model.counts(batch, beta, fixed=self.codes, what="all", n_jobs=self.n_jobs)

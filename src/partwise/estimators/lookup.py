@@ -93,7 +93,12 @@ class AttributeLookup:
         return _known_rows(entries)
 
     def _read(self, sequences: Sequence[Sequence[Any]], entries: _Entries) -> None:
-        ids, extend, end_row, find_plan = entries.ids, entries.ids.extend, entries.ends.append, self._plans.get
+        ids, extend, end_row, find_plan = (
+            entries.ids,
+            entries.ids.extend,
+            entries.ends.append,
+            self._plans.get,
+        )
         for sequence in sequences:
             for token in sequence:
                 if type(token) is dict:

@@ -110,7 +110,9 @@ def stack(X: Any) -> tuple[Any, np.ndarray]:
     width = matrices[0].shape[1]
     for i, each in enumerate(matrices):
         if each.shape[1] != width:
-            raise InputError(f"X: a sequence has {each.shape[1]} columns, but the first one has {width} (matrix {i})")
+            raise InputError(
+                f"X: a sequence has {each.shape[1]} columns, but the first one has {width} (matrix {i})"
+            )
     if any(map(sparse.issparse, matrices)):
         matrix = sparse.vstack(matrices, format="csr")
         check_finite(matrix.data, "X")

@@ -1,4 +1,4 @@
-"""A linear model ready to predict: structure, layout of the weights, weights; compact, and the same after loading.
+"""A linear model ready to predict: structure, layout, weights; compact, and the same after loading.
 
 Weights are rounded to single precision and those that become zero are dropped, with the attributes that have
 no other, when training ends. What predicts after `fit` is therefore exactly what a model file brings back.
@@ -23,7 +23,7 @@ from partwise.kernels.examples import Batch, Scratch, make_scratch
 from partwise.kernels.predict_pass import counts_pass, decode_pass
 from partwise.model_checks import expect_array
 from partwise.problem import _lay_out
-from partwise.structures.base import Structure, offsets
+from partwise.structures.base import Structure
 
 _WHOLE = tuple(np.dtype(kind) for kind in ("u1", "u2", "u4"))
 _EVERYWHERE_FREE = np.zeros(0, np.int64)
@@ -79,7 +79,9 @@ class Pairs(NamedTuple):
         }
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, np.ndarray], prefix: str, n_attributes: int, width: int) -> Pairs:
+    def from_state(
+        cls, arrays: Mapping[str, np.ndarray], prefix: str, n_attributes: int, width: int
+    ) -> Pairs:
         count = expect_array(arrays, f"{prefix}_count", _WHOLE, shape=(n_attributes,))
         weight = expect_array(arrays, f"{prefix}_weight", np.float32)
         label = expect_array(arrays, f"{prefix}_label", _WHOLE, shape=weight.shape, high=width)
@@ -123,7 +125,9 @@ class LinearModel:
         return self.weights[len(self.weights) - self.structure.tied_size :]
 
     @classmethod
-    def assemble(cls, structure: Structure, sizes: Sizes, node: Pairs, edge: Pairs | None, tied: np.ndarray) -> LinearModel:
+    def assemble(
+        cls, structure: Structure, sizes: Sizes, node: Pairs, edge: Pairs | None, tied: np.ndarray
+    ) -> LinearModel:
         """From weights by pair; the only way models are made, after training and after loading."""
         node_map, node_weights = node.lay_out(structure.node_width, sizes.n_dense, sizes.n_attributes)
         edge_map, edge_weights = None, np.zeros(0)
@@ -194,7 +198,8 @@ class LinearModel:
 
         def work(first: int, last: int, scratch: Scratch) -> None:
             counts_pass(
-                batch, first, last, self.weights, scale, cost_scale, fixed, count_ptr, counts, log_total, scratch
+                batch, first, last, self.weights, scale, cost_scale, fixed, count_ptr, counts, log_total,
+                scratch,
             )  # fmt: skip
 
         self._share(batch, work, n_jobs)

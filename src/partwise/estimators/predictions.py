@@ -1,4 +1,4 @@
-"""What a fitted sequence model answers: best labels, probabilities, k best, samples; under constraints too."""
+"""What a fitted sequence model answers: best labels, probabilities, k best, samples; constraints on all."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ class Query(NamedTuple):
     def require_possible(self, values: np.ndarray) -> None:
         if (values == -np.inf).any():
             sequence = int(np.flatnonzero(self.lengths)[np.argmax(values == -np.inf)])
-            raise InputError(f"X: sequence {sequence}: no labelling satisfies fixed, forbid and the model's masks")
+            raise InputError(
+                f"X: sequence {sequence}: no labelling satisfies fixed, forbid and the model's masks"
+            )
 
 
 class PredictionMixin:
@@ -79,7 +81,7 @@ class PredictionMixin:
         return self.predict([x])[0]
 
     def predict_marginals_array(self, X: Any, fixed: Any = None, forbid: Any = None) -> list[np.ndarray]:
-        """Probability of every label at every position: arrays (length, n_labels), in the order of `classes_`."""
+        """Probability of every label at every position: arrays (length, n_labels), ordered as `classes_`."""
         query = self._query(X, fixed, forbid)
         counts, log_totals = query.model.counts(
             query.batch, self._sharpness(), fixed=query.fixed, n_jobs=n_threads(self.n_jobs)
@@ -87,7 +89,9 @@ class PredictionMixin:
         query.require_possible(log_totals)
         return split(counts.reshape(-1, len(self.classes_)), query.lengths)
 
-    def predict_marginals(self, X: Any, fixed: Any = None, forbid: Any = None) -> list[list[dict[Any, float]]]:
+    def predict_marginals(
+        self, X: Any, fixed: Any = None, forbid: Any = None
+    ) -> list[list[dict[Any, float]]]:
         """Probability of every label at every position: per sequence a list of dicts {label: probability}.
 
         Probabilities are ∝ exp(β · score), the model that the loss belongs to; for β = ∞ (hinge,
@@ -136,7 +140,7 @@ class PredictionMixin:
         return query.spread(results, [])
 
     def predict_log_proba_of(self, X: Any, y: Any) -> np.ndarray:
-        """Log-probability of given labellings, (n_sequences,); positions where `y` is None are summed over."""
+        """Log-probability of given labellings, (n_sequences,), summed over positions where `y` is None."""
         query = self._query(X, y, None)
         sharpness, n_jobs = self._sharpness(), n_threads(self.n_jobs)
         _, free = query.model.counts(query.batch, sharpness, what="nothing", n_jobs=n_jobs)
@@ -201,8 +205,14 @@ class PredictionMixin:
         index = {label: k for k, label in enumerate(self.classes_.tolist())}
         allowed = np.ones((chain.n_labels,) * 2, bool) if chain.allowed is None else chain.allowed.copy()
         for k, pair in enumerate(forbid):
-            if not isinstance(pair, (tuple, list)) or len(pair) != 2 or any(each not in index for each in pair):
-                raise InputError(f"forbid[{k}] is {pair!r:.60}; it must be a pair (before, after) of known labels")
+            if (
+                not isinstance(pair, (tuple, list))
+                or len(pair) != 2
+                or any(each not in index for each in pair)
+            ):
+                raise InputError(
+                    f"forbid[{k}] is {pair!r:.60}; it must be a pair (before, after) of known labels"
+                )
             allowed[index[pair[0]], index[pair[1]]] = False
         return Chain(
             chain.n_labels,
@@ -216,8 +226,8 @@ class PredictionMixin:
     def _sharpness(self) -> float:
         if self._loss.is_hard:
             raise InputError(
-                f"loss={self._loss.name!r} has beta = inf and so no probabilities: use predict_kbest for scores, or "
-                "train with 'log', 'softmax_margin' or Loss(beta, gamma) with a finite beta"
+                f"loss={self._loss.name!r} has beta = inf and so no probabilities: use predict_kbest for "
+                "scores, or train with 'log', 'softmax_margin' or Loss(beta, gamma) with a finite beta"
             )
         return self._loss.beta
 

@@ -1,40 +1,32 @@
-"""`SequenceLabeler`: linear-chain models of any loss of the family, with the certificate of their training."""
+"""`SequenceLabeler`: linear-chain models for any loss of the family, with a certificate of training."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 
 from partwise.errors import InputError
-from partwise.estimators import encoders, matrices
-from partwise.estimators.base import DualEstimator, Training, n_threads
+from partwise.estimators.base import Training, n_threads
 from partwise.estimators.encoded import Encoded
+from partwise.estimators.encoders import choose_encoder
 from partwise.estimators.explain import ExplanationMixin
 from partwise.estimators.influence import InfluenceMixin
 from partwise.estimators.labels import classes_array
 from partwise.estimators.latent import fit_marginalised
-from partwise.estimators.model import LinearModel, Sizes, compact
+from partwise.estimators.model import LinearModel, compact
 from partwise.estimators.predictions import PredictionMixin
-from partwise.estimators.sequence_data import SequenceData, chain_for, warm_state
+from partwise.estimators.sequence_data import SequenceData, chain_for, edge_map_for, warm_state
+from partwise.estimators.sequence_files import SequenceFileMixin
 from partwise.features.maps import FeatureMap
-from partwise.features.vocabulary import AttributeRows
 from partwise.losses import Loss
-from partwise.model_checks import expect_array, expect_number, expect_text
 from partwise.problem import Problem
 from partwise.solvers import Progress, Solver
 from partwise.structures import Chain
 
-_ENCODERS: dict[str, Any] = {
-    "attributes": encoders.AttributeEncoder,
-    "columns": encoders.ColumnEncoder,
-    "matrix": matrices.MatrixEncoder,
-}
-_MASKS = ("allowed", "allowed_start", "allowed_end")
 
-
-class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, DualEstimator):
+class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, SequenceFileMixin):
     """Linear-chain CRF, max-margin Markov network, and all losses between, trained in the dual.
 
     Parameters
@@ -149,6 +141,12 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, DualEst
         self.callback = callback
         self.certificate_every = certificate_every
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
     # -- training -------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SequenceLabeler:
@@ -170,7 +168,9 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, DualEst
         previous = getattr(self, "_training", None) if self.warm_start else None
         return self._fit(data, data.distinct(), previous)
 
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> SequenceLabeler:
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
+    ) -> SequenceLabeler:
         """Add sequences to those trained on so far, and train on all of them.
 
         Sequences seen before go on from their dual variables, new ones start afresh; the data are encoded
@@ -188,14 +188,16 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, DualEst
         previous: Training | None = getattr(self, "_training", None)
         if previous is None:
             if hasattr(self, "classes_"):
-                raise InputError("this model was loaded or copied without its training data; call fit, or start anew")
+                raise InputError(
+                    "this model was loaded or copied without its training data; call fit, or start anew"
+                )
             labels = data.distinct() if classes is None else list(classes)
             return self._fit(data, labels, None)
         return self._fit(previous.source.data.with_more(data), self.classes_.tolist(), previous)
 
     def _fit(self, data: SequenceData, labels: list[Any], previous: Training | None) -> SequenceLabeler:
         codes = data.codes(labels)
-        encoder = encoders.choose_encoder(data.X, self.template)
+        encoder = choose_encoder(data.X, self.template)
         structure = chain_for(self, labels, encoder, data, codes)
         encoded = encoder.fit_transform(data.X, self.min_count, self.hash_size)
         problem = self._problem(structure, encoder, encoded, data, codes)
@@ -221,7 +223,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, DualEst
         )
         edge_map = None
         if structure.edge_width:
-            edge_map = self._edge_map(structure, encoder, encoded, codes)
+            edge_map = edge_map_for(structure, encoder, encoded, codes, self.pairs)
         return Problem.build(
             structure,
             data.completed(structure, codes),
@@ -237,24 +239,6 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, DualEst
             example_weight=data.weights(),
             n_jobs=n_threads(self.n_jobs),
         )
-
-    def _edge_map(self, structure: Chain, encoder: Any, encoded: Encoded, codes: np.ndarray) -> FeatureMap:
-        """Weights of edge attributes; the one that every edge has gets all pairs of labels."""
-        rows, n_labels = encoded.edge_rows, structure.n_labels
-        assert rows is not None
-        is_edge = np.ones(len(codes), bool)
-        lengths = encoded.lengths[encoded.lengths > 0]
-        is_edge[np.cumsum(lengths) - lengths] = False
-        at = np.flatnonzero(is_edge)
-        before, here = codes[at - 1], codes[at]
-        row_labels = np.where((before >= 0) & (here >= 0), before * n_labels + here, -1)
-        if encoder.always:
-            every = np.arange(n_labels**2)
-            always = np.full(len(every), encoder.n_edge_attributes - 1, np.int32)
-            row_ptr = np.concatenate([rows.row_ptr, rows.row_ptr[-1] + 1 + every])
-            rows = AttributeRows(row_ptr, np.concatenate([rows.ids, always]))
-            row_labels = np.concatenate([row_labels, every])
-        return FeatureMap.build(structure.edge_width, encoder.n_edge_attributes, 0, rows, row_labels, self.pairs)
 
     def _fit_marginalised(self, problem: Problem, source: Source) -> None:
         fitted = fit_marginalised(self, problem, source.codes)
@@ -276,13 +260,17 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, DualEst
         if self._encoder.kind == "matrix":
             self.n_features_in_ = self._encoder.n_columns
 
+    @classmethod
+    def _parameters_in_file(cls) -> list[str]:
+        return SequenceLabeler._get_param_names()
+
     @property
     def coef_(self) -> np.ndarray:
         return self._fitted_model().weights
 
     @property
     def transition_coef_(self) -> np.ndarray:
-        """Transition weights that are the same everywhere: (n_labels, n_labels), more axes for higher orders."""
+        """Tied transition weights: (n_labels, n_labels), with more axes for higher orders."""
         model = self._fitted_model()
         chain, n_labels = model.structure, model.structure.n_labels
         assert isinstance(chain, Chain)
@@ -302,64 +290,9 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, DualEst
             raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
         return self._model
 
-    # -- model files ----------------------------------------------------------------------------
-
-    def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        labels = self.classes_.tolist()
-        if not all(isinstance(label, (str, bool, int, float)) for label in labels):
-            raise InputError("only labels that are strings or numbers can be saved")
-        encoder_header, encoder_arrays = self._encoder.state()
-        chain = self._model.structure
-        assert isinstance(chain, Chain)
-        header = {
-            "estimator": "SequenceLabeler",
-            "parameters": self._parameters_state(SequenceLabeler._get_param_names()),
-            "labels": labels,
-            "structure": {"name": "chain", "order": chain.order, "tied": chain.tied, "scheme": self.scheme},
-            "encoder": {"kind": self._encoder.kind, **encoder_header},
-            "record": self._record_state(),
-        }
-        arrays = self._model.state(Sizes.of(self._encoder))
-        arrays |= {f"encoder.{name}": array for name, array in encoder_arrays.items()}
-        arrays |= {name: getattr(chain, name) for name in _MASKS if getattr(chain, name) is not None}
-        return header, arrays
-
-    @classmethod
-    def _from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> SequenceLabeler:
-        estimator = cls._with_parameters(header["parameters"])
-        labels = header["labels"]
-        if not isinstance(labels, list) or not labels or len(set(labels)) != len(labels):
-            raise InputError("the labels are missing, or one is there twice")
-        estimator.classes_ = classes_array(labels)
-        stored = header["encoder"]
-        kind = expect_text(stored, "kind", tuple(_ENCODERS))
-        prefix = "encoder."
-        own = {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
-        encoder = estimator._encoder = _ENCODERS[kind].from_state(stored, own)
-        shape = header["structure"]
-        order = expect_number(shape, "order", 1, 16, whole=True)
-        size = (len(labels) + 1) ** order * len(labels)
-        if order > 1 and len(arrays.get("tied_weight", ())) != size:
-            raise InputError("array 'tied_weight' does not fit the order of the chain")
-        masks = {name: _mask(arrays, name, len(labels)) for name in _MASKS if name in arrays}
-        structure = Chain(len(labels), tied=encoder.tied, order=order, **masks)
-        estimator._model = LinearModel.from_state(structure, Sizes.of(encoder), arrays)
-        estimator._loss = Loss.of(estimator.loss)
-        if kind == "matrix":
-            estimator.n_features_in_ = encoder.n_columns
-        estimator._set_record(header["record"])
-        return estimator
-
 
 class Source:
     """The data of the last fit, as it came and as it was numbered."""
 
     def __init__(self, data: SequenceData, encoder: Any, codes: np.ndarray):
         self.data, self.encoder, self.codes = data, encoder, codes
-
-
-def _mask(arrays: Mapping[str, np.ndarray], name: str, n_labels: int) -> np.ndarray:
-    shape: Sequence[int] = (n_labels, n_labels) if name == "allowed" else (n_labels,)
-    return expect_array(arrays, name, np.bool_, shape=shape)
-
-

@@ -1,4 +1,4 @@
-"""Sequences and labels as they came, checked; the chain they call for; what of an earlier dual state fits them."""
+"""Sequences and labels as they came, checked; the chain they call for; warm starts on them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import numpy as np
 from partwise.data.conll import Columns
 from partwise.errors import InputError
 from partwise.estimators.base import Training, random_generator
+from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import as_sequences
 from partwise.estimators.labels import check_masks, distinct_labels, encode_labels, flat_labels
+from partwise.features.maps import FeatureMap
+from partwise.features.vocabulary import AttributeRows
 from partwise.problem import Problem
 from partwise.solvers import solver_for
 from partwise.solvers.exponentiated_gradient import EGState, refresh
@@ -41,6 +44,8 @@ class SequenceData:
             raise InputError("X is missing: a list of sequences")
         if y is None and isinstance(X, Columns):
             y = X.label_sequences()
+        if y is None:
+            raise InputError("a SequenceLabeler requires y to be passed, but the target y is None")
         X = as_sequences(X)
         lengths = lengths_of(X)
         labels = flat_labels(y, lengths)
@@ -110,8 +115,8 @@ def lengths_of(X: Any) -> np.ndarray:
         return X.lengths
     if getattr(X, "ndim", 3) < 3:
         raise InputError(
-            f"X has shape {X.shape}: a labeler of sequences reads one (length, d) matrix per sequence; put a single "
-            "sequence into a list, [X]. Reshape your data if each row is a sequence of its own"
+            f"X has shape {X.shape}: a labeler of sequences reads one (length, d) matrix per sequence; put a "
+            "single sequence into a list, [X]. Reshape your data if each row is a sequence of its own"
         )
     for i, each in enumerate(X):
         if isinstance(each, (str, bytes)) or not (hasattr(each, "__len__") or hasattr(each, "shape")):
@@ -120,7 +125,9 @@ def lengths_of(X: Any) -> np.ndarray:
     return np.array(sizes, np.int64)
 
 
-def chain_for(estimator: Any, labels: list[Any], encoder: Any, data: SequenceData, codes: np.ndarray) -> Chain:
+def chain_for(
+    estimator: Any, labels: list[Any], encoder: Any, data: SequenceData, codes: np.ndarray
+) -> Chain:
     """The structure that an estimator's parameters ask for, after checking the labels against its masks."""
     if estimator.transitions not in ("all", "observed"):
         raise InputError(f"transitions must be 'all' or 'observed', not {estimator.transitions!r}")
@@ -145,8 +152,29 @@ def chain_for(estimator: Any, labels: list[Any], encoder: Any, data: SequenceDat
     return chain
 
 
+def edge_map_for(
+    structure: Chain, encoder: Any, encoded: Encoded, codes: np.ndarray, pairs: Any
+) -> FeatureMap:
+    """Weights of edge attributes; the one that every edge has gets all pairs of labels."""
+    rows, n_labels = encoded.edge_rows, structure.n_labels
+    assert rows is not None
+    is_edge = np.ones(len(codes), bool)
+    lengths = encoded.lengths[encoded.lengths > 0]
+    is_edge[np.cumsum(lengths) - lengths] = False
+    at = np.flatnonzero(is_edge)
+    before, here = codes[at - 1], codes[at]
+    row_labels = np.where((before >= 0) & (here >= 0), before * n_labels + here, -1)
+    if encoder.always:
+        every = np.arange(n_labels**2)
+        always = np.full(len(every), encoder.n_edge_attributes - 1, np.int32)
+        row_ptr = np.concatenate([rows.row_ptr, rows.row_ptr[-1] + 1 + every])
+        rows = AttributeRows(row_ptr, np.concatenate([rows.ids, always]))
+        row_labels = np.concatenate([row_labels, every])
+    return FeatureMap.build(structure.edge_width, encoder.n_edge_attributes, 0, rows, row_labels, pairs)
+
+
 def warm_state(estimator: Any, problem: Problem, previous: Training | None) -> Any:
-    """A starting state that keeps the dual variables of the sequences trained on before; None if there are none."""
+    """A starting state with the dual variables of sequences trained on before; None if there are none."""
     if previous is None:
         return None
     solver = solver_for(problem, estimator.solver)

@@ -88,7 +88,9 @@ class FeatureMap:
     ) -> FeatureMap:
         label_of_entry = np.repeat(labels.astype(np.int64), np.diff(rows.row_ptr))
         known = label_of_entry >= 0
-        pair = _distinct(rows.ids[known].astype(np.int64) * width + label_of_entry[known], n_attributes * width)
+        pair = _distinct(
+            rows.ids[known].astype(np.int64) * width + label_of_entry[known], n_attributes * width
+        )
         attribute, label = pair // width, pair % width
         n_pairs = np.bincount(attribute, minlength=n_attributes)
         # A vector row costs stride / LANES steps, a narrow list one step a label.

@@ -67,7 +67,20 @@ def point_pass(batch, first, last, theta, visited, mu, v, entropy, cost, scratch
 
 @kernel
 def model_pass(  # type: ignore
-    batch, first, last, weights, scale, cost_scale, gold_scale, hard, v, entropy, cost, log_total, gold, scratch
+    batch,
+    first,
+    last,
+    weights,
+    scale,
+    cost_scale,
+    gold_scale,
+    hard,
+    v,
+    entropy,
+    cost,
+    log_total,
+    gold,
+    scratch,
 ):
     """The same at potentials scale · scores(weights) + cost_scale · cost + gold_scale · gold rows.
 
@@ -115,7 +128,5 @@ def loss_pass(batch, first, last, weights, scale, beta, gamma, mu, inner, loss, 
         else:
             for j in range(count):
                 scratch.potentials[j] = beta * scratch.scores[j]
-            total = log_partition(
-                batch.specification, batch.length[i], scratch.potentials, scratch.structure
-            )
+            total = log_partition(batch.specification, batch.length[i], scratch.potentials, scratch.structure)
             loss[i] = total / beta - gold

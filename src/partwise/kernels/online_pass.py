@@ -135,9 +135,7 @@ def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
     add_cost(batch, i, gamma, scratch.scores)
     fresh = point.visited[i] == 0
     if beta == np.inf and (rule.exact_gap or fresh):
-        top = best(
-            batch.specification, batch.length[i], scratch.scores, scratch.counts, scratch.structure
-        )
+        top = best(batch.specification, batch.length[i], scratch.scores, scratch.counts, scratch.structure)
         point.gap[i] = top - finite_dot(scratch.scores, point.mu[start : start + count], count)
         if fresh and point.gap[i] <= 0.0:  # the true label itself is optimal here
             return 1, 0.0
@@ -149,11 +147,12 @@ def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
             continue
         cost = expected_cost(batch, i, scratch.counts)
         value = inverse_beta * (entropy - point.entropy[i]) + gamma * (cost - point.cost[i])
-        growth = scatter_example(
-            batch, i, point.v, weight, scratch.delta, rule.threshold, scratch.row
-        )
+        growth = scatter_example(batch, i, point.v, weight, scratch.delta, rule.threshold, scratch.row)
         gain = weight * value - growth / (2.0 * l2)
-        if gain >= -weight * (rule.noise * batch.length[i] + _ROUNDING * (1.0 + abs(log_total))) or rule.kind == FIXED:
+        if (
+            gain >= -weight * (rule.noise * batch.length[i] + _ROUNDING * (1.0 + abs(log_total)))
+            or rule.kind == FIXED
+        ):
             if beta != np.inf:
                 point.gap[i] = _estimated_gap(batch, i, point, step, beta, log_total, count, scratch)
             _commit(batch, i, point, count, scratch)

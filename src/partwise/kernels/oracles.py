@@ -14,9 +14,7 @@ from partwise.kernels.dispatch import structure_kernel
 
 
 @structure_kernel
-def expectations(
-    specification: Any, length: int, scores: np.ndarray, counts: np.ndarray, work: Any
-) -> float:
+def expectations(specification: Any, length: int, scores: np.ndarray, counts: np.ndarray, work: Any) -> float:
     """Return log Σ_y exp(score of y) and write its gradient, the expected part counts."""
     raise TypeError
 

@@ -1,4 +1,4 @@
-"""Passes for prediction: scores to best labels, to probabilities, and to log-partitions, one call for a corpus.
+"""Passes for prediction: best labels, probabilities and log-partitions of a corpus in one call.
 
 All take a range of examples, so that threads can share the work. `fixed` has one entry per position: the
 label it must have, or −1; an empty array leaves all of them free.

@@ -113,7 +113,9 @@ class _Emitter:
         """Which of the lanes from `lane` on lie before `count`."""
         integers = ir.VectorType(lane.type, LANES)
         here = ir.Constant(integers, ir.Undefined)
-        here = self.builder.insert_element(here, self.builder.sub(count, lane), ir.Constant(ir.IntType(32), 0))
+        here = self.builder.insert_element(
+            here, self.builder.sub(count, lane), ir.Constant(ir.IntType(32), 0)
+        )
         zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
         left = self.builder.shuffle_vector(here, ir.Constant(integers, ir.Undefined), zeros)
         return self.builder.icmp_signed("<", ir.Constant(integers, list(range(LANES))), left)
@@ -161,6 +163,7 @@ def _combine_rows(typing, out, out_start, coefficients, first, step, count, matr
         e = _Emitter(context, builder, signature.args[0].dtype)
         out, matrix = e.data(signature.args[0], out), e.data(signature.args[6], matrix)
         coefficients = e.data(signature.args[2], coefficients)
+
         def term(row: Any, lane: Any) -> Any:
             coefficient_at = builder.add(first, builder.mul(row, step))
             row_at = builder.add(matrix_start, builder.add(builder.mul(row, stride), lane))

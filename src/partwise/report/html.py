@@ -17,13 +17,14 @@ from partwise.report.svg import Line, line_chart
 
 _STYLE = f"""
 :root {{ color-scheme: light; }}
-body {{ font: 15px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif; color: {palette.INK};
-  background: #fff; max-width: 60rem; margin: 2.5rem auto 4rem; padding: 0 1.25rem; }}
+body {{ font: 15px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif;
+  color: {palette.INK}; background: #fff; max-width: 60rem; margin: 2.5rem auto 4rem; padding: 0 1.25rem; }}
 h1 {{ font-size: 1.7rem; margin: 0 0 .2rem; letter-spacing: -.01em; }}
 h2 {{ font-size: 1.15rem; margin: 2.2rem 0 .6rem; }}
 p.lead {{ color: {palette.SOFT_INK}; margin: 0 0 1.4rem; }}
 table {{ border-collapse: collapse; margin: .4rem 0 1rem; font-variant-numeric: tabular-nums; }}
-th, td {{ text-align: left; padding: .28rem 1.1rem .28rem 0; border-bottom: 1px solid {palette.GRID}; vertical-align: top; }}
+th, td {{ text-align: left; padding: .28rem 1.1rem .28rem 0; vertical-align: top;
+  border-bottom: 1px solid {palette.GRID}; }}
 th {{ color: {palette.SOFT_INK}; font-weight: 600; font-size: .86rem; }}
 td.number, th.number {{ text-align: right; }}
 td {{ overflow-wrap: anywhere; }}
@@ -72,7 +73,9 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     ]
     head = "".join(_cell("th", title, right) for title, right in zip(titles, numeric, strict=True))
     lines = [
-        "<tr>" + "".join(_cell("td", shown(cell), right) for cell, right in zip(row, numeric, strict=True)) + "</tr>"
+        "<tr>"
+        + "".join(_cell("td", shown(cell), right) for cell, right in zip(row, numeric, strict=True))
+        + "</tr>"
         for row in rows
     ]
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
@@ -81,7 +84,8 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 def facts(values: Mapping[str, Any]) -> str:
     """A table of names and values."""
     rows = "".join(
-        f"<tr><th>{escape(str(name))}</th><td>{escape(shown(value))}</td></tr>" for name, value in values.items()
+        f"<tr><th>{escape(str(name))}</th><td>{escape(shown(value))}</td></tr>"
+        for name, value in values.items()
     )
     return f"<table>{rows}</table>"
 
@@ -111,14 +115,16 @@ def picture(png: bytes, description: str) -> str:
 
 
 def convergence(history: Sequence[Mapping[str, float]], tol: float | None) -> str:
-    """Primal and dual meeting, and the relative gap, as inline SVG; a sentence if there is nothing to draw."""
+    """Primal and dual meeting, and the relative gap, as inline SVG; a sentence if there is no curve."""
     rows = [
         [float(record[key]) for key in ("passes", "primal", "dual")]
         for record in history
         if all(math.isfinite(float(record.get(key, math.nan))) for key in ("passes", "primal", "dual"))
     ]
     if len(rows) < 2:
-        return paragraph("Too few certificates were made to draw a curve; train with a smaller tol to see more.")
+        return paragraph(
+            "Too few certificates were made to draw a curve; train with a smaller tol to see more."
+        )
     from partwise.report.plots import value_range
 
     passes, primal, dual = (list(column) for column in zip(*rows, strict=True))

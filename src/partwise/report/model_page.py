@@ -18,7 +18,9 @@ def model_page(summary: Summary, path: str) -> str:
         ),
     ))  # fmt: skip
     tables = html.facts(summary.settings), html.facts({**summary.sizes, **summary.training})
-    sections.append(("Model", '<div class="pair">' + "".join(f"<div>{each}</div>" for each in tables) + "</div>"))
+    sections.append(
+        ("Model", '<div class="pair">' + "".join(f"<div>{each}</div>" for each in tables) + "</div>")
+    )
     if summary.top_features:
         rows = [(label, attribute, weight) for attribute, label, weight in summary.top_features]
         sections.append(("Largest feature weights", html.weights_table(("label", "feature", "weight"), rows)))
@@ -26,5 +28,6 @@ def model_page(summary: Summary, path: str) -> str:
         rows = [(before, after, weight) for before, after, weight in summary.top_transitions]
         sections.append(("Largest transition weights", html.weights_table(("from", "to", "weight"), rows)))
     gap = certificate["relative gap"]
-    lead = f"{summary.kind}, {summary.settings['loss']} loss, proved to be within {100 * gap:.3g} % of the optimum"
+    proof = f"proved to be within {100 * gap:.3g} % of the optimum"
+    lead = f"{summary.kind}, {summary.settings['loss']} loss, {proof}"
     return html.page(f"Model {path}", lead, sections)

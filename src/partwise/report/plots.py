@@ -87,8 +87,26 @@ def _draw_meeting(panel: Any, name: str, records: Mapping[str, np.ndarray]) -> N
         f"optimum between {dual[-1]:,.2f}\nand {primal[-1]:,.2f}",
         (0.97, 0.84), xycoords="axes fraction", ha="right", va="top", color=palette.SOFT_INK, fontsize=9.5,
     )  # fmt: skip
-    panel.text(0.97, 0.95, "primal", color=palette.PRIMAL, transform=panel.transAxes, ha="right", va="top", weight="bold")
-    panel.text(0.97, 0.05, "dual", color=palette.DUAL, transform=panel.transAxes, ha="right", va="bottom", weight="bold")
+    panel.text(
+        0.97,
+        0.95,
+        "primal",
+        color=palette.PRIMAL,
+        transform=panel.transAxes,
+        ha="right",
+        va="top",
+        weight="bold",
+    )
+    panel.text(
+        0.97,
+        0.05,
+        "dual",
+        color=palette.DUAL,
+        transform=panel.transAxes,
+        ha="right",
+        va="bottom",
+        weight="bold",
+    )
 
 
 def _draw_gaps(panel: Any, runs: Mapping[str, Mapping[str, np.ndarray]], tol: float | None) -> None:
@@ -154,10 +172,12 @@ def plot_dates(
                 bars = figure.add_subplot(block[1, place])
                 _draw_marginals(bars, marginals[k, place], int(digits[k, place]), int(chain[k, place]))
         height = 0.75 + 2.05 * n_dates
-        figure.text(0.025, 1 - 0.2 / height, "Smudged dates, read by a chain", fontsize=15, weight="bold", va="top")
         figure.text(
-            0.985, 1 - 0.24 / height, "bars: the chain's probability of each digit", fontsize=10, ha="right", va="top",
-            color=palette.SOFT_INK,
+            0.025, 1 - 0.2 / height, "Smudged dates, read by a chain", fontsize=15, weight="bold", va="top"
+        )
+        figure.text(
+            0.985, 1 - 0.24 / height, "bars: the chain's probability of each digit", fontsize=10, ha="right",
+            va="top", color=palette.SOFT_INK,
         )  # fmt: skip
         return _finish(pyplot, figure, path)
 

@@ -1,4 +1,4 @@
-"""Live display of training: passes, primal, dual, gap, dev score and time left; plain lines when no one watches."""
+"""Live display of training: passes, primal, dual, gap, dev score, time left; plain lines in a pipe."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _SHORTEST_REFRESH = 0.1
 _ROWS_SHOWN = 8
+_FEWEST_GAPS = 5  # the first passes tell little about the rate to come
 
 
 class TrainingDisplay:
@@ -66,7 +67,9 @@ class TrainingDisplay:
             if self.console is not None and self._live is None:
                 self.console.print(self._line(self._rows[-1]), highlight=False, soft_wrap=True)
         now = time.monotonic()
-        if self._live is not None and (progress.record is not None or now > self._refreshed + _SHORTEST_REFRESH):
+        if self._live is not None and (
+            progress.record is not None or now > self._refreshed + _SHORTEST_REFRESH
+        ):
             self._refreshed = now
             self._live.update(self._table(progress, gap), refresh=True)
 
@@ -138,8 +141,8 @@ def seconds_left(gaps: list[tuple[float, float]], tol: float, progress: Progress
         latest = progress.seconds / progress.passes * max(progress.max_passes - progress.passes, 0.0)
     if gaps and gaps[-1][1] <= tol:
         return 0.0
-    recent = gaps[-max(4, len(gaps) // 2) :]
-    if len(recent) < 3:
+    recent = gaps[-max(_FEWEST_GAPS, len(gaps) // 2) :]
+    if len(recent) < _FEWEST_GAPS:
         return math.nan
     n = len(recent)
     mean_x = sum(seconds for seconds, _ in recent) / n

@@ -1,4 +1,4 @@
-"""What there is to say about a model: settings, certificate, sizes and largest weights, for text, JSON and pages."""
+"""What there is to say about a model: settings, certificate, sizes and largest weights."""
 
 from __future__ import annotations
 
@@ -147,11 +147,9 @@ def _transitions(model: Any, top: int, label: Any) -> list[tuple[Any, Any, float
 
 
 def _class_features(model: Any, top: int, label: Any) -> list[tuple[str, Any, float]]:
-    """The largest entries of a classifier's (n_classes, n_features) weights; one row stands for the second of two."""
+    """The largest entries of a classifier's (n_classes, n_features) weights."""
     labels = model.classes_.tolist()
     weights = np.atleast_2d(np.asarray(model.coef_))
-    if len(weights) == 1 and len(labels) == 2:
-        weights = np.concatenate([-weights, weights])
     names = getattr(model, "feature_names_in_", ())
     names = names if len(names) == weights.shape[1] else [f"x{column}" for column in range(weights.shape[1])]
     if label is not None:

@@ -10,6 +10,7 @@ from html import escape
 from partwise.report import palette
 
 WIDTH, HEIGHT = 460, 280
+_MOST_MARKS = 60
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 38, 40
 
 
@@ -69,7 +70,10 @@ def line_chart(
     box = f'x="{_LEFT}" y="{_TOP}" width="{width}" height="{height}"'
     parts.append(f'<svg {box} viewBox="{_LEFT} {_TOP} {width} {height}" overflow="hidden">')
     if fill_between and len(lines) > 1:
-        outline = [*zip(lines[0].x, lines[0].y, strict=True), *reversed(list(zip(lines[1].x, lines[1].y, strict=True)))]
+        outline = [
+            *zip(lines[0].x, lines[0].y, strict=True),
+            *reversed(list(zip(lines[1].x, lines[1].y, strict=True))),
+        ]
         parts.append(f'<polygon points="{_points(outline, place_x, place_y)}" fill="{palette.BAND}"/>')
     for line in lines:
         points = list(zip(line.x, line.y, strict=True))
@@ -77,6 +81,11 @@ def line_chart(
             f'<polyline points="{_points(points, place_x, place_y)}" fill="none" stroke="{line.color}" '
             'stroke-width="2.2" stroke-linejoin="round"/>'
         )
+        if len(points) <= _MOST_MARKS:
+            for x, y in points:
+                parts.append(
+                    f'<circle cx="{place_x(x):.1f}" cy="{place_y(y):.1f}" r="3" fill="{line.color}"/>'
+                )
     parts.append("</svg>")
     if level:
         parts.append(_level(level, place_y))
@@ -139,7 +148,9 @@ def _text(
 
 
 def _points(
-    points: Sequence[tuple[float, float]], place_x: Callable[[float], float], place_y: Callable[[float], float]
+    points: Sequence[tuple[float, float]],
+    place_x: Callable[[float], float],
+    place_y: Callable[[float], float],
 ) -> str:
     return " ".join(f"{place_x(x):.1f},{place_y(y):.1f}" for x, y in points)
 

@@ -7,9 +7,11 @@ from partwise.problem import Problem
 from partwise.solvers.base import Certificate, Record, Solution, Solver, StepInfo, StopReason
 from partwise.solvers.batch_gradient import BatchEG, PrimalEG
 from partwise.solvers.block_coordinate import BlockFrankWolfe
+from partwise.solvers.cutting_plane import BMRM, SVMStruct
 from partwise.solvers.driver import Progress, solve
 from partwise.solvers.exponentiated_gradient import Annealing, ExponentiatedGradient
 from partwise.solvers.gradient import LBFGS, ConjugateGradient
+from partwise.solvers.mira import MIRA, KBestMIRA, Perceptron
 from partwise.solvers.sgd import SGD
 
 SOLVERS: dict[str, Solver] = {
@@ -23,6 +25,11 @@ SOLVERS: dict[str, Solver] = {
     "lbfgs": LBFGS(),
     "cg": ConjugateGradient(),
     "sgd": SGD(),
+    "mira": MIRA(),
+    "kbest-mira": KBestMIRA(),
+    "perceptron": Perceptron(),
+    "svm-struct": SVMStruct(),
+    "bmrm": BMRM(),
 }
 
 
@@ -31,14 +38,25 @@ def solver_for(problem: Problem, solver: str | Solver = "auto") -> Solver:
     if not isinstance(solver, str):
         return solver
     if solver == "auto":
-        return SOLVERS["bcfw" if problem.loss.is_hard else "eg-gap"]
+        return _fastest(problem)
     if solver not in SOLVERS:
         raise InputError(f"unknown solver {solver!r}; there are auto, {', '.join(SOLVERS)}")
     return SOLVERS[solver]
 
 
+def _fastest(problem: Problem) -> Solver:
+    """By the tables that benchmarks/sequence.py and benchmarks/multiclass.py print."""
+    if not problem.loss.is_hard:
+        return ExponentiatedGradient("gap")
+    if problem.batch.length.max() == 1:
+        return BlockFrankWolfe()
+    return ExponentiatedGradient("gap", sharpen=True)
+
+
 __all__ = [
+    "BMRM",
     "LBFGS",
+    "MIRA",
     "SGD",
     "SOLVERS",
     "Annealing",
@@ -47,9 +65,12 @@ __all__ = [
     "Certificate",
     "ConjugateGradient",
     "ExponentiatedGradient",
+    "KBestMIRA",
+    "Perceptron",
     "PrimalEG",
     "Progress",
     "Record",
+    "SVMStruct",
     "Solution",
     "Solver",
     "StepInfo",

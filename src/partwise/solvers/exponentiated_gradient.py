@@ -17,6 +17,8 @@ from partwise.solvers.base import Certificate, StepInfo
 _CHUNK = 1024  # examples between two chances to interrupt
 GOLD_POTENTIAL = 10.0  # θ of the true label's rows at the start: a probability near, not at, one
 _LIFT = 4.0
+_LARGEST_STEP = 1e4  # of β = ∞, where steps that always succeed would grow beyond all numbers
+_FIRST_BETA, _SHARPENING = 1.0, 1.3
 
 
 class Annealing(NamedTuple):
@@ -53,6 +55,9 @@ class ExponentiatedGradient:
         α at the true labels, near them, or uniform.
     annealing : Annealing or None
         Larger l2 in the first passes.
+    sharpen : bool
+        For β = ∞: work with a finite β that grows as soon as the smoothing, not the optimisation, makes
+        up most of the gap. The certificate is that of β = ∞ all the same.
     precision : {"single", "double"}
         Of the state; certificates are always computed in double precision.
     """
@@ -62,6 +67,7 @@ class ExponentiatedGradient:
     initial_step: float | Literal["search"] | None = None
     start: Literal["gold", "smoothed", "uniform"] = "gold"
     annealing: Annealing | None = None
+    sharpen: bool = False
     precision: Literal["single", "double"] = "single"
 
     @property
@@ -84,13 +90,21 @@ class ExponentiatedGradient:
             point.step[:] = safe_steps(problem)
         else:
             point.step[:] = self._initial_step(problem, point, random)
-        return EGState(**point._asdict(), average=point.v.copy(), passes=np.array([0.0, problem.l2]))
+        return EGState(
+            **point._asdict(),
+            average=point.v.copy(),
+            n_averaged=np.zeros(1),
+            passes=np.zeros(1),
+            step_l2=np.array([problem.l2]),
+            beta=np.array([self._first_beta(problem)]),
+        )
 
     def _initial_step(self, problem: Problem, point: DualPoint, random: np.random.Generator) -> float:
-        scale = 1.0 if problem.loss.is_hard else problem.loss.beta
+        beta = self._first_beta(problem)
+        scale = 1.0 if np.isinf(beta) else beta
         choice = self.initial_step
         if choice is None:
-            choice = "search" if problem.loss.is_hard else 0.5
+            choice = "search" if np.isinf(beta) else 0.5
         if choice == "search":
             return self._search_step(problem, point, random, scale)
         return float(choice) * scale
@@ -122,7 +136,7 @@ class ExponentiatedGradient:
         return StepRule(
             kind=ADAPTIVE if self.step_rule == "adaptive" else FIXED,
             growth=1.05,
-            largest=1e4 if problem.loss.is_hard else problem.loss.beta,
+            largest=min(problem.loss.beta, _LARGEST_STEP),
             threshold=2e-8 if single else 0.0,
             noise=1e-6 if single else 0.0,
             lift=_LIFT,
@@ -131,28 +145,31 @@ class ExponentiatedGradient:
 
     # -- passes ---------------------------------------------------------------------------------
 
-    def step(
-        self, problem: Problem, state: EGState, random: np.random.Generator
-    ) -> tuple[EGState, StepInfo]:
+    def step(self, problem: Problem, state: EGState, random: np.random.Generator) -> tuple[EGState, StepInfo]:
         point, rule, n = state.point(), self._rule(problem), problem.n_examples
-        if self.step_rule == "safe" and state.passes[1] != problem.l2:  # a warm start from another l2
-            point.step[:], state.passes[1] = safe_steps(problem), problem.l2
+        if self.step_rule == "safe" and state.step_l2[0] != problem.l2:  # a warm start from another l2
+            point.step[:], state.step_l2[0] = safe_steps(problem), problem.l2
+        beta = self._sharpness(problem, state)
+        rule = rule._replace(largest=min(beta, _LARGEST_STEP))
         l2 = problem.l2 * (1.0 if self.annealing is None else self.annealing.factor(float(state.passes[0])))
         scratch = problem.scratch(point.v.dtype)
-        tried, n_averaged = 0, 0
+        tried = 0
         average_every = max(1, n // _points_averaged(problem))
         next_average = average_every
+        if not problem.loss.is_hard:
+            state.n_averaged[0] = 0.0
         for done, here in self._chunks(problem, point, random):
             chunk_tried, _ = online_pass(
-                problem.batch, here, point, problem.loss.beta, problem.loss.gamma, l2, rule, scratch
+                problem.batch, here, point, beta, problem.loss.gamma, l2, rule, scratch
             )
             tried += chunk_tried
             if done >= next_average or done == n:
-                n_averaged += 1
                 next_average += average_every
-                state.average[:] += (point.v - state.average) / np.float32(n_averaged)
+                _average_in(state, problem.loss.is_hard)
         state.passes[0] += tried / n
-        return state, StepInfo(tried / n, self._dual(problem, point), self._estimated_gap(problem, point))
+        return state, StepInfo(
+            tried / n, self._dual(problem, point), self._estimated_gap(problem, point, beta)
+        )
 
     def _chunks(
         self, problem: Problem, point: DualPoint, random: np.random.Generator
@@ -183,10 +200,23 @@ class ExponentiatedGradient:
         value = problem.loss.inverse_beta * point.entropy + problem.loss.gamma * point.cost
         return float(problem.batch.example_weight @ value - point.norm[0] / (2.0 * problem.l2))
 
-    def _estimated_gap(self, problem: Problem, point: DualPoint) -> float:
-        if not point.visited.all() or (problem.loss.is_hard and self.order != "gap"):
+    def _estimated_gap(self, problem: Problem, point: DualPoint, beta: float) -> float:
+        if not point.visited.all() or (np.isinf(beta) and self.order != "gap"):
             return float("nan")
-        return float(problem.batch.example_weight @ point.gap)
+        smoothing = point.entropy / beta if problem.loss.is_hard else 0.0
+        return float(problem.batch.example_weight @ (point.gap + smoothing))
+
+    def _first_beta(self, problem: Problem) -> float:
+        return _FIRST_BETA if self.sharpen and problem.loss.is_hard else problem.loss.beta
+
+    def _sharpness(self, problem: Problem, state: EGState) -> float:
+        """β of the next pass; raised when entropy / β exceeds what optimising can still gain."""
+        if self.sharpen and problem.loss.is_hard and state.visited.all():
+            weight = problem.batch.example_weight
+            if weight @ state.entropy / state.beta[0] > weight @ state.gap:
+                state.beta[0] *= _SHARPENING
+                state.step[:] *= _SHARPENING
+        return float(state.beta[0])
 
     # -- certificate ----------------------------------------------------------------------------
 
@@ -194,7 +224,7 @@ class ExponentiatedGradient:
         point = state.point()
         kept = self._dual(problem, point)
         v = refresh(problem, point)
-        # The mean over the last pass has about half the suboptimality of the last iterate.
+        # The mean has about half the suboptimality of the last iterate, and far less than half for β = ∞.
         weights = (state.average.astype(np.float64) if state.passes[0] > 0 else v) / problem.l2
         certificate = certify(problem, point, v, weights)
         drift = abs(kept - certificate.dual)
@@ -210,7 +240,11 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 
 class EGState(NamedTuple):
-    """A :class:`DualPoint`, the mean of v over the last pass, and (passes made, l2 of the steps)."""
+    """A :class:`DualPoint`, a mean of v with its number of points, and what the settings made of the run.
+
+    `passes` were made so far (for annealing), `step_l2` is the l2 that safe steps were computed for, `beta`
+    the sharpness now.
+    """
 
     theta: np.ndarray
     mu: np.ndarray
@@ -222,10 +256,13 @@ class EGState(NamedTuple):
     visited: np.ndarray
     norm: np.ndarray
     average: np.ndarray
+    n_averaged: np.ndarray
     passes: np.ndarray
+    step_l2: np.ndarray
+    beta: np.ndarray
 
     def point(self) -> DualPoint:
-        return DualPoint(*self[:-2])
+        return DualPoint(*self[:9])
 
 
 def starting_point(
@@ -279,6 +316,15 @@ def certify(problem: Problem, point: DualPoint, v: np.ndarray, weights: np.ndarr
     return Certificate(primal, dual, weights)
 
 
+def _average_in(state: EGState, hard: bool) -> None:
+    """Let v into the mean: plain within a pass; for β = ∞, where the last iterates are far worse than
+    their mean, over all passes with weights that grow like a high power of time."""
+    state.n_averaged[0] += 1.0
+    k = state.n_averaged[0]
+    share = 8.0 / (k + 7.0) if hard else 1.0 / k
+    state.average[:] += (state.v - state.average) * np.float32(share)
+
+
 def _points_averaged(problem: Problem) -> int:
     """How many points of a pass to average: up to ten, fewer where weights outnumber what a pass touches."""
     node = problem.batch.node
@@ -289,7 +335,7 @@ def _points_averaged(problem: Problem) -> int:
 def draw_by_gap(gap: np.ndarray, weight: np.ndarray, count: int, random: np.random.Generator) -> np.ndarray:
     """Four fifths drawn in proportion to the gaps, one fifth uniformly (which also refreshes them)."""
     n = len(gap)
-    n_gap = int(round(0.8 * count))
+    n_gap = int(random.binomial(count, 0.8))
     cumulative = np.cumsum(gap * weight)
     total = cumulative[-1]
     if not 0 < total < np.inf:

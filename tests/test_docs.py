@@ -1,0 +1,226 @@
+"""README and docs: every code block runs, shown output and excerpts are true, links lead somewhere.
+
+A page's blocks run from top to bottom in one namespace and one empty folder:
+
+- ``python`` blocks are executed; a ``text`` block right behind one is what it prints;
+- ``console`` blocks: lines after ``$`` are commands that must succeed, the lines below what they print;
+- a ``python`` block under ``<!-- excerpt: FILE -->`` is not run but must be in that file, line for line.
+
+Shown and printed text must agree but for numbers and spaces; a line ``...`` stands for any lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+_BLOCK = re.compile(
+    r"(?:^<!-- excerpt: (?P<source>\S+) -->\n+)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
+_NUMBER = re.compile(r"(?<![A-Za-z_\[.])[-+−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+_SHELL = re.compile(r"[|<>;&]")
+
+
+class Block(NamedTuple):
+    """A fenced block: language, text, first line, the file it quotes, whether only space parts it from the last."""
+
+    kind: str
+    text: str
+    line: int
+    source: str | None
+    follows: bool
+
+
+def blocks(page: Path) -> list[Block]:
+    text, found, end = page.read_text(encoding="utf-8"), [], 0
+    for match in _BLOCK.finditer(text):
+        line = text.count("\n", 0, match.start("text")) + 1
+        follows = bool(found) and not text[end : match.start()].strip()
+        found.append(Block(match["kind"], match["text"], line, match["source"], follows))
+        end = match.end()
+    return found
+
+
+def skeleton(text: str) -> list[str]:
+    """Lines without numbers and spaces."""
+    lines = (" ".join(_NUMBER.sub("#", line).split()) for line in text.splitlines())
+    return [re.sub(r"# (s|min|h)( # (s|min))?|(?<= left) .*", "# s", line) for line in lines if line]
+
+
+def agrees(shown: str, printed: str) -> bool:
+    """Whether what a page shows is what was printed, but for numbers and what ``...`` leaves out."""
+    pieces = [[]]
+    for line in skeleton(shown):
+        pieces.append([]) if line == "..." else pieces[-1].append(line)
+    pattern = r"(?:.*\n)*?".join("".join(re.escape(line) + "\n" for line in piece) for piece in pieces)
+    return re.fullmatch(pattern, "".join(line + "\n" for line in skeleton(printed))) is not None
+
+
+def run_python(block: Block, page: str, namespace: dict) -> str:
+    """What the block prints; its lines keep their numbers in tracebacks."""
+    printed = io.StringIO()
+    code = compile("\n" * (block.line - 1) + block.text, page, "exec")
+    with contextlib.redirect_stdout(printed):
+        exec(code, namespace)
+    return printed.getvalue()
+
+
+def commands(block: Block) -> list[tuple[str, str]]:
+    """(command, output shown) of every command in a console block."""
+    pieces = re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]
+    joined = (piece.replace("\\\n", " ") for piece in pieces)
+    return [(command, shown) for command, _, shown in (piece.partition("\n") for piece in joined)]
+
+
+def run_command(command: str, folder: Path) -> tuple[int, str]:
+    """Exit code and output of both streams; a plain ``partwise`` command runs in this process, to be quick."""
+    words = shlex.split(command)
+    if words[0] == "partwise" and not _SHELL.search(command):
+        from partwise.cli import main
+
+        printed = io.StringIO()
+        with (
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(printed),
+            pytest.raises(SystemExit) as end,
+        ):
+            main(words[1:])
+        return int(end.value.code or 0), printed.getvalue()
+    tool = folder / ".bin" / "partwise"
+    tool.parent.mkdir(exist_ok=True)
+    tool.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m partwise.cli "$@"\n')
+    tool.chmod(0o755)
+    path = os.pathsep.join([str(tool.parent), os.environ.get("PATH", os.defpath)])
+    source = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": source}
+    done = subprocess.run(
+        ["bash", "-c", command],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, timeout=120,
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_code_runs_and_prints_what_is_shown(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not any(block.kind in ("python", "console") for block in blocks(ROOT / name)):
+        pytest.skip("no code on this page")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    namespace: dict = {"__name__": "__main__"}
+    printed = ""
+    for block in blocks(ROOT / name):
+        where = f"{name}:{block.line}"
+        if block.source is not None:
+            continue
+        if block.kind == "python":
+            printed = run_python(block, name, namespace)
+        elif block.kind == "text" and block.follows:
+            assert agrees(block.text, printed), (
+                f"{where} shows\n{block.text}\nbut the code printed\n{printed}"
+            )
+        elif block.kind == "console":
+            for command, shown in commands(block):
+                code, output = run_command(command, tmp_path)
+                assert code == 0, f"{where}: {command} ended with {code}\n{output}"
+                assert agrees(shown, output), f"{where}: {command} printed\n{output}\nnot\n{shown}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_excerpts_are_in_the_source(name: str) -> None:
+    for block in blocks(ROOT / name):
+        if block.source is not None:
+            source = (ROOT / block.source).read_text(encoding="utf-8")
+            assert "\n" + block.text in "\n" + source, f"{name}:{block.line} is no longer in {block.source}"
+
+
+def anchors(page: Path) -> set[str]:
+    """What headings are called in links, as GitHub makes it."""
+    outside_code = re.sub(
+        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    titles = re.findall(r"^#+ (.+)$", outside_code, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_lead_somewhere(name: str) -> None:
+    page = ROOT / name
+    outside_code = re.sub(
+        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    for target in re.findall(r"\]\(([^)\s]+)\)", outside_code):
+        if re.match(r"https?://", target):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = page if not path else (page.parent / path).resolve()
+        assert linked.is_relative_to(ROOT) and linked.exists(), (
+            f"{name} links to {target}, which is not there"
+        )
+        if anchor:
+            assert anchor in anchors(linked), f"{name} links to {target}; {path or name} has no such heading"
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    seen, open_ = set(), [ROOT / "README.md"]
+    while open_:
+        page = open_.pop()
+        if page in seen:
+            continue
+        seen.add(page)
+        targets = re.findall(r"\]\(([^)#\s]+\.md)", page.read_text(encoding="utf-8"))
+        open_ += [(page.parent / target).resolve() for target in targets if "://" not in target]
+    assert set(PAGES) <= seen
+
+
+def test_the_guide_names_every_solver_loss_and_template_function() -> None:
+    from types import SimpleNamespace
+
+    from partwise.features.templates import FUNCTIONS, PRESETS
+    from partwise.losses import NAMED_LOSSES, Loss
+    from partwise.solvers import SOLVERS, StopReason, solver_for
+
+    guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
+    templates = (ROOT / "docs/templates.md").read_text(encoding="utf-8")
+    losses, solvers = (
+        guide.partition(f"\n## {title}\n")[2].partition("\n## ")[0] for title in ("Losses", "Solvers")
+    )
+    missing = [name for name in SOLVERS if f"| `{name}` |" not in solvers]
+    missing += [name for name in NAMED_LOSSES if f"| `{name}` |" not in losses]
+    missing += [name for name in (*FUNCTIONS, *PRESETS) if f"`{name}" not in templates]
+    missing += [reason.name for reason in StopReason if f"| {reason.value.split(':')[0]} |" not in guide]
+    assert not missing
+    for loss, length, words in (
+        ("log", 1, "finite β"),
+        ("log", 5, "finite β"),
+        ("hinge", 1, "classes with β = ∞"),
+        ("hinge", 5, "sequences with β = ∞"),
+    ):
+        batch = SimpleNamespace(length=np.array([length]))
+        chosen = solver_for(SimpleNamespace(loss=Loss.of(loss), batch=batch)).name  # type: ignore[arg-type]
+        assert f"`{chosen}` for {words}" in solvers
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "docs/design.md"])
+def test_lines_are_short_and_name_no_machine(name: str) -> None:
+    for number, line in enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1):
+        assert line.startswith("|") or len(line) <= 110, f"{name}:{number} is {len(line)} characters long"
+        assert not re.search(r"(?<![\w.])/(home|root|work|Users|tmp)/", line), (
+            f"{name}:{number} names a machine"
+        )

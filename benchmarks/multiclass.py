@@ -36,8 +36,8 @@ TARGET = 1e-3
 
 
 def read(folder: Path) -> tuple[Any, np.ndarray]:
-    images = gzip.open(folder / "train-images-idx3-ubyte.gz").read()
-    labels = gzip.open(folder / "train-labels-idx1-ubyte.gz").read()
+    images = gzip.decompress((folder / "train-images-idx3-ubyte.gz").read_bytes())
+    labels = gzip.decompress((folder / "train-labels-idx1-ubyte.gz").read_bytes())
     x = np.frombuffer(images, np.uint8, offset=16).reshape(-1, 784)
     return sparse.csr_matrix(x.astype(np.float64) / 255), np.frombuffer(labels, np.uint8, offset=8).astype(
         int

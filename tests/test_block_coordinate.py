@@ -67,7 +67,15 @@ def test_first_step_has_the_closed_form() -> None:
 
     parts, values = np.zeros(1, np.int32), np.zeros(solver.n_slots)
     frank_wolfe_pass(
-        problem.batch, np.arange(1), state.point(), 1.0, problem.l2, 0, parts, values, problem.scratch(np.float64)
+        problem.batch,
+        np.arange(1),
+        state.point(),
+        1.0,
+        problem.l2,
+        0,
+        parts,
+        values,
+        problem.scratch(np.float64),
     )
     label = int(np.argmax(written.costs[0]))
     psi = written.features[0][written.gold[0]] - written.features[0][label]

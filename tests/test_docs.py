@@ -36,7 +36,7 @@ _SHELL = re.compile(r"[|<>;&]")
 
 
 class Block(NamedTuple):
-    """A fenced block: language, text, first line, the file it quotes, whether only space parts it from the last."""
+    """A fenced block; `source` is the file it quotes, `follows` whether nothing but space is before it."""
 
     kind: str
     text: str
@@ -87,7 +87,7 @@ def commands(block: Block) -> list[tuple[str, str]]:
 
 
 def run_command(command: str, folder: Path) -> tuple[int, str]:
-    """Exit code and output of both streams; a plain ``partwise`` command runs in this process, to be quick."""
+    """Exit code and output of both streams; plain ``partwise`` commands run in this process, to be quick."""
     words = shlex.split(command)
     if words[0] == "partwise" and not _SHELL.search(command):
         from partwise.cli import main
@@ -221,6 +221,4 @@ def test_the_guide_names_every_solver_loss_and_template_function() -> None:
 def test_lines_are_short_and_name_no_machine(name: str) -> None:
     for number, line in enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1):
         assert line.startswith("|") or len(line) <= 110, f"{name}:{number} is {len(line)} characters long"
-        assert not re.search(r"(?<![\w.])/(home|root|work|Users|tmp)/", line), (
-            f"{name}:{number} names a machine"
-        )
+        assert not re.search(r"(?<![\w.])/(home|root|work|Users|tmp)/", line), f"{name}:{number}"

@@ -243,10 +243,11 @@ def high_order_expectations(specification, length, scores, counts, work):  # typ
     shifts = _exponentials(specification, length, scores, work)
     if shifts == shifts and _forward(specification, length, work):
         total = _backward(specification, length, counts, work)
-        if abs(total - 1.0) < 1e-9:  # false for NaN and inf, which reach the first row from anywhere
-            # Where a forward entry is zero the node counts are right even if the edges' product is 0·inf.
-            if abs(_edge_counts(specification, length, counts, work) - length) < 1e-9 * length:
-                return shifts + _sum_of_logs(work.totals, length)
+        edges = _edge_counts(specification, length, counts, work)
+        # Both are false for NaN and inf, which reach the first row from anywhere; where a forward entry is
+        # zero the node counts are right even if the edges' product is 0·inf.
+        if abs(total - 1.0) < 1e-9 and abs(edges - length) < 1e-9 * length:
+            return shifts + _sum_of_logs(work.totals, length)
     return high_order_expectations_in_logs(specification, length, scores, counts)
 
 

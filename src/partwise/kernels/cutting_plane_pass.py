@@ -107,7 +107,9 @@ def find_planes(batch, first, last, v, l2, gamma, planes, loss, gap, outcome, ve
         for r in range(count):
             scratch.potentials[r] = scratch.scores[r]
         add_cost(batch, i, gamma, scratch.potentials)
-        top = best(batch.specification, batch.length[i], scratch.potentials, scratch.counts, scratch.structure)
+        top = best(
+            batch.specification, batch.length[i], scratch.potentials, scratch.counts, scratch.structure
+        )
         loss[i], outcome[i] = top - gold, 0
         known, mean = 0.0, 0.0
         for p in range(planes.count[i]):

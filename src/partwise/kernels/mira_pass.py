@@ -168,9 +168,7 @@ def half_space_visit(batch, i, ptr, parts, w, m, t, largest, gamma, v, room, scr
     room.violation[0], room.share[0], cost = 0.0, 1.0, 0.0
     size = 0.0
     for j in range(n):
-        own = _read_half_space(
-            batch, i, j + 1, parts[ptr[j] : ptr[j + 1]], gamma, gold, count, room, scratch
-        )
+        own = _read_half_space(batch, i, j + 1, parts[ptr[j] : ptr[j + 1]], gamma, gold, count, room, scratch)
         cost = own if j == 0 else cost
         room.share[j + 1] = 0.0
         size = max(size, abs(room.violation[j + 1]))

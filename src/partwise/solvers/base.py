@@ -17,7 +17,9 @@ class StopReason(Enum):
 
     CONVERGED = "converged: the duality gap proves the objective is within tol of the optimum"
     MAX_PASSES = "stopped at max_passes before the gap reached tol: raise max_passes, raise l2, or accept the gap shown"
-    TIME_LIMIT = "stopped at the time limit before the gap reached tol: the gap shown tells how far it is from the optimum"
+    TIME_LIMIT = (
+        "stopped at the time limit before the gap reached tol: the gap shown tells how far the optimum can be"
+    )
     INTERRUPTED = (
         "interrupted by the user: the weights are the best so far, and the gap shown still holds for them"
     )

@@ -63,7 +63,9 @@ class BlockFrankWolfe:
         if self.order not in ("gap", "permuted", "random", "cyclic"):
             raise InputError(f"order must be gap, permuted, random or cyclic, not {self.order!r}")
         if self.n_slots < 2 or self.n_cached < 0:
-            raise InputError(f"n_slots must be >= 2 and n_cached >= 0, not {self.n_slots} and {self.n_cached}")
+            raise InputError(
+                f"n_slots must be >= 2 and n_cached >= 0, not {self.n_slots} and {self.n_cached}"
+            )
 
     def init(self, problem: Problem, random: np.random.Generator) -> CornerState:
         batch, n = problem.batch, problem.n_examples

@@ -270,7 +270,8 @@ def starting_point(
 ) -> DualPoint:
     """α at the true labels ("gold"), near them ("smoothed") or uniform, with everything that follows."""
     batch, n = problem.batch, problem.n_examples
-    theta, mu = np.zeros(problem.n_parts, dtype), np.zeros(problem.n_parts, dtype)
+    theta: np.ndarray = np.zeros(problem.n_parts, dtype)
+    mu: np.ndarray = np.zeros(problem.n_parts, dtype)
     gold = np.repeat(batch.part_ptr[:-1], np.diff(batch.gold_ptr)) + batch.gold_part
     if start != "uniform":
         rows_end = np.repeat(batch.part_ptr[1:] - batch.tied_size, np.diff(batch.gold_ptr))

@@ -192,9 +192,7 @@ class KBestMIRA(_Averaged):
                 f"classes only, not {type(problem.structure).__name__}: use 'mira'"
             )
         if problem.batch.gold_amount.size:
-            raise InputError(
-                "solver 'kbest-mira' needs true labels, not expectations of them: use 'mira'"
-            )
+            raise InputError("solver 'kbest-mira' needs true labels, not expectations of them: use 'mira'")
 
     def _visit(self, problem: Problem, state: OnlineState, order: np.ndarray, v: np.ndarray) -> float:
         scratch, gamma = problem.scratch(np.float64), problem.loss.gamma

@@ -233,7 +233,8 @@ def show(result: dict[str, Any]) -> None:
         if run:
             print(
                 f"{name}: test chunk F1 {run['f1']:.2f}, "
-                f"tagging {run['tokens_per_second']:,.0f} tokens per CPU second, model file {run['file_bytes'] / 1e6:.2f} MB"
+                f"tagging {run['tokens_per_second']:,.0f} tokens per CPU second, "
+                f"model file {run['file_bytes'] / 1e6:.2f} MB"
             )
 
 

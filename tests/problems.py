@@ -1,4 +1,4 @@
-"""Small random problems of every kind, and the same problems written out label by label (SPEC §1)."""
+"""Small random problems of every kind, and the same problems written out label by label."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _rows(attributes: np.ndarray) -> AttributeRows:
 
 
 class WrittenOut:
-    """Every labelling of every example with its features and cost; formulas straight from SPEC §1.
+    """Every labelling of every example with its features and cost; formulas straight from their definitions.
 
     Attributes
     ----------

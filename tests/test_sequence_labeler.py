@@ -633,3 +633,11 @@ def test_importing_partwise_loads_nothing_heavy() -> None:
     assert second == "SequenceLabeler Classifier log load simplex_qp CRF"
     with pytest.raises(AttributeError):
         partwise.nothing  # noqa: B018
+
+
+def test_nothing_to_predict_with_a_template() -> None:
+    model = SequenceLabeler(template="word[0]").fit(
+        [[["a"], ["b"]], [["b"], ["a"]]], [["x", "y"], ["y", "x"]]
+    )
+    assert list(model.predict([])) == []
+    assert [list(labels) for labels in model.predict([[], [["a"]]])] == [[], ["x"]]

@@ -222,12 +222,12 @@ class Problem:
         return loss, inner
 
     def primal(self, weights: np.ndarray) -> float:
-        """P(w) of SPEC §1."""
+        """P(w) = Σ_i weight_i ℓ_i(w) + (l2 / 2) ‖w‖²."""
         loss, _ = self.losses(weights)
         return float(self.batch.example_weight @ loss + 0.5 * self.l2 * (weights @ weights))
 
     def dual(self, point: Evaluation) -> float:
-        """D(α) of SPEC §1."""
+        """D(α) = Σ_i weight_i ( H(α_i) / β + γ Σ_r μ_r e_r ) − ‖v‖² / (2 l2)."""
         value = self.loss.inverse_beta * point.entropy + self.loss.gamma * point.cost
         return float(self.batch.example_weight @ value - (point.v @ point.v) / (2.0 * self.l2))
 

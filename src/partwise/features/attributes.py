@@ -194,6 +194,8 @@ class AttributeExtractor:
         Parameters and result are those of ``fit_transform``.
         """
         sequence_ptr = self._checked(columns, sequence_ptr)
+        if sequence_ptr[-1] == 0:  # no tokens, and perhaps no columns to read them from
+            return AttributeRows(np.zeros(1, np.int64), np.zeros(0, np.int32), None)
         plan, hash_size = self._plan, self._hash_size
         numbers = np.empty((len(plan.combinations), sequence_ptr[-1]), dtype=np.int32)
         if hash_size is None:
@@ -280,7 +282,7 @@ class AttributeExtractor:
             raise InputError("the vocabulary is not learnt yet; call fit_transform first")
         ptr = np.array(sequence_ptr, dtype=np.int64)
         needed = 1 + max((int(source.column) for source in self._plan.sources), default=-1)
-        if len(columns) < needed:
+        if len(columns) < needed and ptr[-1] > 0:
             raise InputError(f"the data has {len(columns)} columns; the template needs {needed}")
         if ptr.ndim != 1 or len(ptr) == 0 or ptr[0] != 0 or (np.diff(ptr) < 0).any():
             raise InputError("sequence_ptr must start with 0 and never descend")

@@ -19,7 +19,7 @@ from partwise.kernels.examples import add_cost, expected_cost, gold_score, scatt
 from partwise.kernels.mira_pass import exchange
 from partwise.kernels.oracles import best
 
-ADDED, OTHER_SIZE, REPLACED = 1, 2, 4
+ADDED, OTHER_SIZE, REPLACED = 1, 2, 3
 
 
 class Planes(NamedTuple):
@@ -33,15 +33,15 @@ class Planes(NamedTuple):
         e(y_i, y_p) and α_ip.
     gram : ndarray (n_examples, memory + 1, memory + 1)
         d_p·d_q.
-    count : ndarray (n_examples,) of int64
-        Labels in use.
+    n_used : ndarray (n_examples,) of int64
+        Labels in the set.
     """
 
     part: np.ndarray
     cost: np.ndarray
     share: np.ndarray
     gram: np.ndarray
-    count: np.ndarray
+    n_used: np.ndarray
 
 
 @fragment
@@ -57,14 +57,25 @@ def _difference(batch, i, planes, p, scores, gold):  # type: ignore
 
 @fragment
 def _choose_place(planes, i):  # type: ignore
-    """A free place in the working set of i, or that of the label with the smallest share."""
-    if planes.count[i] < planes.cost.shape[1]:
-        return planes.count[i]
-    place = 1
-    for p in range(1, planes.count[i]):
-        if planes.share[i, p] < planes.share[i, place]:
-            place = p
-    return place
+    """A free place in the working set of i, or that of a label whose share another can best take over.
+
+    Where the labels in use are equally good, D loses c² α_p² ‖d_p − d_q‖² / (2 l2) when q takes over from p.
+    """
+    m = planes.n_used[i]
+    if m < planes.cost.shape[1]:
+        return m, False
+    place, heir, least = 1, 0, np.inf
+    for p in range(1, m):
+        for q in range(m):
+            if p != q:
+                distance = planes.gram[i, p, p] + planes.gram[i, q, q] - 2.0 * planes.gram[i, p, q]
+                lost = planes.share[i, p] * planes.share[i, p] * distance
+                if lost < least:
+                    place, heir, least = p, q, lost
+    moved = planes.share[i, place] > 0.0
+    planes.share[i, heir] += planes.share[i, place]
+    planes.share[i, place] = 0.0
+    return place, moved
 
 
 @fragment
@@ -82,11 +93,11 @@ def _store_plane(batch, i, planes, p, count, vector, scratch):  # type: ignore
     for k in range(batch.gold_ptr[i], last):
         scratch.delta[batch.gold_part[k]] += 1.0
     planes.cost[i, p] = expected_cost(batch, i, scratch.counts)
-    planes.count[i] = max(planes.count[i], p + 1)
+    planes.n_used[i] = max(planes.n_used[i], p + 1)
     scatter_example(batch, i, vector, 1.0, scratch.delta, 0.0, scratch.row)
     score_example(batch, i, vector, 1.0, scratch.potentials, scratch.row)
     gold = gold_score(batch, i, scratch.potentials)
-    for q in range(planes.count[i]):
+    for q in range(planes.n_used[i]):
         planes.gram[i, p, q] = -_difference(batch, i, planes, q, scratch.potentials, gold)
         planes.gram[i, q, p] = planes.gram[i, p, q]
     scatter_example(batch, i, vector, -1.0, scratch.delta, 0.0, scratch.row)
@@ -95,11 +106,11 @@ def _store_plane(batch, i, planes, p, count, vector, scratch):  # type: ignore
 
 @kernel
 def find_planes(batch, first, last, v, l2, gamma, planes, loss, gap, outcome, vector, scratch):  # type: ignore
-    """One oracle call for each example: ℓ_i, g_i, and its most violated label added where that is not there yet.
+    """One oracle call for each example: ℓ_i, g_i, and its most violated label, added where it is new.
 
-    `vector` is room for one example's features, zero before and (up to rounding) after. `outcome` receives ADDED,
-    REPLACED where a label in use had to go (its share passes to the new one), or OTHER_SIZE where the label has
-    more or fewer parts than the true one and was not stored.
+    `vector` is room for one example's features, zero before and (up to rounding) after. `outcome` receives
+    ADDED, REPLACED where a label in use had to go and another has its share now, or OTHER_SIZE where the
+    label has more or fewer parts than the true one and was not stored.
     """
     for i in range(first, last):
         count = score_example(batch, i, v, 1.0 / l2, scratch.scores, scratch.row)
@@ -112,19 +123,16 @@ def find_planes(batch, first, last, v, l2, gamma, planes, loss, gap, outcome, ve
         )
         loss[i], outcome[i] = top - gold, 0
         known, mean = 0.0, 0.0
-        for p in range(planes.count[i]):
+        for p in range(planes.n_used[i]):
             value = _difference(batch, i, planes, p, scratch.scores, gold) + gamma * planes.cost[i, p]
             known = max(known, value)
             mean += planes.share[i, p] * value
         gap[i] = loss[i] - mean
         if loss[i] - known > 1e-12 * (1.0 + abs(top) + abs(gold)):
-            place = _choose_place(planes, i)
-            full = place < planes.count[i]
-            outcome[i] = ADDED
+            place, moved = _choose_place(planes, i)
+            outcome[i] = REPLACED if moved else ADDED
             if not _store_plane(batch, i, planes, place, count, vector, scratch):
                 outcome[i] = OTHER_SIZE
-            elif full and planes.share[i, place] > 0.0:
-                outcome[i] = REPLACED
 
 
 @kernel
@@ -136,7 +144,7 @@ def sweep_planes(batch, order, v, l2, gamma, planes, slope, before, scratch):  #
     total = 0.0
     for index in range(order.size):
         i = order[index]
-        m, weight = planes.count[i], batch.example_weight[i]
+        m, weight = planes.n_used[i], batch.example_weight[i]
         if m == 1 or weight == 0.0:
             continue
         count = score_example(batch, i, v, 1.0 / l2, scratch.scores, scratch.row)
@@ -158,7 +166,7 @@ def _move(batch, i, planes, before, v, weight, count, scratch):  # type: ignore
     """v follows the shares of i from `before` to what they are now."""
     for r in range(count):
         scratch.delta[r] = 0.0
-    for p in range(planes.count[i]):
+    for p in range(planes.n_used[i]):
         change = planes.share[i, p] - before[p]
         if change != 0.0:
             for k in range(batch.gold_ptr[i], batch.gold_ptr[i + 1]):
@@ -169,7 +177,7 @@ def _move(batch, i, planes, before, v, weight, count, scratch):  # type: ignore
 
 @kernel
 def planes_pass(batch, first, last, planes, before, v, scratch):  # type: ignore
-    """Add to `v` what the working sets of a range of examples give; `before` (memory + 1,) is (1, 0, …, 0)."""
+    """Add to `v` what the working sets of some examples give; `before` (memory + 1,) is (1, 0, …, 0)."""
     for i in range(first, last):
         count = batch.part_ptr[i + 1] - batch.part_ptr[i]
         _move(batch, i, planes, before, v, batch.example_weight[i], count, scratch)

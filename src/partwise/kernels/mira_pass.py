@@ -2,7 +2,7 @@
 
     g = ∇ℓ_i(w),   η = min( c_i / l2, ℓ_i(w) / ‖g‖² ),   w ← w − η g                            (their eq. 14)
 
-c_i is the example's weight. With d_t = −η_t g_t the weights after visit t are w_t = Σ_{s≤t} d_s, and beside them
+c_i is the example's weight. With d_t = −η_t g_t the weights after visit t are w_t = Σ_{s≤t} d_s. Beside them
 m = Σ_s s d_s is kept, so that (1/T) Σ_t w_t = w_T + (w_T − m) / T and a visit touches only its own features.
 """
 
@@ -29,8 +29,8 @@ from partwise.kernels.oracles import best, expectations
 def mira_pass(batch, order, w, m, t, largest, unit, beta, gamma, hard, v, scratch):  # type: ignore
     """Visit the examples of `order` after `t` earlier visits; returns Σ weight_i cost_i of the labels met.
 
-    `beta` is 1 where `hard` asks for the maximiser (β = ∞). `unit` replaces η by c_i: the perceptron. Unless `v`
-    is empty, every visit's weight_i (φ(true) − φ(model)) is added to it.
+    `beta` is 1 where `hard` asks for the maximiser (β = ∞). `unit` replaces η by c_i: the perceptron.
+    Unless `v` is empty, every visit's weight_i (φ(true) − φ(model)) is added to it.
     """
     cost = 0.0
     for index in range(order.size):
@@ -98,8 +98,8 @@ def exchange(gram, scale, slope, share, count, tolerance, max_steps):  # type: i
 
     Hildreth's row actions (Censor and Zenios 1997, §6.4): one half-space at a time is made to hold by
     its own multiplier. Slack that all half-spaces have in common bounds the sum of the multipliers, so what
-    one gains another gives, the true label holding what is not used. Both arrays are changed in place; returns
-    what is left of max slope − min slope in use.
+    one gains another gives, the true label holding what is not used. Both arrays are changed in place;
+    returns what is left of max slope − min slope in use.
     """
     gap = 0.0
     for _ in range(max_steps):
@@ -158,9 +158,10 @@ def _read_half_space(batch, i, j, parts, gamma, gold, count, room, scratch):  # 
 def half_space_visit(batch, i, ptr, parts, w, m, t, largest, gamma, v, room, scratch):  # type: ignore
     """Step number `t`, on example i: the nearest weights that satisfy the half-spaces of some labels.
 
-    Label j has the parts ``parts[ptr[j]:ptr[j + 1]]``. Adds the first label to `v`; returns weight_i times its cost.
+        min ½ ‖w' − w‖² + (c_i / l2) ξ   subject to   w'·(φ(true) − φ(y_j)) ≥ γ e(y_j) − ξ,  ξ ≥ 0   (eq. 17)
 
-        min ½ ‖w' − w‖² + (c_i / l2) ξ   subject to   w'·(φ(true) − φ(y_j)) ≥ γ e(y_j) − ξ,  ξ ≥ 0   (their eq. 17)
+    Label j has the parts ``parts[ptr[j]:ptr[j + 1]]``. Adds the first label to `v` and returns weight_i
+    times its cost.
     """
     n, weight = ptr.size - 1, batch.example_weight[i]
     count = score_example(batch, i, w, 1.0, scratch.scores, scratch.row)

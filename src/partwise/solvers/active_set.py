@@ -1,7 +1,8 @@
 """A small quadratic programme on the simplex, to full precision: an active-set method of our own.
 
-SciPy has no solver for quadratic programmes, and :func:`~partwise.solvers.simplex_qp.simplex_qp`, a first-order
-method, needs thousands of passes where cutting planes are nearly parallel; a bundle has at most some hundred.
+SciPy has no solver for quadratic programmes, and :func:`~partwise.solvers.simplex_qp.simplex_qp`, a
+first-order method, needs thousands of passes where cutting planes are nearly parallel; a bundle has at most
+some hundred of them, which factorising a matrix makes short work of, so a dependency would buy nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def maximise_on_simplex(
     Returns
     -------
     ndarray (m,)
-        A point of the simplex. Every change raises the objective or leaves it, so this is at least as good as `start`.
+        A point of the simplex, at least as good as `start`.
     """
     a, size = start.copy(), len(start)
     # Pulling towards the present point makes nearly parallel planes solvable and does not move the solution.
@@ -45,11 +46,14 @@ def maximise_on_simplex(
             highest = int(slope.argmax())
             if slope[highest] - a @ slope <= tol * scale:
                 break
+            if free[highest]:  # what is left is rounding
+                break
             free[highest] = True
         else:
+            before = a
             a, blocked = _towards(a, target, free)
             free[blocked] = False
-            if not free.any():
+            if before[blocked] == 0.0:  # freed just now and driven back at once, by rounding
                 break
     a = np.maximum(a, 0.0)
     return _better(matrix, linear, a / a.sum(), start)

@@ -1,7 +1,7 @@
 """Cutting planes: `svm-struct` (one working set an example) and `bmrm` (one bundle for the whole loss).
 
-Both solve the problem over the planes found so far, ask the oracle at its solution, and add what it answers. The
-solution is a dual point, so the certificate comes with it. A pass is a pass of the oracle over all examples.
+Both solve the problem over the planes found so far, ask the oracle at its solution, and add what it answers.
+The solution is a dual point, so the certificate comes with it. A pass is one of the oracle over all examples.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PlanesState(NamedTuple):
     cost: np.ndarray
     share: np.ndarray
     gram: np.ndarray
-    count: np.ndarray
+    n_used: np.ndarray
     v: np.ndarray
     gap: np.ndarray
 
@@ -59,13 +59,14 @@ class SVMStruct:
     Parameters
     ----------
     memory : int
-        Labels kept for each example besides the true one; where there are more, the one with the smallest share
-        goes. Costs memory² numbers an example.
+        Labels kept for each example besides the true one, at the cost of memory² numbers an example. Where
+        there are more, one goes that is not in use; where all are, one whose share another can take over at
+        the least loss, and then the gap stays above what the memory allows.
 
     Notes
     -----
-    The programme over the working sets is solved block by block, each by exact exchanges between two labels, until
-    its own gap is a tenth of the last one over all labels.
+    The programme over the working sets is solved block by block, each by exact exchanges of two labels,
+    until its own gap is a tenth of the last one over all labels. Its sweeps ask no oracle: no passes.
     """
 
     memory: int = 20
@@ -90,7 +91,7 @@ class SVMStruct:
             cost=np.zeros((n, width)),
             share=share,
             gram=np.zeros((n, width, width)),
-            count=np.ones(n, np.int64),
+            n_used=np.ones(n, np.int64),
             v=np.zeros(problem.n_weights),
             gap=np.full(1, np.inf),
         )
@@ -114,7 +115,7 @@ class SVMStruct:
     def _solve(self, problem: Problem, state: PlanesState, random: np.random.Generator) -> None:
         """Sweeps over the working sets, until their own gap is small beside that over all labels."""
         slope, before = np.zeros((2, self.memory + 1))
-        for _ in range(_MAX_SWEEPS if state.count.max() > 1 else 0):
+        for _ in range(_MAX_SWEEPS if state.n_used.max() > 1 else 0):
             inner_gap = sweep_planes(
                 problem.batch, random.permutation(problem.n_examples), state.v, problem.l2,
                 problem.loss.gamma, state.planes(), slope, before, problem.scratch(np.float64),
@@ -204,8 +205,9 @@ class BMRM:
 
     Notes
     -----
-    The dual point is the mixture Σ_k λ_k α_k of the models at past weights. Its entropy is at least the mixture of
-    their entropies, so the bundle's own objective Σ_k λ_k offset_k − ‖Σ_k λ_k v_k‖²/(2 l2) is a lower bound of D.
+    The dual point is the mixture Σ_k λ_k α_k of the models at past weights. Its entropy is at least the
+    mixture of their entropies, so the bundle's own objective Σ_k λ_k offset_k − ‖Σ_k λ_k v_k‖²/(2 l2) is a
+    lower bound of D. The small programme is solved by an active-set method (``active_set.py``).
     """
 
     memory: int = 100
@@ -239,7 +241,7 @@ class BMRM:
         return state, StepInfo(1.0, dual, max(float(state.value[0]) - dual, 0.0))
 
     def certificate(self, problem: Problem, state: BundleState) -> tuple[BundleState, Certificate]:
-        """From the evaluation of the best weights, in double precision: no further pass but for another l2."""
+        """From the evaluation of the best weights, in double precision: a new pass only for another l2."""
         primal = float(state.value[0])
         if not np.isfinite(primal) or state.value[1] != problem.l2:
             primal = problem.primal(state.best)

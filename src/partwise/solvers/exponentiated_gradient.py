@@ -45,7 +45,7 @@ class ExponentiatedGradient:
     order : {"random", "cyclic", "permuted", "gap"}
         Which example next: uniform with replacement; a fixed order; a new order every pass; mostly
         in proportion to the last known gap of each.
-    step : {"adaptive", "safe"}
+    step_rule : {"adaptive", "safe"}
         One η per example, halved until the dual improves and then × 1.05 (Collins et al. §7); or the
         bound that guarantees improvement.
     initial_step : float or "search"

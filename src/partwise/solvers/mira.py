@@ -1,8 +1,8 @@
 """Online learners without a learning rate: `mira`, `kbest-mira` and `perceptron` (Martins et al. 2010, §4).
 
 They pass over the data and return the average of their iterates. Their fixed point is *not* the regularised
-optimum: l2 only bounds how far one example may push the weights. Train them for a few passes (`max_passes`), as
-the tolerance is rarely met; the certificate says honestly how far from the optimum they stopped.
+optimum: l2 only bounds how far one example may push the weights. Train them for a few passes (`max_passes`):
+the tolerance is rarely met, and the certificate says honestly how far from the optimum they stopped.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class OnlineState(NamedTuple):
 class _Averaged:
     """What the three share: a new order every pass, the average, the certificate.
 
-    The dual point is α_i = p_i(w̄) for finite β, and for β = ∞ a mean over the labels met on i, one a pass, later
-    passes weighing more. Either is then moved towards the true labels as far as that raises D.
+    The dual point is α_i = p_i(average w) for finite β, and for β = ∞ a mean over the labels met on i, one a
+    pass, later passes weighing more. Either is then moved towards the true labels as far as that raises D.
     """
 
     name = ""
@@ -129,8 +129,8 @@ def _run_pass(
 class MIRA(_Averaged):
     """w ← w − min(1/l2, ℓ_i(w)/‖g‖²) g with g = ∇ℓ_i(w), for every loss; returns the average of the iterates.
 
-    With the hinge loss this is 1-best MIRA (max-loss updates, Crammer et al. 2006), with the log loss its CRF form.
-    An example's weight multiplies 1/l2.
+    With the hinge loss this is 1-best MIRA (max-loss updates, Crammer et al. 2006), with the log loss its CRF
+    form. An example's weight multiplies 1/l2.
     """
 
     name = "mira"
@@ -164,12 +164,13 @@ class KBestMIRA(_Averaged):
     k : int
         Labels for each example; with k = 1 it is `mira`.
     labels : {"augmented", "predicted"}
-        Best by score plus cost, or by score alone: the prediction-based variant of Crammer et al. (2006), whose
-        updates still ask for margins as wide as the cost.
+        Best by score plus cost, or by score alone: the prediction-based variant of Crammer et al. (2006),
+        whose updates still ask for margins as wide as the cost.
 
     Notes
     -----
-    All half-spaces of an example share one slack, as in the problem they approximate, min (l2/2)‖w' − w‖² + ℓ_i(w').
+    All half-spaces of an example share one slack, as in min (l2/2)‖w' − w‖² + ℓ_i(w'), the problem they
+    approximate. Labels are ranked by the structure's own `kbest`, outside compiled code: slower than `mira`.
     """
 
     k: int = 5
@@ -183,13 +184,13 @@ class KBestMIRA(_Averaged):
             raise InputError(f"labels must be augmented or predicted, not {self.labels!r}")
         if not problem.loss.is_hard:
             raise InputError(
-                f"solver 'kbest-mira' ranks single labels, which needs beta = inf, and loss={problem.loss.name!r} has "
-                f"beta = {problem.loss.beta:g}: use 'mira', or loss='hinge'"
+                f"solver 'kbest-mira' ranks single labels, which needs beta = inf, and "
+                f"loss={problem.loss.name!r} has beta = {problem.loss.beta:g}: use 'mira', or loss='hinge'"
             )
         if not isinstance(problem.structure, Chain | Multiclass):
             raise InputError(
-                f"solver 'kbest-mira' needs the k best labels of part scores, which it can read off chains and "
-                f"classes only, not {type(problem.structure).__name__}: use 'mira'"
+                f"solver 'kbest-mira' needs the k best labels of part scores, which it can read off chains "
+                f"and classes only, not {type(problem.structure).__name__}: use 'mira'"
             )
         if problem.batch.gold_amount.size:
             raise InputError("solver 'kbest-mira' needs true labels, not expectations of them: use 'mira'")

@@ -211,7 +211,8 @@ def compare(folder: Path, l2: float, pairs: str, solvers: list[str], skip_peer: 
 def show(result: dict[str, Any]) -> None:
     optimum = result["optimum"]
     print(
-        f"\nl2 = {result['l2']:g}, {result['pairs']} pairs: optimum between {optimum['dual']:.3f} and {optimum['primal']:.3f}"
+        f"\nl2 = {result['l2']:g}, {result['pairs']} pairs: "
+        f"optimum between {optimum['dual']:.3f} and {optimum['primal']:.3f}"
     )
     peer = result.get("crfsuite")
     rows = []

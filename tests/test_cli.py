@@ -405,15 +405,23 @@ def test_control_c_saves_the_model(tmp_path):
     """Interrupted in the middle, training saves what it has and says so."""
     (tmp_path / "train.txt").write_text(DATA * 40)
     command = [sys.executable, "-m", "partwise.cli", "train", "sequence", "train.txt", "--model", "m.pw"]
-    command += ["--tol", "1e-15", "--max-passes", "1e9", "--l2", "1e-4"]
+    command += ["--solver", "sgd", "--tol", "1e-15", "--max-passes", "1e9", "--l2", "1e-4"]
+
+    def heed_control_c() -> None:
+        """A shell's background job, and so its children, would ignore it."""
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
     with subprocess.Popen(
-        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, preexec_fn=heed_control_c
     ) as process:
         first = process.stderr.readline()
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        rest = process.stderr.read()
-        assert process.wait(timeout=60) == 130, rest
+        try:
+            _, rest = process.communicate(timeout=60)
+        finally:
+            process.kill()
+        assert process.returncode == 130, rest
     assert first.startswith("pass") and "interrupted by the user" in rest
     assert "the model trained so far is saved to m.pw" in rest and "Traceback" not in rest
     model = partwise.load(tmp_path / "m.pw")

@@ -79,7 +79,7 @@ class DualEstimator(BaseEstimator):
 
     def _solve(self, problem: Problem, state: Any = None) -> tuple[Solver, Solution]:
         """Train; `state` is an earlier one of the same solver, or None."""
-        solver = solver_for(problem, self.solver)
+        solver = solver_for(problem, self.solver, self.tol)
         solution = solve(
             problem,
             solver,

@@ -71,7 +71,7 @@ def fit_marginalised(estimator: Any, problem: Problem, codes: np.ndarray) -> Mar
     codes : int64 array, shape (n_positions,)
         Labels; −1 where not observed.
     """
-    solver = solver_for(problem, estimator.solver)
+    solver = solver_for(problem, estimator.solver, estimator.tol)
     _refuse(problem, solver, codes)
     problem = _without_costs_of_unknown(problem, codes)
     current = _Marginal(problem, codes, n_threads(estimator.n_jobs))

@@ -177,7 +177,7 @@ def warm_state(estimator: Any, problem: Problem, previous: Training | None) -> A
     """A starting state with the dual variables of sequences trained on before; None if there are none."""
     if previous is None:
         return None
-    solver = solver_for(problem, estimator.solver)
+    solver = solver_for(problem, estimator.solver, estimator.tol)
     old, state = previous.problem, previous.state
     if type(solver) is not type(previous.solver) or old.structure.n_labels != problem.structure.n_labels:
         return None

@@ -18,7 +18,6 @@ from itertools import count
 from typing import Any, Literal
 
 import numpy as np
-from numba import njit
 
 from partwise.errors import InputError
 from partwise.features.crfpp import parse_crfpp
@@ -30,6 +29,7 @@ from partwise.features.vocabulary import (
     stable_hash,
     without_duplicates,
 )
+from partwise.kernels.attribute_keys import add_digit, add_hash, count_rows, fill, look_up, number_keys, pack
 
 __all__ = ["AttributeExtractor", "AttributeRows"]
 
@@ -202,7 +202,7 @@ class AttributeExtractor:
             codes = plan.encode(columns, self._spaces, grow=False)
             for group, members in enumerate(plan.groups):
                 for kind, keys in zip(members, self._group_keys(group, codes, sequence_ptr), strict=True):
-                    _look_up(keys, self._tables[group], numbers[kind])
+                    look_up(keys, self._tables[group], numbers[kind])
             return self._rows(numbers, sequence_ptr)
         spaces = plan.empty_spaces()
         codes = plan.encode(columns, spaces, grow=True)
@@ -315,7 +315,7 @@ class AttributeExtractor:
                 size = len(self._squeezed[group, place])
             for kind, row in zip(members, keys, strict=True):
                 field = plan.combinations[kind].fields[place]
-                _add_digit(row, codes[plan.sources[_source(field)]], ptr, field.offset, plan.reach, radix)
+                add_digit(row, codes[plan.sources[_source(field)]], ptr, field.offset, plan.reach, radix)
             size *= radix
         return keys
 
@@ -327,16 +327,16 @@ class AttributeExtractor:
         keys = self._start(kind, ptr, stable_hash("\x1f".join(combination.pieces)))
         for field in combination.fields:
             source = plan.sources[_source(field)]
-            _add_hash(keys, codes[source], ptr, field.offset, plan.reach, hashes[plan.space_of[source]])
+            add_hash(keys, codes[source], ptr, field.offset, plan.reach, hashes[plan.space_of[source]])
         return keys
 
     def _rows(self, numbers: np.ndarray, ptr: np.ndarray) -> AttributeRows:
         """Numbers of every kind at every token, -1 for none, to rows."""
         row_ptr = np.zeros(numbers.shape[1] + 1, dtype=np.int64)
-        _count_rows(numbers, row_ptr)
+        count_rows(numbers, row_ptr)
         row_ptr = np.cumsum(row_ptr)
         ids = np.empty(row_ptr[-1], dtype=np.int32)
-        _pack(numbers, ids)
+        pack(numbers, ids)
         if self.part == "edge":  # the first token of a sequence has an empty row, and is no edge
             row_ptr = np.delete(row_ptr, ptr[:-1][ptr[:-1] < ptr[1:]])
         rows = AttributeRows(row_ptr, ids)
@@ -354,7 +354,7 @@ def _number_group(group: int, keys: np.ndarray, members: list[int], numbers: np.
     table = _table(found[1, :0], 1024)
     for kind, row in zip(members, keys, strict=True):
         reached = 0
-        while (reached := _number(row, reached, table, found, numbers, kind)) < len(row):
+        while (reached := number_keys(row, reached, table, found, numbers, kind)) < len(row):
             table = _table(found[1, : found[0, 0]], 4 * len(table))
     n_found = found[0, 0]
     found[0, :n_found] = group
@@ -362,9 +362,9 @@ def _number_group(group: int, keys: np.ndarray, members: list[int], numbers: np.
 
 
 def _table(keys: np.ndarray, capacity: int, numbers: np.ndarray | None = None) -> np.ndarray:
-    """A hash table of (key, number) pairs for ``_slot``; the capacity is a power of two."""
+    """A hash table of (key, number) pairs for ``attribute_keys.find_slot``; the capacity is a power of two."""
     table = np.full((capacity, 2), -1, dtype=np.int64)
-    _fill(table, keys, np.arange(len(keys)) if numbers is None else numbers)
+    fill(table, keys, np.arange(len(keys)) if numbers is None else numbers)
     return table
 
 
@@ -374,99 +374,3 @@ def _squeeze(keys: np.ndarray, known: np.ndarray) -> np.ndarray:
         return np.full_like(keys, -1)
     places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
     return np.where(known[places] == keys, places, -1)
-
-
-@njit(cache=True)
-def _code_at(codes, place, begin, end, reach):
-    """The code at a place that may lie outside its sequence; symbols are coded -1, -2 ... then +1, +2 ..."""
-    if begin <= place < end:
-        return np.int64(codes[place])
-    if reach == 0:
-        return np.int64(-1)
-    return np.int64(begin - place - 1 if place < begin else reach + place - end)
-
-
-@njit(cache=True)
-def _add_digit(keys, codes, ptr, offset, reach, radix):
-    for s in range(len(ptr) - 1):
-        for t in range(ptr[s], ptr[s + 1]):
-            code = _code_at(codes, t + offset, ptr[s], ptr[s + 1], reach)
-            keys[t] = keys[t] * radix + code if keys[t] >= 0 and code >= 0 else -1
-
-
-@njit(cache=True)
-def _add_hash(keys, codes, ptr, offset, reach, hashes):
-    for s in range(len(ptr) - 1):
-        for t in range(ptr[s], ptr[s + 1]):
-            code = _code_at(codes, t + offset, ptr[s], ptr[s + 1], reach)
-            if keys[t] < 0 or code < 0:
-                keys[t] = -1
-            else:
-                mixed = (keys[t] ^ hashes[code]) * 0x2545F4914F6CDD1D
-                keys[t] = (mixed ^ (mixed >> 29)) & 0x7FFFFFFFFFFFFFFF
-
-
-@njit(cache=True)
-def _slot(key, table):
-    """Where a key is in an open-addressing table of (key, number) pairs, or would be put."""
-    mask = len(table) - 1
-    slot = ((key * 0x1E3779B97F4A7C15) >> 30) & mask
-    while table[slot, 1] >= 0 and table[slot, 0] != key:
-        slot = (slot + 1) & mask
-    return slot
-
-
-@njit(cache=True)
-def _fill(table, keys, numbers):
-    for k in range(len(keys)):
-        slot = _slot(keys[k], table)
-        table[slot, 0], table[slot, 1] = keys[k], numbers[k]
-
-
-@njit(cache=True)
-def _number(keys, begin, table, found, numbers, kind):
-    """Number keys by first occurrence until the table is half full; return the token it came to.
-
-    ``found[0, 0]`` counts the distinct keys; below it, one column per key: key, occurrences, first place.
-    """
-    for t in range(begin, len(keys)):
-        if keys[t] < 0:
-            numbers[kind, t] = -1
-            continue
-        slot = _slot(keys[t], table)
-        number, place = table[slot, 1], t * len(numbers) + kind
-        if number < 0:
-            number = found[0, 0]
-            if 2 * number >= len(table):
-                return t
-            found[0, 0] += 1
-            table[slot, 0], table[slot, 1] = keys[t], number
-            found[1, number], found[2, number], found[3, number] = keys[t], 0, place
-        found[2, number] += 1
-        found[3, number] = min(found[3, number], place)
-        numbers[kind, t] = number
-    return len(keys)
-
-
-@njit(cache=True)
-def _look_up(keys, table, numbers):
-    for t in range(len(keys)):
-        numbers[t] = -1 if keys[t] < 0 else table[_slot(keys[t], table), 1]
-
-
-@njit(cache=True)
-def _count_rows(numbers, row_ptr):
-    for kind in range(len(numbers)):
-        for t in range(len(row_ptr) - 1):
-            row_ptr[t + 1] += numbers[kind, t] >= 0
-
-
-@njit(cache=True)
-def _pack(numbers, ids):
-    """Write row by row what is not -1 of an array of shape (n_kinds, n_tokens)."""
-    n_written = 0
-    for t in range(numbers.shape[1]):
-        for kind in range(len(numbers)):
-            if numbers[kind, t] >= 0:
-                ids[n_written] = numbers[kind, t]
-                n_written += 1

@@ -86,7 +86,7 @@ class StructureContract:
     def flat(self, draw: Any) -> tuple[Structure, int, np.ndarray, np.ndarray]:
         """A structure, a length, scores of all its parts with slack, and the score of every labelling."""
         case = self.case(draw)
-        size = int(case.structure.n_parts(np.array([case.length]))[0])
+        size = int(case.structure.n_parts(case.structure.layouts([case.length]))[0])
         scores = np.concatenate([draw(score_makers())(size), np.full(LANES, 1e9)])
         totals = [scores[case.structure.encode(y)].sum() for y in case.structure.labellings(case.length)]
         return case.structure, case.length, scores, np.array(totals)
@@ -201,10 +201,12 @@ class StructureContract:
         for y in list(structure.labellings(length))[:20]:
             parts = structure.encode(y)
             assert as_key(structure.decode(parts)) == as_key(y)
-            counts = np.bincount(parts, minlength=int(structure.n_parts(np.array([length]))[0])) * 1.0
-            lengths = np.array([length])
-            assert len(counts) == structure.n_parts(lengths)[0]
-            decoded = structure.decode_all(counts, np.array([0, len(counts)]), lengths)
+            counts = (
+                np.bincount(parts, minlength=int(structure.n_parts(structure.layouts([length]))[0])) * 1.0
+            )
+            layouts = structure.layouts([length])
+            assert len(counts) == structure.n_parts(layouts)[0]
+            decoded = structure.decode_all(counts, np.array([0, len(counts)]), layouts)
             assert as_key(decoded) == as_key(y)
 
     @checks
@@ -214,7 +216,7 @@ class StructureContract:
         lengths = data.draw(st.lists(st.integers(1, length), min_size=1, max_size=5))
         generator = data.draw(generators())
         sequences = [generator.integers(0, structure.n_labels, n) for n in lengths]
-        gold_ptr, parts = structure.encode_all(np.concatenate(sequences), np.array(lengths))
+        gold_ptr, parts = structure.encode_all(np.concatenate(sequences), structure.layouts(lengths))
         assert gold_ptr.dtype == parts.dtype == np.int64
         for i, y in enumerate(sequences):
             np.testing.assert_array_equal(parts[gold_ptr[i] : gold_ptr[i + 1]], structure.encode(y))
@@ -225,10 +227,10 @@ class StructureContract:
         """The solver's side on two copies of an example, against all labellings' sums over parts."""
         structure, length, scores, totals = self.flat(data.draw)
         size = len(scores) - LANES
-        lengths, part_ptr = np.array([length, length]), np.array([0, size, 2 * size])
+        layouts, part_ptr = structure.layouts([length, length]), np.array([0, size, 2 * size])
         twice = np.concatenate([scores[:size], scores])
         values, counts = np.empty(2), np.full(2 * size, np.nan)
-        arguments = structure.specification(), lengths, part_ptr, twice
+        arguments = structure.specification(), *layouts, part_ptr, twice
         work = structure.workspace(length)
         top = totals.max(initial=-np.inf)
         best_of_all(*arguments, counts, values, work)
@@ -259,16 +261,16 @@ class StructureContract:
             return
         scores[:] = data.draw(generators()).normal(size=len(scores))
         size, step = len(scores) - LANES, 1e-5
-        lengths, part_ptr = np.array([length]), np.array([0, size])
+        layouts, part_ptr = structure.layouts([length]), np.array([0, size])
         values, counts, work = np.empty(1), np.empty(size), structure.workspace(length)
         specification = structure.specification()
-        expectations_of_all(specification, lengths, part_ptr, scores, counts, values, work)
+        expectations_of_all(specification, *layouts, part_ptr, scores, counts, values, work)
         for part in data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=6)):
             sides = []
             for sign in (1, -1):
                 moved = scores.copy()
                 moved[part] += sign * step
-                log_partition_of_all(specification, lengths, part_ptr, moved, values, work)
+                log_partition_of_all(specification, *layouts, part_ptr, moved, values, work)
                 sides.append(values[0])
             np.testing.assert_allclose(counts[part], (sides[0] - sides[1]) / (2 * step), atol=1e-8)
 

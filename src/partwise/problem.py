@@ -15,10 +15,10 @@ from partwise.features.maps import FeatureMap
 from partwise.features.vocabulary import AttributeRows
 from partwise.kernels.batch_pass import loss_pass, model_pass, point_pass, score_pass
 from partwise.kernels.examples import Batch, Scratch, make_scratch
-from partwise.losses import Loss, cost_matrix
+from partwise.losses import Loss
 
 if TYPE_CHECKING:
-    from partwise.structures.base import Structure
+    from partwise.structures.base import Layouts, Structure
 
 _NOTHING = np.zeros(0)
 
@@ -72,7 +72,7 @@ class Problem:
         cls,
         structure: Structure,
         labels: np.ndarray,
-        lengths: np.ndarray,
+        lengths: np.ndarray | Layouts,
         node_map: FeatureMap,
         node_rows: AttributeRows | None = None,
         *,
@@ -91,7 +91,8 @@ class Problem:
         ----------
         labels : ndarray (n_positions,) of int
             True labels of all examples, one after another.
-        lengths : ndarray (n_examples,) of int
+        lengths : ndarray (n_examples,) of int, or Layouts
+            Layouts where the shape of an example depends on more than its length.
         node_map, edge_map : FeatureMap
             Layout of the weights; `edge_map` only where the structure has edge rows.
         node_rows, edge_rows : AttributeRows
@@ -103,7 +104,8 @@ class Problem:
         """
         loss = Loss.of(loss)
         check_positive("l2", l2)
-        labels, lengths = np.asarray(labels, np.int64), np.asarray(lengths, np.int64)
+        layouts = lengths if isinstance(lengths, tuple) else structure.layouts(lengths)
+        labels, lengths = np.asarray(labels, np.int64), layouts.lengths
         if len(lengths) == 0:
             raise InputError("there are no training examples")
         if (lengths <= 0).any():
@@ -112,13 +114,14 @@ class Problem:
             )
         if len(labels) != lengths.sum():
             raise InputError(f"{len(labels)} labels for {int(lengths.sum())} positions")
-        structure.check_gold(labels, lengths)
-        batch, n_weights = _lay_out(structure, lengths, node_map, node_rows, node_dense, edge_map, edge_rows)
-        gold_ptr, gold_part = structure.encode_all(labels, lengths)
+        structure.check_gold(labels, layouts)
+        costs = structure.checked_cost(cost)
+        batch, n_weights = lay_out(structure, layouts, node_map, node_rows, node_dense, edge_map, edge_rows)
+        gold_ptr, gold_part = structure.encode_all(labels, layouts)
         batch = batch._replace(
             gold_ptr=np.ascontiguousarray(gold_ptr, np.int64),
             gold_part=np.ascontiguousarray(gold_part, np.int64),
-            cost=_part_costs(structure, labels, lengths, batch.part_ptr, loss, cost),
+            cost=structure.part_costs(labels, layouts, costs) if loss.gamma else np.zeros(0, np.float32),
             example_weight=_example_weights(example_weight, len(lengths)),
         )
         return cls(structure, batch, loss, float(l2), n_weights, node_map, edge_map, n_jobs)
@@ -238,9 +241,9 @@ def check_positive(name: str, value: float) -> None:
         raise InputError(f"{name} must be a finite number > 0, not {value!r}")
 
 
-def _lay_out(
+def lay_out(
     structure: Structure,
-    lengths: np.ndarray,
+    layouts: Layouts,
     node_map: FeatureMap,
     node_rows: AttributeRows | None,
     node_dense: np.ndarray | None,
@@ -254,8 +257,8 @@ def _lay_out(
         if structure.edge_width:
             raise InputError("this structure has observation-dependent edges: edge_map is missing")
     tied_first = edge_first + edge_map.n_weights
-    node_ptr = _ptr(structure.n_node_rows(lengths))
-    edge_ptr = _ptr(structure.n_edge_rows(lengths))
+    node_ptr = _ptr(structure.n_node_rows(layouts))
+    edge_ptr = _ptr(structure.n_edge_rows(layouts))
     _check_rows("node_rows", node_rows, len(node_map.count), int(node_ptr[-1]))
     _check_rows("edge_rows", edge_rows, len(edge_map.count), int(edge_ptr[-1]))
     _check_dense(node_dense, (int(node_ptr[-1]), node_map.n_dense))
@@ -265,12 +268,14 @@ def _lay_out(
         edge=edge_map.group(edge_rows, edge_ptr, edge_first),
         tied_first=tied_first,
         tied_size=int(structure.tied_size),
-        length=lengths,
-        part_ptr=_ptr(structure.n_parts(lengths)),
-        gold_ptr=np.zeros(len(lengths) + 1, np.int64),
+        length=layouts.lengths,
+        layout_ptr=layouts.ptr,
+        layout=layouts.values,
+        part_ptr=_ptr(structure.n_parts(layouts)),
+        gold_ptr=np.zeros(len(layouts.ptr), np.int64),
         gold_part=np.zeros(0, np.int64),
         cost=np.zeros(0, np.float32),
-        example_weight=np.ones(len(lengths)),
+        example_weight=np.ones(len(layouts.lengths)),
     )
     return batch, tied_first + int(structure.tied_size)
 
@@ -302,25 +307,6 @@ def _ptr(counts: np.ndarray) -> np.ndarray:
     ptr = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=ptr[1:])
     return ptr
-
-
-def _part_costs(
-    structure: Structure,
-    labels: np.ndarray,
-    lengths: np.ndarray,
-    part_ptr: np.ndarray,
-    loss: Loss,
-    cost: str | np.ndarray,
-) -> np.ndarray:
-    """Cost of every part: each position is charged to its node part."""
-    matrix = cost_matrix(cost, structure.n_labels)
-    if loss.gamma == 0.0:
-        return np.zeros(0, np.float32)
-    result = np.zeros(int(part_ptr[-1]), np.float32)
-    position = np.arange(len(labels)) - np.repeat(_ptr(lengths)[:-1], lengths)
-    first = np.repeat(part_ptr[:-1], lengths) + position * structure.node_width
-    result[first[:, None] + np.arange(structure.n_labels)] = matrix[labels]
-    return result
 
 
 def _example_weights(weights: np.ndarray | None, n_examples: int) -> np.ndarray:

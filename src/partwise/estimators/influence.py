@@ -16,7 +16,7 @@ from partwise.estimators.base import Training, n_threads
 from partwise.estimators.labels import encode_labels
 from partwise.estimators.model import LinearModel
 from partwise.kernels.predict_pass import gold_features
-from partwise.problem import Problem, _lay_out
+from partwise.problem import Problem, lay_out
 
 
 class Influence(NamedTuple):
@@ -71,11 +71,12 @@ def _feature_vector(training: Training, x: Any, labels: list[Any], classes: list
     codes = encode_labels(labels, classes, encoded.lengths)
     if (codes < 0).any():
         raise InputError("y must give a label at every position")
-    batch, _ = _lay_out(
-        problem.structure, encoded.lengths, problem.node_map, encoded.node_rows, encoded.node_dense,
+    layouts = problem.structure.layouts(encoded.lengths)
+    batch, _ = lay_out(
+        problem.structure, layouts, problem.node_map, encoded.node_rows, encoded.node_dense,
         problem.edge_map, encoded.edge_rows,
     )  # fmt: skip
-    gold_ptr, gold_part = problem.structure.encode_all(codes, encoded.lengths)
+    gold_ptr, gold_part = problem.structure.encode_all(codes, layouts)
     one = Problem(
         problem.structure,
         batch._replace(gold_ptr=gold_ptr, gold_part=gold_part),

@@ -22,8 +22,8 @@ from partwise.kernels.batch_pass import score_pass
 from partwise.kernels.examples import Batch, Scratch, make_scratch
 from partwise.kernels.predict_pass import counts_pass, decode_pass
 from partwise.model_checks import expect_array
-from partwise.problem import _lay_out
-from partwise.structures.base import Structure
+from partwise.problem import lay_out
+from partwise.structures.base import Structure, offsets
 
 _WHOLE = tuple(np.dtype(kind) for kind in ("u1", "u2", "u4"))
 _EVERYWHERE_FREE = np.zeros(0, np.int64)
@@ -161,19 +161,20 @@ class LinearModel:
     def batch(self, encoded: Encoded) -> Batch:
         """Rows bound to the weights' layout; sequences without positions are left out."""
         lengths = encoded.lengths[encoded.lengths > 0]
-        return _lay_out(
-            self.structure, lengths, self.node_map, encoded.node_rows, encoded.node_dense,
+        return lay_out(
+            self.structure, self.structure.layouts(lengths), self.node_map, encoded.node_rows, encoded.node_dense,
             self.edge_map, encoded.edge_rows,
         )[0]  # fmt: skip
 
     def best(self, batch: Batch, fixed: np.ndarray | None, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
         """Best labels (n_positions,) and their scores (n_examples,)."""
-        labels = np.zeros(int(batch.node.row_ptr[-1]), np.int64)
+        position_ptr = offsets(batch.length)
+        labels = np.zeros(int(position_ptr[-1]), np.int64)
         values = np.zeros(len(batch.length))
         fixed = _EVERYWHERE_FREE if fixed is None else fixed
 
         def work(first: int, last: int, scratch: Scratch) -> None:
-            decode_pass(batch, first, last, self.weights, fixed, labels, values, scratch)
+            decode_pass(batch, first, last, self.weights, fixed, position_ptr, labels, values, scratch)
 
         self._share(batch, work, n_jobs)
         return labels, values

@@ -16,6 +16,7 @@ from partwise.kernels.examples import (
     expected_cost,
     finite_dot,
     gold_score,
+    layout_of,
     scatter_example,
     score_example,
 )
@@ -53,7 +54,11 @@ def point_pass(batch, first, last, theta, visited, mu, v, entropy, cost, scratch
             add_gold(batch, i, 1.0, scratch.counts)
         else:
             log_total = expectations(
-                batch.specification, batch.length[i], scratch.potentials, scratch.counts, scratch.structure
+                batch.specification,
+                layout_of(batch, i),
+                scratch.potentials,
+                scratch.counts,
+                scratch.structure,
             )
             entropy[i] = log_total - finite_dot(scratch.potentials, scratch.counts, count)
             cost[i] = expected_cost(batch, i, scratch.counts)
@@ -95,12 +100,20 @@ def model_pass(  # type: ignore
             add_gold_rows(batch, i, gold_scale, scratch.potentials)
         if hard:
             log_total[i] = best(
-                batch.specification, batch.length[i], scratch.potentials, scratch.counts, scratch.structure
+                batch.specification,
+                layout_of(batch, i),
+                scratch.potentials,
+                scratch.counts,
+                scratch.structure,
             )
             entropy[i] = 0.0
         else:
             log_total[i] = expectations(
-                batch.specification, batch.length[i], scratch.potentials, scratch.counts, scratch.structure
+                batch.specification,
+                layout_of(batch, i),
+                scratch.potentials,
+                scratch.counts,
+                scratch.structure,
             )
             entropy[i] = log_total[i] - finite_dot(scratch.potentials, scratch.counts, count)
         cost[i] = expected_cost(batch, i, scratch.counts)
@@ -122,11 +135,13 @@ def loss_pass(batch, first, last, weights, scale, beta, gamma, mu, inner, loss, 
             inner[i] = finite_dot(scratch.scores, mu[start : start + count], count) - gold
         if beta == np.inf:
             top = best(
-                batch.specification, batch.length[i], scratch.scores, scratch.counts, scratch.structure
+                batch.specification, layout_of(batch, i), scratch.scores, scratch.counts, scratch.structure
             )
             loss[i] = top - gold
         else:
             for j in range(count):
                 scratch.potentials[j] = beta * scratch.scores[j]
-            total = log_partition(batch.specification, batch.length[i], scratch.potentials, scratch.structure)
+            total = log_partition(
+                batch.specification, layout_of(batch, i), scratch.potentials, scratch.structure
+            )
             loss[i] = total / beta - gold

@@ -16,7 +16,7 @@ import numpy as np
 from partwise.kernels.chain_log import chain_expectations_in_logs
 from partwise.kernels.chain_viterbi import chain_viterbi
 from partwise.kernels.dispatch import kernel
-from partwise.kernels.oracles import best, expectations, log_partition
+from partwise.kernels.oracles import best, expectations, labelling, largest_nodes, log_partition
 from partwise.kernels.simd import combine_rows, exponential_row, maximum, padded
 
 _SMALLEST = 1e-250  # a row total below this has lost labels to underflow
@@ -251,7 +251,8 @@ def _edge_counts(specification, length, counts, work):  # type: ignore
 
 @expectations.register(ChainSpecification)
 @kernel
-def chain_expectations(specification, length, scores, counts, work):  # type: ignore
+def chain_expectations(specification, layout, scores, counts, work):  # type: ignore
+    length = np.int64(layout[0])
     shifts = _exponentials(specification, length, scores, work)
     if shifts == shifts and _forward(specification, length, work):
         total = _backward(specification, length, counts, work)
@@ -262,7 +263,8 @@ def chain_expectations(specification, length, scores, counts, work):  # type: ig
 
 @log_partition.register(ChainSpecification)
 @kernel
-def chain_log_partition(specification, length, scores, work):  # type: ignore
+def chain_log_partition(specification, layout, scores, work):  # type: ignore
+    length = np.int64(layout[0])
     shifts = _exponentials(specification, length, scores, work)
     blocks = 1 if specification.tied else length - 1
     if shifts == shifts and _forward(specification, length, work):
@@ -278,5 +280,12 @@ def chain_log_partition(specification, length, scores, work):  # type: ignore
 
 @best.register(ChainSpecification)
 @kernel
-def chain_best(specification, length, scores, counts, work):  # type: ignore
+def chain_best(specification, layout, scores, counts, work):  # type: ignore
+    length = np.int64(layout[0])
     return chain_viterbi(specification, length, scores, counts, work)
+
+
+@labelling.register(ChainSpecification)
+@kernel
+def chain_labelling(specification, layout, counts, labels):  # type: ignore
+    largest_nodes(layout[0], specification.n_labels, counts, labels)

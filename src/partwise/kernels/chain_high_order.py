@@ -20,7 +20,7 @@ from partwise.kernels.chain import _INVERSE_LIFT, _LIFT, _SMALLEST, _sum_of_logs
 from partwise.kernels.chain_high_order_log import high_order_expectations_in_logs
 from partwise.kernels.chain_high_order_viterbi import high_order_viterbi
 from partwise.kernels.dispatch import kernel
-from partwise.kernels.oracles import best, expectations, log_partition
+from partwise.kernels.oracles import best, expectations, labelling, largest_nodes, log_partition
 from partwise.kernels.simd import combine_rows, exponential_row, maximum, padded
 
 
@@ -239,7 +239,8 @@ def _edge_counts(specification, length, counts, work):  # type: ignore
 
 @expectations.register(HighOrderSpecification)
 @kernel
-def high_order_expectations(specification, length, scores, counts, work):  # type: ignore
+def high_order_expectations(specification, layout, scores, counts, work):  # type: ignore
+    length = np.int64(layout[0])
     shifts = _exponentials(specification, length, scores, work)
     if shifts == shifts and _forward(specification, length, work):
         total = _backward(specification, length, counts, work)
@@ -253,14 +254,22 @@ def high_order_expectations(specification, length, scores, counts, work):  # typ
 
 @log_partition.register(HighOrderSpecification)
 @kernel
-def high_order_log_partition(specification, length, scores, work):  # type: ignore
+def high_order_log_partition(specification, layout, scores, work):  # type: ignore
+    length = np.int64(layout[0])
     counts = np.empty(
         (length + specification.n_groups * (specification.n_labels + 1)) * specification.n_labels
     )
-    return high_order_expectations(specification, length, scores, counts, work)
+    return high_order_expectations(specification, layout, scores, counts, work)
 
 
 @best.register(HighOrderSpecification)
 @kernel
-def high_order_best(specification, length, scores, counts, work):  # type: ignore
+def high_order_best(specification, layout, scores, counts, work):  # type: ignore
+    length = np.int64(layout[0])
     return high_order_viterbi(specification, length, scores, counts, work)
+
+
+@labelling.register(HighOrderSpecification)
+@kernel
+def high_order_labelling(specification, layout, counts, labels):  # type: ignore
+    largest_nodes(layout[0], specification.n_labels, counts, labels)

@@ -15,7 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from partwise.kernels.dispatch import fragment, kernel
-from partwise.kernels.examples import add_cost, expected_cost, gold_score, scatter_example, score_example
+from partwise.kernels.examples import (
+    add_cost,
+    expected_cost,
+    gold_score,
+    layout_of,
+    scatter_example,
+    score_example,
+)
 from partwise.kernels.mira_pass import exchange
 from partwise.kernels.oracles import best
 
@@ -119,7 +126,7 @@ def find_planes(batch, first, last, v, l2, gamma, planes, loss, gap, outcome, ve
             scratch.potentials[r] = scratch.scores[r]
         add_cost(batch, i, gamma, scratch.potentials)
         top = best(
-            batch.specification, batch.length[i], scratch.potentials, scratch.counts, scratch.structure
+            batch.specification, layout_of(batch, i), scratch.potentials, scratch.counts, scratch.structure
         )
         loss[i], outcome[i] = top - gold, 0
         known, mean = 0.0, 0.0

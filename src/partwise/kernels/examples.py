@@ -23,6 +23,9 @@ class Batch(NamedTuple):
     tied_first, tied_size : int
         Weights that are used directly as the last parts of every example.
     length : ndarray (n_examples,) of int64
+        Positions of each example.
+    layout_ptr, layout : ndarray (n_examples + 1,) of int64, ndarray of int32
+        What the structure's kernels know of each example: its length, then whatever else they ask for.
     part_ptr : ndarray (n_examples + 1,) of int64
         Offsets of the examples in every flat array over parts.
     gold_ptr, gold_part : ndarray of int64
@@ -41,6 +44,8 @@ class Batch(NamedTuple):
     tied_first: int
     tied_size: int
     length: np.ndarray
+    layout_ptr: np.ndarray
+    layout: np.ndarray
     part_ptr: np.ndarray
     gold_ptr: np.ndarray
     gold_part: np.ndarray
@@ -66,6 +71,12 @@ def make_scratch(batch: Batch, structure_workspace: Any, dtype: Any) -> Scratch:
     flat = [np.zeros(size) for _ in range(4)]
     row = np.zeros(max(batch.node.stride, batch.edge.stride, LANES), dtype)
     return Scratch(structure_workspace, *flat, row)
+
+
+@fragment
+def layout_of(batch, example):  # type: ignore
+    """The example's own slice of the layouts."""
+    return batch.layout[batch.layout_ptr[example] : batch.layout_ptr[example + 1]]
 
 
 @fragment

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from partwise.kernels.dispatch import fragment, kernel
-from partwise.kernels.examples import add_cost, scatter_example, score_example
+from partwise.kernels.examples import add_cost, layout_of, scatter_example, score_example
 from partwise.kernels.oracles import best
 
 
@@ -142,7 +142,11 @@ def _frank_wolfe_visit(batch, i, point, gamma, l2, n_cached, parts, values, scra
         mean, source, target = _corner_values(batch, i, point, scratch.potentials, values)
         if repeat == 0:
             top = best(
-                batch.specification, batch.length[i], scratch.potentials, scratch.counts, scratch.structure
+                batch.specification,
+                layout_of(batch, i),
+                scratch.potentials,
+                scratch.counts,
+                scratch.structure,
             )
             point.gap[i] = max(top - mean, 0.0)
             _list_parts(scratch.counts, count, parts)

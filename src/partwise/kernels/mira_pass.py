@@ -19,6 +19,7 @@ from partwise.kernels.examples import (
     expected_cost,
     finite_dot,
     gold_score,
+    layout_of,
     scatter_example,
     score_example,
 )
@@ -40,11 +41,11 @@ def mira_pass(batch, order, w, m, t, largest, unit, beta, gamma, hard, v, scratc
         for j in range(count):
             scratch.potentials[j] = beta * scratch.scores[j]
         add_cost(batch, i, beta * gamma, scratch.potentials)
-        specification, length = batch.specification, batch.length[i]
+        specification, layout = batch.specification, layout_of(batch, i)
         if hard:
-            total = best(specification, length, scratch.potentials, scratch.counts, scratch.structure)
+            total = best(specification, layout, scratch.potentials, scratch.counts, scratch.structure)
         else:
-            total = expectations(specification, length, scratch.potentials, scratch.counts, scratch.structure)
+            total = expectations(specification, layout, scratch.potentials, scratch.counts, scratch.structure)
         for j in range(count):
             scratch.delta[j] = -scratch.counts[j]
         add_gold(batch, i, 1.0, scratch.delta)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from partwise.kernels.dispatch import kernel
-from partwise.kernels.oracles import best, expectations, log_partition
+from partwise.kernels.oracles import best, expectations, labelling, largest_nodes, log_partition
 from partwise.kernels.simd import exponential_row, maximum, padded
 
 
@@ -35,7 +35,7 @@ def multiclass_workspace(specification: MulticlassSpecification, longest: int) -
 
 @expectations.register(MulticlassSpecification)
 @kernel
-def multiclass_expectations(specification, length, scores, counts, work):  # type: ignore
+def multiclass_expectations(specification, layout, scores, counts, work):  # type: ignore
     n_labels = specification.n_labels
     shift = maximum(scores, 0, n_labels)
     if shift == -np.inf:
@@ -54,7 +54,7 @@ def multiclass_expectations(specification, length, scores, counts, work):  # typ
 
 @log_partition.register(MulticlassSpecification)
 @kernel
-def multiclass_log_partition(specification, length, scores, work):  # type: ignore
+def multiclass_log_partition(specification, layout, scores, work):  # type: ignore
     shift = maximum(scores, 0, specification.n_labels)
     if shift == -np.inf:
         return shift
@@ -67,7 +67,7 @@ def multiclass_log_partition(specification, length, scores, work):  # type: igno
 
 @best.register(MulticlassSpecification)
 @kernel
-def multiclass_best(specification, length, scores, counts, work):  # type: ignore
+def multiclass_best(specification, layout, scores, counts, work):  # type: ignore
     winner = 0
     for j in range(specification.n_labels):
         counts[j] = 0.0
@@ -75,3 +75,9 @@ def multiclass_best(specification, length, scores, counts, work):  # type: ignor
             winner = j
     counts[winner] = 1.0
     return scores[winner]
+
+
+@labelling.register(MulticlassSpecification)
+@kernel
+def multiclass_labelling(specification, layout, counts, labels):  # type: ignore
+    largest_nodes(layout[0], specification.n_labels, counts, labels)

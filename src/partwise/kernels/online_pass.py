@@ -18,6 +18,7 @@ from partwise.kernels.examples import (
     add_gold_rows,
     expected_cost,
     finite_dot,
+    layout_of,
     scatter_example,
     score_example,
 )
@@ -91,7 +92,7 @@ def _attempt(batch, i, point, step, inverse_beta, lift, count, scratch):  # type
     if lift > 0.0:
         add_gold_rows(batch, i, lift, scratch.potentials)
     log_total = expectations(
-        batch.specification, batch.length[i], scratch.potentials, scratch.counts, scratch.structure
+        batch.specification, layout_of(batch, i), scratch.potentials, scratch.counts, scratch.structure
     )
     for j in range(count):
         scratch.delta[j] = point.mu[start + j] - scratch.counts[j]
@@ -135,7 +136,9 @@ def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
     add_cost(batch, i, gamma, scratch.scores)
     fresh = point.visited[i] == 0
     if beta == np.inf and (rule.exact_gap or fresh):
-        top = best(batch.specification, batch.length[i], scratch.scores, scratch.counts, scratch.structure)
+        top = best(
+            batch.specification, layout_of(batch, i), scratch.scores, scratch.counts, scratch.structure
+        )
         point.gap[i] = top - finite_dot(scratch.scores, point.mu[start : start + count], count)
         if fresh and point.gap[i] <= 0.0:  # the true label itself is optimal here
             return 1, 0.0

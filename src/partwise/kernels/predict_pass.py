@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from partwise.kernels.dispatch import fragment, kernel
-from partwise.kernels.examples import add_cost, add_gold, scatter_example, score_example
-from partwise.kernels.oracles import best, expectations, log_partition
+from partwise.kernels.examples import add_cost, add_gold, layout_of, scatter_example, score_example
+from partwise.kernels.oracles import best, expectations, labelling, log_partition
 
 
 @fragment
@@ -27,22 +27,15 @@ def _fix(batch, i, fixed, scores):  # type: ignore
 
 
 @kernel
-def decode_pass(batch, first, last, weights, fixed, labels, values, scratch):  # type: ignore
+def decode_pass(batch, first, last, weights, fixed, position_ptr, labels, values, scratch):  # type: ignore
     """Fill `labels` (n_positions,) with best labellings and `values` (n_examples,) with their scores."""
-    width = batch.node.width
     for i in range(first, last):
         score_example(batch, i, weights, 1.0, scratch.scores, scratch.row)
         _fix(batch, i, fixed, scratch.scores)
         values[i] = best(
-            batch.specification, batch.length[i], scratch.scores, scratch.counts, scratch.structure
+            batch.specification, layout_of(batch, i), scratch.scores, scratch.counts, scratch.structure
         )
-        row = batch.node.row_ptr[i]
-        for t in range(batch.node.row_ptr[i + 1] - row):
-            label = 0
-            for j in range(1, width):
-                if scratch.counts[t * width + j] > scratch.counts[t * width + label]:
-                    label = j
-            labels[row + t] = label
+        labelling(batch.specification, layout_of(batch, i), scratch.counts, labels[position_ptr[i] :])
 
 
 @kernel
@@ -60,11 +53,11 @@ def counts_pass(  # type: ignore
         _fix(batch, i, fixed, scratch.scores)
         if counts.size == 0:
             log_total[i] = log_partition(
-                batch.specification, batch.length[i], scratch.scores, scratch.structure
+                batch.specification, layout_of(batch, i), scratch.scores, scratch.structure
             )
         else:
             log_total[i] = expectations(
-                batch.specification, batch.length[i], scratch.scores, scratch.counts, scratch.structure
+                batch.specification, layout_of(batch, i), scratch.scores, scratch.counts, scratch.structure
             )
             start = count_ptr[i]
             for j in range(count_ptr[i + 1] - start):

@@ -13,6 +13,7 @@ from partwise.kernels.examples import (
     add_gold,
     expected_cost,
     gold_score,
+    layout_of,
     scatter_example,
     score_example,
 )
@@ -27,11 +28,11 @@ def _model(batch, i, weights, scale, cost_scale, hard, scratch):  # type: ignore
     count = score_example(batch, i, weights, scale, scratch.potentials, scratch.row)
     gold = gold_score(batch, i, scratch.potentials)
     add_cost(batch, i, cost_scale, scratch.potentials)
-    specification, length = batch.specification, batch.length[i]
+    specification, layout = batch.specification, layout_of(batch, i)
     if hard:
-        total = best(specification, length, scratch.potentials, scratch.counts, scratch.structure)
+        total = best(specification, layout, scratch.potentials, scratch.counts, scratch.structure)
     else:
-        total = expectations(specification, length, scratch.potentials, scratch.counts, scratch.structure)
+        total = expectations(specification, layout, scratch.potentials, scratch.counts, scratch.structure)
     return count, total, gold
 
 

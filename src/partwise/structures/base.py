@@ -4,9 +4,9 @@ Two sides. *Users* call pure functions of part scores: one example's arrays give
 examples gives a list (or an array of numbers), computed by one kernel call. *Solvers* see flat
 arrays over a whole corpus:
 
-- a corpus of n examples has `lengths` (n,) and one flat array over all positions, ``labels``
-  (lengths.sum(),), both int64;
-- an example's parts are one vector ``[nodes][edge blocks][tied block]`` of ``n_parts(length)`` entries:
+- a corpus of n examples has :class:`Layouts`, which say how long each example is and whatever else its
+  shape depends on, and one flat int64 array over all positions, ``labels`` (lengths.sum(),);
+- an example's parts are one vector ``[nodes][edge blocks][tied block]`` of ``n_parts`` entries:
   ``n_node_rows`` rows of `node_width` entries, ``n_edge_rows`` rows of `edge_width`, then `tied_size`
   entries that have the same weights in every example;
 - scores, counts and costs of the corpus are flat (part_ptr[n],), example i at
@@ -26,6 +26,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from partwise.errors import InputError
+from partwise.structures.costs import cost_matrix
+
+
+class Layouts(NamedTuple):
+    """The shapes of some examples: a row of integers each, the length first.
+
+    Attributes
+    ----------
+    ptr : int64 array, shape (n + 1,)
+    values : int32 array, shape (ptr[n],)
+    """
+
+    ptr: np.ndarray
+    values: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Positions of each example, int64 (n,)."""
+        return self.values[self.ptr[:-1]].astype(np.int64)
 
 
 class Packed(NamedTuple):
@@ -35,17 +54,22 @@ class Packed(NamedTuple):
     ----------
     specification : NamedTuple
         Which kernels, and the masks.
-    lengths, part_ptr : int64 arrays, shapes (n,) and (n + 1,)
+    layouts : Layouts
+    part_ptr : int64 array, shape (n + 1,)
     scores : float64 array, shape (part_ptr[n] + slack,)
     single : bool
         One example was given, not a list of one.
     """
 
     specification: Any
-    lengths: np.ndarray
+    layouts: Layouts
     part_ptr: np.ndarray
     scores: np.ndarray
     single: bool
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self.layouts.lengths
 
 
 class Structure(ABC):
@@ -134,7 +158,7 @@ class Structure(ABC):
         """Room for the kernels on examples up to `longest`; one per thread."""
 
     @abstractmethod
-    def encode_all(self, labels: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def encode_all(self, labels: np.ndarray, layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
         """Parts of all labels.
 
         Returns
@@ -144,22 +168,40 @@ class Structure(ABC):
             Part numbers within each example, with repetition.
         """
 
-    def n_node_rows(self, lengths: np.ndarray) -> np.ndarray:
+    def layouts(self, lengths: Any) -> Layouts:
+        """Layouts of examples of which nothing but the lengths (n,) matters."""
+        lengths = np.asarray(lengths)
+        return Layouts(np.arange(len(lengths) + 1), lengths.astype(np.int32))
+
+    def n_node_rows(self, layouts: Layouts) -> np.ndarray:
         """Node rows of each example, int64 (n,)."""
-        return np.asarray(lengths, np.int64).copy()
+        return layouts.lengths
 
-    def n_edge_rows(self, lengths: np.ndarray) -> np.ndarray:
+    def n_edge_rows(self, layouts: Layouts) -> np.ndarray:
         """Edge rows of each example, int64 (n,)."""
-        return np.zeros(len(lengths), np.int64)
+        return np.zeros(len(layouts.lengths), np.int64)
 
-    def n_parts(self, lengths: np.ndarray) -> np.ndarray:
+    def n_parts(self, layouts: Layouts) -> np.ndarray:
         """Entries of each example's part vector, int64 (n,)."""
-        nodes = self.n_node_rows(lengths) * self.node_width
-        return nodes + self.n_edge_rows(lengths) * self.edge_width + self.tied_size
+        nodes = self.n_node_rows(layouts) * self.node_width
+        return nodes + self.n_edge_rows(layouts) * self.edge_width + self.tied_size
 
-    def check_gold(self, labels: np.ndarray, lengths: np.ndarray) -> None:
+    def checked_cost(self, cost: Any) -> Any:
+        """What :meth:`part_costs` reads, from a name or what else a user may give."""
+        return cost_matrix(cost, self.n_labels)
+
+    def part_costs(self, labels: np.ndarray, layouts: Layouts, cost: Any) -> np.ndarray:
+        """Cost of every part, float32 (n_parts.sum(),): each position is charged to its node part."""
+        lengths = layouts.lengths
+        part_ptr = offsets(self.n_parts(layouts))
+        result = np.zeros(int(part_ptr[-1]), np.float32)
+        first = np.repeat(part_ptr[:-1], lengths) + positions(lengths) * self.node_width
+        result[first[:, None] + np.arange(self.n_labels)] = cost[labels]
+        return result
+
+    def check_gold(self, labels: np.ndarray, layouts: Layouts) -> None:
         """Raise :class:`InputError` at the first example whose labels lie outside the structure."""
-        labels, lengths = np.asarray(labels), np.asarray(lengths)
+        labels, lengths = np.asarray(labels), layouts.lengths
         if len(labels) != lengths.sum():
             raise InputError(f"labels has {len(labels)} entries, but lengths add up to {lengths.sum()}")
         wrong = np.flatnonzero((labels < 0) | (labels >= self.n_labels))
@@ -170,13 +212,13 @@ class Structure(ABC):
                 f"but labels run from 0 to {self.n_labels - 1}"
             )
 
-    def decode_all(self, counts: np.ndarray, part_ptr: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Label with the largest node count at every position, int64 (lengths.sum(),)."""
-        from partwise.kernels.inference import largest_nodes
+    def decode_all(self, counts: np.ndarray, part_ptr: np.ndarray, layouts: Layouts) -> np.ndarray:
+        """Labels of the labellings whose part counts these are, int64 (lengths.sum(),)."""
+        from partwise.kernels.inference import labellings_of_all
 
-        lengths = np.ascontiguousarray(lengths, np.int64)
-        labels = np.empty(lengths.sum(), np.int64)
-        largest_nodes(lengths, np.ascontiguousarray(part_ptr, np.int64), counts, self.node_width, labels)
+        position_ptr = offsets(layouts.lengths)
+        labels = np.empty(position_ptr[-1], np.int64)
+        labellings_of_all(self.specification(), *layouts, part_ptr, counts, position_ptr, labels)
         return labels
 
     # Shared by the users' methods.
@@ -184,18 +226,18 @@ class Structure(ABC):
     def _run_log_partition(self, packed: Packed) -> Any:
         from partwise.kernels.inference import log_partition_of_all
 
-        values = np.empty(len(packed.lengths))
-        specification, lengths, part_ptr, scores, single = packed
-        log_partition_of_all(specification, lengths, part_ptr, scores, values, self._room(packed))
+        specification, layouts, part_ptr, scores, single = packed
+        values = np.empty(len(part_ptr) - 1)
+        log_partition_of_all(specification, *layouts, part_ptr, scores, values, self._room(packed))
         return float(values[0]) if single else values
 
     def _run_expectations(self, packed: Packed) -> tuple[np.ndarray, np.ndarray]:
         """Log-partitions (n,) and expected counts (part_ptr[n],); raises where no labelling is possible."""
         from partwise.kernels.inference import expectations_of_all
 
-        specification, lengths, part_ptr, scores, _ = packed
-        values, counts = np.empty(len(lengths)), np.empty(part_ptr[-1])
-        expectations_of_all(specification, lengths, part_ptr, scores, counts, values, self._room(packed))
+        specification, layouts, part_ptr, scores, _ = packed
+        values, counts = np.empty(len(part_ptr) - 1), np.empty(part_ptr[-1])
+        expectations_of_all(specification, *layouts, part_ptr, scores, counts, values, self._room(packed))
         require_possible(values, packed.single)
         return values, counts
 
@@ -203,11 +245,11 @@ class Structure(ABC):
         """Labels of maximisers, flat over all positions."""
         from partwise.kernels.inference import best_of_all
 
-        specification, lengths, part_ptr, scores, _ = packed
-        values, counts = np.empty(len(lengths)), np.empty(part_ptr[-1])
-        best_of_all(specification, lengths, part_ptr, scores, counts, values, self._room(packed))
+        specification, layouts, part_ptr, scores, _ = packed
+        values, counts = np.empty(len(part_ptr) - 1), np.empty(part_ptr[-1])
+        best_of_all(specification, *layouts, part_ptr, scores, counts, values, self._room(packed))
         require_possible(values, packed.single)
-        return self.decode_all(counts, part_ptr, lengths)
+        return self.decode_all(counts, part_ptr, layouts)
 
     def _run_entropy(self, packed: Packed) -> Any:
         log_totals, counts = self._run_expectations(packed)

@@ -91,9 +91,11 @@ class Chain(ChainParts):
         pair_ptr = offsets((packed.lengths - 1) * self.n_labels**2)
         counts, pairs = np.empty(packed.part_ptr[-1]), np.empty(pair_ptr[-1])
         values = np.empty(len(packed.lengths))
-        specification, lengths, part_ptr, flat, single = packed
+        specification, layouts, part_ptr, flat, single = packed
         room = self._room(packed)
-        chain_pairs_of_all(specification, lengths, part_ptr, flat, counts, pair_ptr, pairs, values, room)
+        chain_pairs_of_all(
+            specification, layouts.lengths, part_ptr, flat, counts, pair_ptr, pairs, values, room
+        )
         require_possible(values, single)
         return self._shaped(packed, counts, pairs, pair_ptr, (-1, self.n_labels, self.n_labels))
 
@@ -230,7 +232,7 @@ class Chain(ChainParts):
         edges = (lengths - 1) * self.n_labels**2 if scores.per_position else self.n_histories * self.n_labels
         part_ptr = offsets(lengths * self.n_labels + edges)
         specification = self._specification(not scores.per_position)
-        return Packed(specification, lengths, part_ptr, scores.vector(), scores.single)
+        return Packed(specification, self.layouts(lengths), part_ptr, scores.vector(), scores.single)
 
     def _best(self, scores: ChainScores) -> Any:
         labels = self._run_best(self._pack(scores))

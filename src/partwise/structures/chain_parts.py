@@ -17,6 +17,7 @@ from partwise.kernels.chain_high_order import (
     high_order_workspace,
 )
 from partwise.structures.base import (
+    Layouts,
     Structure,
     checked_count,
     checked_labels,
@@ -89,14 +90,14 @@ class ChainParts(Structure):
             return high_order_workspace(specification, longest)
         return chain_workspace(specification, longest)
 
-    def n_edge_rows(self, lengths: np.ndarray) -> np.ndarray:
-        lengths = np.asarray(lengths, np.int64)
+    def n_edge_rows(self, layouts: Layouts) -> np.ndarray:
+        lengths = layouts.lengths
         return np.zeros_like(lengths) if self.tied else lengths - 1
 
-    def encode_all(self, labels: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def encode_all(self, labels: np.ndarray, layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
         """Node parts of an example in order of position, then its edge parts (none at 0 for order 1)."""
-        Structure.check_gold(self, labels, lengths)
-        labels, lengths = np.asarray(labels, np.int64), np.asarray(lengths, np.int64)
+        Structure.check_gold(self, labels, layouts)
+        labels, lengths = np.asarray(labels, np.int64), layouts.lengths
         starts, position = offsets(lengths), positions(lengths)
         with_edge = slice(None) if self.order > 1 else position > 0
         n_edges = lengths if self.order > 1 else lengths - 1
@@ -122,10 +123,10 @@ class ChainParts(Structure):
             rows += before * base ** (back - 1)
         return rows
 
-    def check_gold(self, labels: np.ndarray, lengths: np.ndarray) -> None:
+    def check_gold(self, labels: np.ndarray, layouts: Layouts) -> None:
         """Raise :class:`InputError` at the first example with labels out of range or masked out."""
-        super().check_gold(labels, lengths)
-        labels, lengths = np.asarray(labels, np.int64), np.asarray(lengths, np.int64)
+        super().check_gold(labels, layouts)
+        labels, lengths = np.asarray(labels, np.int64), layouts.lengths
         if lengths.size and lengths.min() < 1:
             raise InputError(f"lengths: example {int(lengths.argmin())} has no positions")
         starts = offsets(lengths)
@@ -151,7 +152,7 @@ class ChainParts(Structure):
     def encode(self, y: ArrayLike) -> np.ndarray:
         """Part numbers of one labelling: length nodes, then the edges in order of position."""
         labels = checked_labels(y, "y", self.n_labels)
-        return self.encode_all(labels, np.array([len(labels)]))[1]
+        return self.encode_all(labels, self.layouts([len(labels)]))[1]
 
     def decode(self, parts: ArrayLike) -> np.ndarray:
         """Labels (length,) from the part numbers that :meth:`encode` gives."""

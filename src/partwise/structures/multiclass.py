@@ -14,6 +14,7 @@ from partwise.kernels.multiclass import (
 )
 from partwise.kernels.simd import LANES
 from partwise.structures.base import (
+    Layouts,
     Packed,
     Structure,
     checked_count,
@@ -128,9 +129,9 @@ class Multiclass(Structure):
     def workspace(self, longest: int = 1) -> Any:
         return multiclass_workspace(self.specification(), longest)
 
-    def encode_all(self, labels: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        Structure.check_gold(self, labels, lengths)
-        return np.arange(len(lengths) + 1), np.array(labels, np.int64)
+    def encode_all(self, labels: np.ndarray, layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
+        Structure.check_gold(self, labels, layouts)
+        return np.arange(len(layouts.ptr)), np.array(labels, np.int64)
 
     def _workspace(self, specification: Any, longest: int) -> Any:
         return multiclass_workspace(specification, longest)
@@ -144,4 +145,4 @@ class Multiclass(Structure):
         n = len(array) if array.ndim == 2 else 1
         flat = np.concatenate([array.ravel(), np.zeros(LANES)])
         part_ptr = np.arange(n + 1) * self.n_labels
-        return Packed(self.specification(), np.ones(n, np.int64), part_ptr, flat, array.ndim == 1)
+        return Packed(self.specification(), self.layouts(np.ones(n)), part_ptr, flat, array.ndim == 1)

@@ -1,4 +1,4 @@
-"""Opening text files safely, and one front door, `read`, to every sequence format."""
+"""Opening text files safely, one front door, `read`, to every sequence format, and dependency treebanks."""
 
 from __future__ import annotations
 
@@ -26,28 +26,47 @@ if TYPE_CHECKING:
         write_predictions,
     )
     from partwise.data.crfsuite_format import AttributeSequences, parse_crfsuite, read_crfsuite
+    from partwise.data.dependency import (
+        DependencyCorpus,
+        corpus_from_sentences,
+        parse_dependencies,
+        read_dependencies,
+        stream_dependencies,
+    )
+    from partwise.data.dependency_checks import ProjectiveCount, keep_projective
+    from partwise.data.dependency_trees import is_projective
+    from partwise.data.dependency_writer import write_dependencies
     from partwise.data.jsonl import JsonSequences, parse_jsonl, read_jsonl
     from partwise.data.tagged import parse_tagged, read_tagged
 
 __all__ = [
     "AttributeSequences",
     "Columns",
+    "DependencyCorpus",
     "JsonSequences",
+    "ProjectiveCount",
     "StreamBatch",
+    "corpus_from_sentences",
     "detect_format",
+    "is_projective",
+    "keep_projective",
     "open_binary",
     "open_text",
     "parse_conll",
     "parse_crfsuite",
+    "parse_dependencies",
     "parse_jsonl",
     "parse_tagged",
     "read",
     "read_conll",
     "read_crfsuite",
+    "read_dependencies",
     "read_jsonl",
     "read_tagged",
     "read_text",
+    "stream_dependencies",
     "stream_sequences",
+    "write_dependencies",
     "write_predictions",
 ]
 
@@ -55,6 +74,16 @@ __all__ = [
 _MODULES = {
     "conll": ("Columns", "StreamBatch", "parse_conll", "read_conll", "stream_sequences", "write_predictions"),
     "crfsuite_format": ("AttributeSequences", "parse_crfsuite", "read_crfsuite"),
+    "dependency": (
+        "DependencyCorpus",
+        "corpus_from_sentences",
+        "parse_dependencies",
+        "read_dependencies",
+        "stream_dependencies",
+    ),
+    "dependency_checks": ("ProjectiveCount", "keep_projective"),
+    "dependency_trees": ("is_projective",),
+    "dependency_writer": ("write_dependencies",),
     "jsonl": ("JsonSequences", "parse_jsonl", "read_jsonl"),
     "tagged": ("parse_tagged", "read_tagged"),
 }
@@ -64,7 +93,7 @@ FORMATS = ("conll", "tagged", "jsonl", "crfsuite")
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = "\ufeff"
 _LINES_LOOKED_AT = 50
-_LINE_WITH_TEXT = re.compile(r"[^\n]*\S[^\n]*")
+_LINE = re.compile(r"[^\n]+")
 _JSON_OBJECT = re.compile(r"\s*\{\s*[\"}]")
 _TAGGED_WORD = re.compile(r"\S+/[^\s/]+")
 
@@ -140,7 +169,8 @@ def read(
 
 def detect_format(text: str) -> str:
     """Name the format of a text by the rules that `read` documents."""
-    lines = [match.group() for match in islice(_LINE_WITH_TEXT.finditer(text), _LINES_LOOKED_AT)]
+    with_text = (match.group() for match in _LINE.finditer(text) if match.group().strip())
+    lines = list(islice(with_text, _LINES_LOOKED_AT))
     if lines and _JSON_OBJECT.match(lines[0]):
         return "jsonl"
     if lines and all(_TAGGED_WORD.fullmatch(field) for line in lines for field in line.split()):

@@ -179,7 +179,7 @@ def stream_sequences(
     """
     cutter = _Cutter(path, separator, label_column, comment)
     first_line = 1
-    for block in _whole_sequences(handle, batch_size, path):
+    for block in whole_sequences(handle, batch_size, path):
         text = decode(block, path, first_line)
         columns, token_lines = cutter.cut(unix_newlines(text.removeprefix("\ufeff")), first_line)
         lines = [line + "\n" for line in text.split("\n")]
@@ -216,7 +216,7 @@ def write_predictions(
     handle.flush()
 
 
-def _whole_sequences(handle: Any, batch_size: int, path: object) -> Iterator[bytes]:
+def whole_sequences(handle: Any, batch_size: int, path: object) -> Iterator[bytes]:
     """Cut a byte stream after blank lines, as often as data arrives or a batch is full."""
     read_available = getattr(handle, "read1", handle.read)
     unfinished: list[bytes] = []

@@ -1,0 +1,122 @@
+"""Properties of whole corpora of dependency trees at once: cycles, roots, crossing arcs; NumPy only."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def sentence_of_words(sentence_ptr: np.ndarray) -> np.ndarray:
+    """The sentence of every word, int64 (n_words,)."""
+    return np.repeat(np.arange(len(sentence_ptr) - 1), np.diff(sentence_ptr))
+
+
+def words_in_cycles(heads: np.ndarray, sentence_ptr: np.ndarray) -> np.ndarray:
+    """Which words have no path to the root.
+
+    Parameters
+    ----------
+    heads : int array (n_words,)
+        Position of the head in the sentence, from 1; 0 is the root; a negative head is unknown and is taken for
+        the root.
+    sentence_ptr : int64 array (n_sentences + 1,)
+
+    Returns
+    -------
+    bool array (n_words,)
+    """
+    root, ancestor = _nodes(heads, sentence_ptr)
+    longest = int(np.diff(sentence_ptr).max(initial=0))
+    for _ in range(longest.bit_length()):  # path doubling: after k rounds, the ancestor 2^k steps up
+        ancestor = ancestor[ancestor]
+    is_word = np.ones(len(ancestor), dtype=bool)
+    is_word[root] = False
+    return (is_word & is_word[ancestor])[is_word]
+
+
+def cycle_through(heads: np.ndarray, word: int) -> list[int]:
+    """The cycle that the path up from a word of one sentence runs into, as positions from 1."""
+    position = word
+    for _ in range(len(heads)):
+        position = int(heads[position - 1])
+    cycle = [position]
+    while (position := int(heads[position - 1])) != cycle[0]:
+        cycle.append(position)
+    smallest = cycle.index(min(cycle))
+    return cycle[smallest:] + cycle[:smallest]
+
+
+def count_roots(heads: np.ndarray, sentence_ptr: np.ndarray) -> np.ndarray:
+    """Words with head 0 in each sentence, int64 (n_sentences,)."""
+    return np.bincount(sentence_of_words(sentence_ptr)[heads == 0], minlength=len(sentence_ptr) - 1)
+
+
+def crossing_words(heads: np.ndarray, sentence_ptr: np.ndarray) -> np.ndarray:
+    """Which words have an arc over a word whose own head lies outside that arc.
+
+    In a tree whose root stands before the first word, no two arcs cross exactly when there is no such word:
+    of two crossing arcs at least one covers the modifier of the other, or the way up from a word between the
+    arcs would never reach the root.
+
+    Parameters
+    ----------
+    heads : int array (n_words,)
+        All known, without cycles.
+    sentence_ptr : int64 array (n_sentences + 1,)
+
+    Returns
+    -------
+    bool array (n_words,)
+    """
+    root, parent = _nodes(heads, sentence_ptr)
+    is_word = np.ones(len(parent), dtype=bool)
+    is_word[root] = False
+    word = np.flatnonzero(is_word)
+    left, right = np.minimum(word, parent[word]), np.maximum(word, parent[word])
+    inside = right - left - 1  # words under the arc
+    crossed = np.zeros(len(word), dtype=bool)
+    lowest, highest, width = parent, parent, 1  # of the heads in a window of that width
+    while width <= inside.max(initial=0):
+        arcs = np.flatnonzero((inside >= width) & (inside < 2 * width))
+        first, second = left[arcs] + 1, right[arcs] - width  # two windows that cover all under the arc
+        crossed[arcs] = np.minimum(lowest[first], lowest[second]) < left[arcs]
+        crossed[arcs] |= np.maximum(highest[first], highest[second]) > right[arcs]
+        if 2 * width > len(parent):
+            break
+        lowest = np.minimum(lowest[:-width], lowest[width:])
+        highest = np.maximum(highest[:-width], highest[width:])
+        width *= 2
+    return crossed
+
+
+def is_projective(heads: np.ndarray, sentence_ptr: np.ndarray | None = None) -> np.ndarray:
+    """Whether each tree can be drawn above its words without crossing arcs, arcs from the root included.
+
+    Parameters
+    ----------
+    heads : int array (n_words,)
+        Heads of one sentence, or of all of them one after another; all known, without cycles.
+    sentence_ptr : int64 array (n_sentences + 1,), or None for one sentence
+
+    Returns
+    -------
+    bool array (n_sentences,)
+    """
+    heads = np.asarray(heads)
+    ptr = np.array([0, len(heads)]) if sentence_ptr is None else np.asarray(sentence_ptr)
+    crossed = sentence_of_words(ptr)[crossing_words(heads, ptr)]
+    return np.bincount(crossed, minlength=len(ptr) - 1) == 0
+
+
+def _nodes(heads: np.ndarray, sentence_ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Words and roots of all sentences in one row: where the roots are, and the parent of every node.
+
+    A root stands before the words of its sentence and is its own parent.
+    """
+    ptr = np.asarray(sentence_ptr, dtype=np.int64)
+    root = ptr[:-1] + np.arange(len(ptr) - 1)
+    parent = np.empty(len(heads) + len(root), dtype=np.int64)
+    is_word = np.ones(len(parent), dtype=bool)
+    is_word[root] = False
+    parent[root] = root
+    parent[is_word] = root[sentence_of_words(ptr)] + np.maximum(heads, 0)
+    return root, parent

@@ -1,0 +1,277 @@
+"""Features of candidate arcs of dependency trees, numbered without a string per feature."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from partwise.errors import InputError
+from partwise.features.arc_lists import Arcs, all_arcs, checked_arcs, gold_arcs
+from partwise.features.arc_templates import (
+    DIRECTIONS,
+    DISTANCES,
+    N_RESERVED,
+    Compiled,
+    arc_templates,
+    compile_templates,
+    parse_arc_template,
+)
+from partwise.features.arc_values import column, distinct, feats, has_fine_tags, interned, sources, value
+from partwise.features.vocabulary import AttributeRows
+from partwise.kernels.arc_features import ArcWork, WordCodes, count_keys, fill_table, find_rows, move_counts
+
+if TYPE_CHECKING:
+    from partwise.data.dependency import DependencyCorpus
+
+__all__ = ["ArcFeatures", "Arcs", "all_arcs", "gold_arcs"]
+
+_CHUNK_OF_ARCS = 20_000
+
+
+class ArcFeatures:
+    """Numbers the features of arcs by templates.
+
+    Parameters
+    ----------
+    templates : {"mcdonald", "pos", "labels"} or list of str
+        See `partwise.features.arc_templates`. Templates with a field that the training corpus has no values for
+        are left out.
+    observed : {"gold", "all"}
+        Whether only features of the true arcs get a number, or those of all candidate arcs.
+    min_count : int
+        Features with fewer occurrences, among the arcs that `observed` names, are dropped.
+
+    Attributes
+    ----------
+    n_attributes : int
+        Features that have a number; the most frequent come first.
+    used_templates : list of str
+    """
+
+    _compiled: Compiled
+    _fine_tags: bool
+
+    def __init__(
+        self,
+        templates: str | Sequence[str] = "mcdonald",
+        observed: Literal["gold", "all"] = "gold",
+        min_count: int = 1,
+    ):
+        self.templates = arc_templates(templates)
+        if observed not in ("gold", "all"):
+            raise InputError(f"observed={observed!r} is not 'gold' or 'all'")
+        if min_count < 1:
+            raise InputError(f"min_count is {min_count}; it must be at least 1")
+        self.observed = observed
+        self.min_count = min_count
+        self.used_templates: list[str] = []
+        self.n_attributes = 0
+
+    def fit(self, corpus: DependencyCorpus, arcs: Arcs | None = None) -> ArcFeatures:
+        """Learn which features there are.
+
+        Parameters
+        ----------
+        corpus : DependencyCorpus
+            With all heads, unless ``observed="all"``.
+        arcs : Arcs, or None for all
+            The candidates; needed for ``observed="all"`` only.
+
+        Returns
+        -------
+        self
+        """
+        if self.observed == "gold" and not corpus.has_heads:
+            word = int(np.flatnonzero(corpus.heads < 0)[0])
+            raise InputError(
+                "a word without a head: features of true arcs need all heads", **corpus.where(word)
+            )
+        self._fine_tags = has_fine_tags(corpus)
+        strings = {
+            source: distinct(dict.fromkeys(column(corpus, source, self._fine_tags)), source)
+            for source in sources(self.templates)
+        }
+        self._adopt({source: values for source, values in strings.items() if values})
+        words = self._encode(corpus)
+        if self.observed == "gold":
+            arcs = gold_arcs(corpus.heads, corpus.sentence_ptr)
+        arcs = checked_arcs(corpus, arcs)
+        keys, counts = _count(self._compiled, words, arcs)
+        kept = counts >= self.min_count
+        keys, counts = keys[kept], counts[kept]
+        self._learn(keys[np.lexsort((keys, -counts))])
+        return self
+
+    def fit_transform(self, corpus: DependencyCorpus, arcs: Arcs | None = None) -> AttributeRows:
+        """`fit`, and the features of all candidate arcs."""
+        return self.fit(corpus, arcs).transform(corpus, arcs)
+
+    def transform(self, corpus: DependencyCorpus, arcs: Arcs | None = None) -> AttributeRows:
+        """The known features of arcs, one row an arc.
+
+        Parameters
+        ----------
+        corpus : DependencyCorpus
+            Heads are not looked at.
+        arcs : Arcs, or None for all
+
+        Returns
+        -------
+        AttributeRows
+        """
+        if not hasattr(self, "_keys"):
+            raise InputError("the features are not learnt yet; call fit first")
+        words = self._encode(corpus)
+        arcs = checked_arcs(corpus, arcs)
+        work = _work(self._compiled, words)
+        row_ptr = np.zeros(len(arcs.head) + 1, np.int64)
+        ids, n_written, sentence = np.empty(0, np.int32), 0, 0
+        table = self._keys, self._numbers, self._marks
+        while sentence < corpus.n_sentences:
+            wanted = arcs.arc_ptr[sentence] + _CHUNK_OF_ARCS
+            last = max(int(np.searchsorted(arcs.arc_ptr, wanted, side="right")) - 1, sentence + 1)
+            n_arcs = int(arcs.arc_ptr[last] - arcs.arc_ptr[sentence])
+            needed = n_written + n_arcs * len(work.keys)
+            if needed > len(ids):  # pages that are never written to cost nothing
+                ids.resize(max(needed, len(ids) * 5 // 4), refcheck=False)
+            n_written = find_rows(
+                self._compiled.program, words, arcs, sentence, last, *table, work, row_ptr, ids, n_written
+            )
+            sentence = last
+        ids.resize(n_written, refcheck=False)
+        np.maximum.accumulate(row_ptr, out=row_ptr)  # sentences without arcs are not visited
+        return AttributeRows(row_ptr, ids)
+
+    def names(self, ids: Iterable[int] | None = None) -> list[str]:
+        """What the features of these numbers (or all) stand for: ``head.form=dog & direction=right``."""
+        numbers = np.arange(self.n_attributes) if ids is None else np.fromiter(ids, np.int64)
+        keys = self._keys[numbers]
+        strings = {source: ["<outside>", "<root>", *space] for source, space in self._spaces.items()}
+        strings |= {"direction": list(DIRECTIONS), "distance": list(DISTANCES)}
+        kinds = self.template_of(numbers).tolist()
+        return [self._name(kind, key, strings) for kind, key in zip(kinds, keys.tolist(), strict=True)]
+
+    def template_of(self, ids: np.ndarray) -> np.ndarray:
+        """The place in `used_templates` of each feature's template, int64."""
+        return np.searchsorted(self._compiled.program.base, self._keys[ids], side="right") - 1
+
+    def state(self) -> dict[str, Any]:
+        """All that a model file must hold: an array of keys, and plain JSON values."""
+        return {
+            "templates": self.used_templates,
+            "observed": self.observed,
+            "min_count": self.min_count,
+            "fine_tags": self._fine_tags,
+            "sources": list(self._spaces),
+            "strings": [list(space) for space in self._spaces.values()],
+            "keys": self._keys,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> ArcFeatures:
+        """Rebuild from what `state` gave."""
+        features = cls(state["templates"] or ["direction"], state["observed"], int(state["min_count"]))
+        features._fine_tags = bool(state["fine_tags"])
+        strings = dict(zip(state["sources"], state["strings"], strict=True))
+        features._adopt({source: list(values) for source, values in strings.items()})
+        keys = np.ascontiguousarray(state["keys"], np.int64)
+        if features.used_templates != list(state["templates"]):
+            raise InputError("damaged arc features: templates and sources do not fit together")
+        if keys.ndim != 1 or (len(keys) and not 0 <= keys.min() <= keys.max() < features._compiled.size):
+            raise InputError("damaged arc features: keys out of range")
+        features._learn(keys)
+        return features
+
+    def _adopt(self, strings: dict[str, list[str]]) -> None:
+        """Take the distinct values of every source, and compile the templates that need no others."""
+        self._spaces = {
+            source: dict(zip(values, count(N_RESERVED), strict=False)) for source, values in strings.items()
+        }
+        used = [text for text in self.templates if sources([text]).keys() <= strings.keys()]
+        if not used:
+            raise InputError("no arc template is left: the corpus has no values for any of them")
+        sizes = [len(values) + N_RESERVED for values in strings.values()]
+        self._compiled = compile_templates(used, list(strings), sizes)
+        parsed = {frozenset(parse_arc_template(text)): text for text in used}
+        self.used_templates = [parsed[frozenset(pieces)] for pieces in self._compiled.pieces]
+
+    def _learn(self, keys: np.ndarray) -> None:
+        if len(keys) >= 2**31:
+            raise InputError(f"{len(keys)} arc features are more than 2^31: use a higher min_count")
+        self._keys = keys
+        self.n_attributes = len(keys)
+        size = 1 << max(2 * len(keys), 128).bit_length()
+        self._numbers, self._marks = np.empty(size, np.int32), np.zeros(size, np.uint8)
+        fill_table(keys, self._numbers, self._marks)
+
+    def _encode(self, corpus: DependencyCorpus) -> WordCodes:
+        """Codes of all words, -1 where a word has no value or one not seen in training."""
+        codes = np.full((len(self._spaces), corpus.n_words), -1, np.int32)
+        feature_ptr, feature_code = np.zeros(corpus.n_words + 1, np.int64), np.zeros(0, np.int32)
+        for row, (source, space) in enumerate(self._spaces.items()):
+            strings, places = interned(column(corpus, source, self._fine_tags))
+            if source == "feat":
+                known = [[space[each] for each in feats(string) if each in space] for string in strings]
+                lengths = np.array([len(each) for each in known], np.int64)
+                feature_ptr[1:] = np.cumsum(lengths[places])
+                feature_code = np.array([code for place in places for code in known[place]], np.int32)
+            else:
+                values = [value(string, source) for string in strings]
+                found = np.array([-1 if each is None else space.get(each, -1) for each in values], np.int32)
+                codes[row] = found[places]
+        return WordCodes(
+            np.ascontiguousarray(corpus.sentence_ptr, np.int64), codes, feature_ptr, feature_code
+        )
+
+    def _name(self, kind: int, key: int, strings: Mapping[str, Sequence[str]]) -> str:
+        key -= int(self._compiled.program.base[kind])
+        shown = []
+        pieces, strides = self._compiled.pieces[kind], self._compiled.strides[kind]
+        for piece, stride in reversed(list(zip(pieces, strides, strict=True))):
+            code, key = divmod(key, stride)
+            shown.append(f"{piece}={strings[piece.source][code]}")
+        return " & ".join(reversed(shown))
+
+
+def _work(compiled: Compiled, words: WordCodes) -> ArcWork:
+    """Room for the longest sentence and for all keys an arc can have."""
+    program = compiled.program
+    n_templates, n_sources = len(program.base), len(words.codes)
+    longest = int(np.diff(words.sentence_ptr).max(initial=0))
+    looked_at = np.unique(program.between_source[program.between_stride > 0])
+    most = min(longest, int(words.codes[looked_at].max(initial=0)) + 1) if len(looked_at) else 0
+    feats = int(np.diff(words.feature_ptr).max(initial=0))
+    several = range(program.n_simple, n_templates)
+    most_keys = program.n_simple + sum(
+        (feats if program.feature_stride[0, t] else 1)
+        * (feats if program.feature_stride[1, t] else 1)
+        * (most if program.between_stride[t] else 1)
+        for t in several
+    )
+    return ArcWork(
+        part=np.empty((2, longest + 1, n_templates), np.int64),
+        n_distinct=np.zeros(n_sources, np.int64),
+        distinct=np.zeros((n_sources, most), np.int64),
+        n_before=np.zeros((n_sources, most, longest + 1), np.int32),
+        keys=np.empty(most_keys + 1, np.int64),
+        spreads=np.empty(most_keys + 1, np.int64),
+    )
+
+
+def _count(compiled: Compiled, words: WordCodes, arcs: Arcs) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct keys of the arcs and how often each occurs."""
+    work = _work(compiled, words)
+    table = np.zeros((1 << max(4 * len(work.keys), 2**16).bit_length(), 2), np.int64)
+    arc, n_found = 0, 0
+    while True:
+        arc, n_found = count_keys(compiled.program, words, arcs, arc, len(arcs.head), table, work, n_found)
+        if arc == len(arcs.head):
+            break
+        larger = np.zeros((4 * len(table), 2), np.int64)
+        move_counts(table, larger)
+        table = larger
+    found = table[:, 1] > 0
+    return table[found, 0], table[found, 1]

@@ -38,7 +38,7 @@ footer {{ margin-top: 3rem; color: {palette.SOFT_INK}; font-size: .86rem; }}
 """
 
 
-def page(title: str, lead: str, sections: Sequence[tuple[str, str]]) -> str:
+def page(title: str, lead: str, sections: Sequence[tuple[str, str]], style: str = "") -> str:
     """A whole page.
 
     Parameters
@@ -47,6 +47,8 @@ def page(title: str, lead: str, sections: Sequence[tuple[str, str]]) -> str:
         Plain text.
     sections : sequence of (heading, body)
         Headings are plain text, bodies HTML made with the functions of this module.
+    style : str
+        CSS after that of all pages.
     """
     body = "".join(f"<section><h2>{escape(heading)}</h2>{content}</section>" for heading, content in sections)
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -54,7 +56,7 @@ def page(title: str, lead: str, sections: Sequence[tuple[str, str]]) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n"
+        f"<title>{escape(title)}</title><style>{_STYLE}{style}</style></head>\n"
         f'<body><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>{body}'
         "<footer>Made by partwise.</footer></body></html>\n"
     )

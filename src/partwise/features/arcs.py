@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ArcFeatures", "Arcs", "all_arcs", "gold_arcs"]
 
-_CHUNK_OF_ARCS = 20_000
+_FIRST_ARCS = 10_000  # room is made for their features before anything is known
 
 
 class ArcFeatures:
@@ -127,22 +127,21 @@ class ArcFeatures:
         words = self._encode(corpus)
         arcs = checked_arcs(corpus, arcs)
         work = _work(self._compiled, words)
-        row_ptr = np.zeros(len(arcs.head) + 1, np.int64)
-        ids, n_written, sentence = np.empty(0, np.int32), 0, 0
+        n_arcs, room = len(arcs.head), len(work.keys)
+        row_ptr = np.zeros(n_arcs + 1, np.int64)
+        ids, n_written, arc = np.empty(min(n_arcs, _FIRST_ARCS) * room, np.int32), 0, 0
         table = self._keys, self._numbers, self._marks
-        while sentence < corpus.n_sentences:
-            wanted = arcs.arc_ptr[sentence] + _CHUNK_OF_ARCS
-            last = max(int(np.searchsorted(arcs.arc_ptr, wanted, side="right")) - 1, sentence + 1)
-            n_arcs = int(arcs.arc_ptr[last] - arcs.arc_ptr[sentence])
-            needed = n_written + n_arcs * len(work.keys)
-            if needed > len(ids):  # pages that are never written to cost nothing
-                ids.resize(max(needed, len(ids) * 5 // 4), refcheck=False)
-            n_written = find_rows(
-                self._compiled.program, words, arcs, sentence, last, *table, work, row_ptr, ids, n_written
+        while True:
+            arc, n_written = find_rows(
+                self._compiled.program, words, arcs, arc, n_arcs, *table, work, row_ptr, ids, n_written
             )
-            sentence = last
+            if arc == n_arcs:
+                break
+            expected = (
+                1.1 * n_written / max(arc, 1) * n_arcs
+            )  # the same array grows: no second copy in memory
+            ids.resize(min(max(int(expected), len(ids) + _FIRST_ARCS * room), n_arcs * room), refcheck=False)
         ids.resize(n_written, refcheck=False)
-        np.maximum.accumulate(row_ptr, out=row_ptr)  # sentences without arcs are not visited
         return AttributeRows(row_ptr, ids)
 
     def names(self, ids: Iterable[int] | None = None) -> list[str]:

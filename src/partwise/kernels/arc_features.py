@@ -276,18 +276,26 @@ def fill_table(keys, numbers, marks):
 
 
 @kernel
-def find_rows(program, words, arcs, first, last, keys, numbers, marks, work, row_ptr, ids, n_written):
-    """Look up the features of the arcs of sentences `first` to `last` - 1; returns the ids written so far."""
-    for sentence in range(first, last):
-        if arcs.arc_ptr[sentence] == arcs.arc_ptr[sentence + 1]:
-            continue
+def find_rows(program, words, arcs, first_arc, n_arcs, keys, numbers, marks, work, row_ptr, ids, n_written):
+    """Look up the features of arcs `first_arc` to `n_arcs` - 1 until there may be no more room in `ids`.
+
+    Returns the arc it came to and the number of ids written so far.
+    """
+    sentence = np.searchsorted(arcs.arc_ptr, first_arc, side="right") - 1
+    arc = first_arc
+    while arc < n_arcs:
+        while arcs.arc_ptr[sentence + 1] <= arc:
+            sentence += 1
         read_sentence(program, words, sentence, work)
         begin = words.sentence_ptr[sentence]
-        for arc in range(arcs.arc_ptr[sentence], arcs.arc_ptr[sentence + 1]):
+        while arc < min(arcs.arc_ptr[sentence + 1], n_arcs):
+            if n_written + len(work.keys) > len(ids):
+                return arc, n_written
             n_keys = arc_keys(program, words, begin, arcs.head[arc], arcs.modifier[arc], work)
             n_written = find_keys(n_keys, keys, numbers, marks, work, ids, n_written)
             row_ptr[arc + 1] = n_written
-    return n_written
+            arc += 1
+    return arc, n_written
 
 
 @kernel

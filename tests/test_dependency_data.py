@@ -203,6 +203,10 @@ def test_wrong_options_and_columns_are_refused():
         written(corpus, np.zeros(3, int))
     with pytest.raises(InputError, match="cannot be written"):
         written(corpus, None, ["a\tb"] * 7)
+    with pytest.raises(InputError, match="whole numbers"):
+        written(corpus, np.zeros(7))
+    with pytest.raises(InputError, match="cannot be written"):
+        written(corpus_from_sentences([["a\tb"]], heads=[[0]]))
     with pytest.raises(InputError, match="but the sentence has 5 words"):
         written(corpus, np.full(7, 6))
     with pytest.raises(InputError, match="3 values for 7 words"):

@@ -43,10 +43,10 @@ def write_dependencies(
     for name, column in (("heads", heads), ("relations", relations)):
         if column is not None and len(column) != corpus.n_words:
             raise InputError(f"{len(column)} {name} for {corpus.n_words} words")
+    if heads.dtype.kind not in "iu" and len(heads):
+        raise InputError(f"heads are of type {heads.dtype}; they must be whole numbers")
     check_trees(replace(corpus, heads=np.asarray(heads, dtype=np.int32)), need_heads=False)
-    for relation in set(relations or ()):
-        if not isinstance(relation, str) or _BAD_IN_A_FIELD.search(relation):
-            raise InputError(f"the relation {relation!r:.40} cannot be written in a column")
+    _check_fields(relations or ())
     texts = [NO_VALUE if head < 0 else str(head) for head in heads.tolist()]
     named = [NO_VALUE] * corpus.n_words if relations is None else relations
     if corpus.source is None:
@@ -58,11 +58,19 @@ def write_dependencies(
 
 def _fresh_lines(corpus: DependencyCorpus, heads: list[str], relations: Sequence[str]) -> Iterator[str]:
     columns = (corpus.forms, corpus.lemmas, corpus.coarse_tags, corpus.fine_tags, corpus.feats)
+    for column in columns:
+        _check_fields(column)
     rows = list(zip(*columns, heads, relations, strict=True))
     for begin, end in pairwise(corpus.sentence_ptr.tolist()):
         for number, row in enumerate(rows[begin:end], 1):
             yield f"{number}\t" + "\t".join(row) + "\t_\t_\n"
         yield "\n"
+
+
+def _check_fields(column: Sequence[str]) -> None:
+    for text in set(column):
+        if not isinstance(text, str) or _BAD_IN_A_FIELD.search(text):
+            raise InputError(f"{text!r:.40} cannot be written in a column")
 
 
 def _rewritten(source: DependencyLines, heads: list[str], relations: Sequence[str], named: bool) -> list[str]:

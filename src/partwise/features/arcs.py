@@ -21,7 +21,8 @@ from partwise.features.arc_templates import (
 )
 from partwise.features.arc_values import column, distinct, feats, has_fine_tags, interned, sources, value
 from partwise.features.vocabulary import AttributeRows
-from partwise.kernels.arc_features import ArcWork, WordCodes, count_keys, fill_table, find_rows, move_counts
+from partwise.kernels.arc_features import ArcWork, WordCodes
+from partwise.kernels.arc_tables import count_keys, fill_table, find_rows, move_counts
 
 if TYPE_CHECKING:
     from partwise.data.dependency import DependencyCorpus

@@ -20,7 +20,8 @@ SOLVERS: dict[str, Solver] = {
     "eg": ExponentiatedGradient("random"),
     "eg-cyclic": ExponentiatedGradient("cyclic"),
     "eg-permuted": ExponentiatedGradient("permuted"),
-    "eg-gap": ExponentiatedGradient("gap"),
+    "eg-gap": ExponentiatedGradient("gap", "newton"),
+    "sdca": ExponentiatedGradient("gap", "newton", "arithmetic"),
     "eg-batch": BatchEG(),
     "eg-primal": PrimalEG(),
     "bcfw": BlockFrankWolfe(),
@@ -53,10 +54,10 @@ def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-
 def _fastest(problem: Problem, precision: Literal["single", "double"]) -> Solver:
     """By the tables that benchmarks/sequence.py and benchmarks/multiclass.py print."""
     if not problem.loss.is_hard:
-        return ExponentiatedGradient("gap", precision=precision)
+        return ExponentiatedGradient("gap", "newton", precision=precision)
     if problem.batch.length.max() == 1:
         return BlockFrankWolfe(precision=precision)
-    return ExponentiatedGradient("gap", sharpen=True, precision=precision)
+    return ExponentiatedGradient("gap", "newton", sharpen=True, precision=precision)
 
 
 __all__ = [

@@ -12,9 +12,11 @@ from partwise.solvers.block_coordinate import BlockFrankWolfe
 from partwise.solvers.cutting_plane import BMRM, SVMStruct
 from partwise.solvers.driver import Progress, solve
 from partwise.solvers.exponentiated_gradient import Annealing, ExponentiatedGradient
+from partwise.solvers.extragradient import Extragradient
 from partwise.solvers.gradient import LBFGS, ConjugateGradient
 from partwise.solvers.mira import MIRA, KBestMIRA, Perceptron
 from partwise.solvers.sgd import SGD
+from partwise.solvers.smo import SMO
 
 SOLVERS: dict[str, Solver] = {
     "eg": ExponentiatedGradient("random"),
@@ -25,9 +27,11 @@ SOLVERS: dict[str, Solver] = {
     "eg-batch": BatchEG(),
     "eg-primal": PrimalEG(),
     "bcfw": BlockFrankWolfe(),
+    "extragradient": Extragradient(),
     "lbfgs": LBFGS(),
     "cg": ConjugateGradient(),
     "sgd": SGD(),
+    "smo": SMO(),
     "mira": MIRA(),
     "kbest-mira": KBestMIRA(),
     "perceptron": Perceptron(),
@@ -65,6 +69,7 @@ __all__ = [
     "LBFGS",
     "MIRA",
     "SGD",
+    "SMO",
     "SOLVERS",
     "Annealing",
     "BatchEG",
@@ -72,6 +77,7 @@ __all__ = [
     "Certificate",
     "ConjugateGradient",
     "ExponentiatedGradient",
+    "Extragradient",
     "KBestMIRA",
     "Perceptron",
     "PrimalEG",

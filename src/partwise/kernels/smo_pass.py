@@ -3,11 +3,12 @@
 α_i is known by its part marginals μ_i alone. A visit finds the loss-augmented best labelling y and the worst
 labelling a among those whose parts all have positive marginals, and moves along d = parts of y − parts of a:
 
-    g = (s + γ e)(y) − (s + γ e)(a),   t = min( l2 g / (c_i ‖Σ_r d_r φ(x_i, r)‖²), min_{r: d_r < 0} μ_r ),   μ_i ← μ_i + t d
+    g = (s + γ e)(y) − (s + γ e)(a)
+    t = min( l2 g / (c_i ‖Σ_r d_r φ(x_i, r)‖²), min_{r: d_r < 0} μ_r ),   μ_i ← μ_i + t d
 
-The first term maximises the dual along d. The second is all that keeps μ_i feasible where marginals that are
-consistent and not negative are those of a distribution, as for parts that form a tree with a part for every pair of
-neighbours; parts that y and a share do not move. (Garber and Meshi 2016 show that such steps converge linearly.)
+The first term maximises the dual along d. The second is all that keeps μ_i feasible where consistent, non-negative
+marginals are always those of a distribution: classes, and chains with parts for each pair of neighbours. Parts
+that y and a share do not move. (With all examples as one, these are the steps of Garber and Meshi 2016.)
 """
 
 from __future__ import annotations
@@ -100,19 +101,35 @@ def _exchange(batch, i, point, gain, l2, scratch):  # type: ignore
 
 
 @kernel
-def smo_pass(batch, order, point, gamma, l2, n_exchanges, scratch):  # type: ignore
-    """Up to `n_exchanges` on every example of `order`; returns how often examples were scored."""
-    visits = 0
+def smo_pass(batch, order, point, gamma, l2, scratch):  # type: ignore
+    """Visit the examples of `order`."""
     for k in range(order.size):
         i = order[k]
         if batch.example_weight[i] == 0.0:
             point.gap[i] = 0.0
-            visits += 1
             continue
-        for _ in range(n_exchanges):
-            visits += 1
-            gain = _find_direction(batch, i, point, gamma, l2, scratch)
-            if gain <= 0.0:
-                break
+        gain = _find_direction(batch, i, point, gamma, l2, scratch)
+        if gain > 0.0:
             _exchange(batch, i, point, gain, l2, scratch)
-    return visits
+
+
+@kernel
+def log_conditionals(length, part_ptr, n_labels, mu, theta):  # type: ignore
+    """Potentials of the marginals `mu` of untied chains, classes being chains of length 1.
+
+    θ(y_1) = log μ(y_1), θ(y_t) = 0 for t > 1, θ(y_{t-1}, y_t) = log μ(y_{t-1}, y_t) − log μ(y_{t-1}); log 0 is −inf,
+    also where the condition has no mass. These are logarithms of conditional probabilities: they sum to log α(y).
+    """
+    for i in range(length.size):
+        start = part_ptr[i]
+        edges = start + length[i] * n_labels
+        for j in range(n_labels):
+            theta[start + j] = np.log(mu[start + j])
+        for j in range(start + n_labels, edges):
+            theta[j] = 0.0
+        for row in range((length[i] - 1) * n_labels):
+            at, total = edges + row * n_labels, 0.0
+            for j in range(n_labels):
+                total += mu[at + j]
+            for j in range(n_labels):
+                theta[at + j] = np.log(mu[at + j] / total) if mu[at + j] > 0.0 else -np.inf

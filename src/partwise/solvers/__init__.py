@@ -17,6 +17,7 @@ from partwise.solvers.gradient import LBFGS, ConjugateGradient
 from partwise.solvers.mira import MIRA, KBestMIRA, Perceptron
 from partwise.solvers.sgd import SGD
 from partwise.solvers.smo import SMO
+from partwise.solvers.smo_eg import SMOThenEG
 
 SOLVERS: dict[str, Solver] = {
     "eg": ExponentiatedGradient("random"),
@@ -32,6 +33,7 @@ SOLVERS: dict[str, Solver] = {
     "cg": ConjugateGradient(),
     "sgd": SGD(),
     "smo": SMO(),
+    "smo-eg": SMOThenEG(),
     "mira": MIRA(),
     "kbest-mira": KBestMIRA(),
     "perceptron": Perceptron(),
@@ -83,6 +85,7 @@ __all__ = [
     "PrimalEG",
     "Progress",
     "Record",
+    "SMOThenEG",
     "SVMStruct",
     "Solution",
     "Solver",

@@ -19,7 +19,7 @@ later steps weigh more. With a_k = A_k τ_k = C_k σ_k, A_{k+1} = A_k + a_k l2 a
 
 as long as every step passes the test of mirror-prox (`Step.excess` ≤ 0). So the mean of the points looked at, weighted
 by a_k, has a gap of O(1/k²) for β = ∞, and for finite β one that falls geometrically. τσ alone is free. The test
-cannot fail for τσ = 1/B², B² = Σ_i weight_i max_y,z ‖φ(x_i, y) − φ(x_i, z)‖²/4; mostly it allows thousands of times more.
+cannot fail for τσ = 1/B², B² = Σ_i weight_i max_y,z ‖φ(x_i, y) − φ(x_i, z)‖²/4; it mostly allows far more.
 """
 
 from __future__ import annotations
@@ -87,8 +87,16 @@ class Labels(NamedTuple):
     def at(cls, problem: Problem, u: np.ndarray, kappa: float, rho: float) -> Labels:
         point = problem.at_weights(u, 1.0, kappa * problem.loss.gamma, rho)
         weight = problem.batch.example_weight
-        sums = (float(weight @ s) for s in (point.entropy, point.cost, point.log_total, point.gold))
-        return cls(u, kappa, rho, point.v, *sums)
+        return cls(
+            u,
+            kappa,
+            rho,
+            point.v,
+            entropy=float(weight @ point.entropy),
+            cost=float(weight @ point.cost),
+            log_total=float(weight @ point.log_total),
+            gold=float(weight @ point.gold),
+        )
 
     def inner(self, other: Labels, gamma: float) -> float:
         """Σ_i weight_i θ_other·μ, where Σ_i weight_i s_i(u)·μ_i = u·(Σ_i weight_i φ(x_i, y_i) − v)."""
@@ -131,13 +139,20 @@ class Extragradient:
         """Nothing is missing for any loss or structure."""
 
     def init(self, problem: Problem, random: np.random.Generator) -> ExtragradientState:
-        weights, u = np.zeros((2, problem.n_weights))
-        labels = Labels.at(problem, u, 0.0, GOLD_POTENTIAL)
+        d = problem.n_weights
         state = ExtragradientState(
-            weights, u, np.zeros(2), np.zeros(problem.n_weights), np.zeros(4), np.zeros(5),
-            *np.zeros((2, 2, problem.n_weights)), np.zeros((2, 3)), np.zeros(1, np.int64),
-        )  # fmt: skip
-        _keep(state, weights, labels)
+            weights=np.zeros(d),
+            u=np.zeros(d),
+            scales=np.zeros(2),
+            v=np.zeros(d),
+            sums=np.zeros(4),
+            terms=np.zeros(5),
+            mean_weights=np.zeros((2, d)),
+            mean_v=np.zeros((2, d)),
+            mean_sums=np.zeros((2, 3)),
+            n_steps=np.zeros(1, np.int64),
+        )
+        _keep(state, state.weights, Labels.at(problem, state.u, 0.0, GOLD_POTENTIAL))
         self._start(problem, state)
         return state
 
@@ -165,7 +180,9 @@ class Extragradient:
         weight = c * sigma
         _into_means(state, weight, step)
         _keep(state, step.weights, step.labels)
-        growth = 1.0 if np.isnan(step.ratio) else min(_GROWTH, max(1.0, (_TARGET / max(step.ratio, 0.1)) ** 2))
+        growth = (
+            1.0 if np.isnan(step.ratio) else min(_GROWTH, max(1.0, (_TARGET / max(step.ratio, 0.1)) ** 2))
+        )
         state.terms[:3] = a + weight * l2, c + weight * problem.loss.inverse_beta, product * growth
         return state, StepInfo(2.0 * trials, self._best_dual(problem, state))
 
@@ -216,7 +233,9 @@ def _try(problem: Problem, weights: np.ndarray, labels: Labels, tau: float, sigm
     distance += (shrink * new.divergence(ahead, gamma) + ahead.divergence(labels, gamma)) / sigma
     noise = _ROUNDING * max(abs(p.log_total) for p in (labels, ahead, new)) / sigma
     excess = product - distance - noise
-    return Step(ahead_weights, ahead, new_weights, new, excess, product / distance if distance > noise else np.nan)
+    return Step(
+        ahead_weights, ahead, new_weights, new, excess, product / distance if distance > noise else np.nan
+    )
 
 
 def _dual(problem: Problem, v: np.ndarray, entropy: float, cost: float) -> float:
@@ -225,7 +244,9 @@ def _dual(problem: Problem, v: np.ndarray, entropy: float, cost: float) -> float
 
 
 def _labels(state: ExtragradientState) -> Labels:
-    return Labels(state.u, *state.scales.tolist(), state.v, *state.sums.tolist())
+    kappa, rho = state.scales.tolist()
+    entropy, cost, log_total, gold = state.sums.tolist()
+    return Labels(state.u, kappa, rho, state.v, entropy, cost, log_total, gold)
 
 
 def _keep(state: ExtragradientState, weights: np.ndarray, labels: Labels) -> None:
@@ -246,4 +267,6 @@ def _into_means(state: ExtragradientState, weight: float, step: Step) -> None:
         share = weight / state.mean_sums[k, 0]
         state.mean_weights[k] += share * (step.ahead_weights - state.mean_weights[k])
         state.mean_v[k] += share * (step.ahead.v - state.mean_v[k])
-        state.mean_sums[k, 1:] += share * (np.array([step.ahead.entropy, step.ahead.cost]) - state.mean_sums[k, 1:])
+        state.mean_sums[k, 1:] += share * (
+            np.array([step.ahead.entropy, step.ahead.cost]) - state.mean_sums[k, 1:]
+        )

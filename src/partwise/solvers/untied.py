@@ -26,10 +26,9 @@ def untied(problem: Problem) -> Problem:
     structure = problem.structure
     if not isinstance(structure, Chain) or not structure.tied or structure.order > 1:
         return problem
-    source, view = problem.views.get("untied", (None, None))
-    if source is not problem.batch:
-        view = _untie(problem, structure)
-        problem.views["untied"] = problem.batch, view
+    if "untied" not in problem.views or problem.views["untied"][0] is not problem.batch:
+        problem.views["untied"] = problem.batch, _untie(problem, structure)
+    _, view = problem.views["untied"]
     return replace(view, l2=problem.l2, loss=problem.loss, n_jobs=problem.n_jobs)
 
 

@@ -65,8 +65,9 @@ def parts_of(view: Problem, i: int) -> np.ndarray:
     return np.array([np.bincount(view.structure.encode(y), minlength=size) for y in labellings], float)
 
 
+@pytest.mark.parametrize("entropic", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_moves_are_those_of_enumeration(case: str) -> None:
+def test_moves_are_those_of_enumeration(case: str, entropic: bool) -> None:
     """The labellings, the step and what follows from it, on every labelling, for some passes."""
     data = problem_of(case, "hinge")
     problem, written = data.problem, data.written_out
@@ -78,17 +79,20 @@ def test_moves_are_those_of_enumeration(case: str) -> None:
         own = slice(*view.batch.part_ptr[i : i + 2])
         mu, parts, v = point.mu[own].copy(), parts_of(view, i), point.v[: problem.n_weights].copy()
         margins = written.margins(v / problem.l2, i)
-        assert margins.max() - margins @ as_distributions(written, point.mu)[i] >= -1e-9
+        alpha = as_distributions(written, point.mu)[i]
         possible = (parts <= np.where(mu > 0.0, np.inf, 0.0)).all(axis=1)
         worst = int(np.where(possible, margins, np.inf).argmin())
         best = int(margins.argmax())
         direction = parts[best] - parts[worst]
         psi = written.weight[i] * (written.features[i][best] - written.features[i][worst])
         limit = mu[direction < 0].min(initial=np.inf)
+        if entropic:
+            limit = min(limit, alpha[worst])
         gain = margins[best] - margins[worst]
         step = 0.0 if gain < 1e-9 else min(limit, problem.l2 * written.weight[i] * gain / (psi @ psi))
         clipped.append(step == limit)
-        smo_pass(view.batch, np.array([i]), point, 1.0, problem.l2, view.scratch(np.float64))
+        smo_pass(view.batch, np.array([i]), point, 1.0, problem.l2, entropic, view.scratch(np.float64))
+        assert point.gap[i] == pytest.approx(margins.max() - margins @ alpha, abs=1e-9)
         np.testing.assert_allclose(point.mu[own], mu + step * direction, atol=1e-9)
         np.testing.assert_allclose(point.v[: problem.n_weights], v - step * psi, atol=1e-9)
     assert any(clipped) and not all(clipped)
@@ -118,6 +122,16 @@ def test_dual_never_falls_and_marginals_stay_consistent(case: str) -> None:
     np.testing.assert_allclose(state.marginals, kept, atol=1e-11)
     np.testing.assert_array_equal(state.marginals == 0.0, kept == 0.0)
     assert certificate.drift <= 1e-10 * dual
+
+
+def test_mass_of_largest_entropy_gets_stuck() -> None:
+    """Steps get shorter and shorter, and EG goes on where SMO cannot (Bartlett et al. 2004, Figure 4)."""
+    data = small("tied", "hinge", features="real", n=60, l2=0.3, seed=1)
+    stuck = solve(data.problem, SMO("entropy"), tol=1e-6, max_passes=60).certificate
+    free = solve(data.problem, SMO(), tol=1e-6, max_passes=60).certificate
+    further = solve(data.problem, SMOThenEG(5, SMO("entropy")), tol=1e-6, max_passes=60).certificate
+    assert stuck.dual < 0.97 * further.dual < 0.97 * free.primal
+    assert further.dual < free.dual
 
 
 def test_examples_without_weight_stay_at_the_truth() -> None:
@@ -238,6 +252,12 @@ def test_masked_pairs_never_get_mass() -> None:
 def test_longer_histories_are_refused(solver: Any) -> None:
     with pytest.raises(InputError, match=f"{solver.name}' keeps marginals.*chains of order 1.*use 'bcfw'"):
         solve(problem_of("order2", "hinge").problem, solver)
+
+
+def test_unknown_mass_is_refused() -> None:
+    for solver in (SMO("all"), SMOThenEG(smo=SMO("all"))):  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="mass must be marginals or entropy"):
+            solve(problem_of("tied", "hinge").problem, solver)
 
 
 @pytest.mark.parametrize("passes", [0, -1, 1.5, True, "all"])

@@ -9,6 +9,7 @@ labelling a among those whose parts all have positive marginals, and moves along
 The first term maximises the dual along d. The second is all that keeps μ_i feasible where consistent, non-negative
 marginals are always those of a distribution: classes, and chains with parts for each pair of neighbours. Parts
 that y and a share do not move. (With all examples as one, these are the steps of Garber and Meshi 2016.)
+A stricter limit is the mass of a in the distribution of largest entropy that has these marginals.
 """
 
 from __future__ import annotations
@@ -72,8 +73,23 @@ def _find_direction(batch, i, point, gamma, l2, scratch):  # type: ignore
 
 
 @fragment
-def _exchange(batch, i, point, gain, l2, scratch):  # type: ignore
-    """Move along d as far as the dual rises and marginals allow."""
+def _entropic_mass(batch, i, point, scratch):  # type: ignore
+    """α(a) of largest entropy: the product of a's edge marginals by that of the nodes where two edges meet."""
+    start, n_labels = batch.part_ptr[i], batch.specification.n_labels
+    length = batch.length[i]
+    nodes, mass = length * n_labels, 1.0
+    for j in range(batch.part_ptr[i + 1] - start):
+        if scratch.counts[j] > 0.0:
+            if j >= nodes or length == 1:
+                mass *= point.mu[start + j]
+            elif n_labels <= j < nodes - n_labels:
+                mass /= point.mu[start + j]
+    return mass
+
+
+@fragment
+def _exchange(batch, i, point, gain, l2, entropic, scratch):  # type: ignore
+    """Move along d as far as the dual rises and marginals allow; `counts` still holds a."""
     weight, start = batch.example_weight[i], batch.part_ptr[i]
     count = batch.part_ptr[i + 1] - start
     limit, linear, cost = np.inf, 0.0, 0.0
@@ -84,6 +100,8 @@ def _exchange(batch, i, point, gain, l2, scratch):  # type: ignore
                 cost -= scratch.delta[j] * batch.cost[start + j]
             if scratch.delta[j] > 0.0:
                 limit = min(limit, point.mu[start + j] / scratch.delta[j])
+    if entropic:
+        limit = min(limit, _entropic_mass(batch, i, point, scratch))
     trial = max(limit, _LEAST_TRIAL)
     growth = scatter_example(batch, i, point.v, trial * weight, scratch.delta, 0.0, scratch.row)
     squared = (growth + 2.0 * trial * weight * l2 * linear) / (trial * trial)
@@ -101,8 +119,8 @@ def _exchange(batch, i, point, gain, l2, scratch):  # type: ignore
 
 
 @kernel
-def smo_pass(batch, order, point, gamma, l2, scratch):  # type: ignore
-    """Visit the examples of `order`."""
+def smo_pass(batch, order, point, gamma, l2, entropic, scratch):  # type: ignore
+    """Visit the examples of `order`; `entropic` for the stricter limit."""
     for k in range(order.size):
         i = order[k]
         if batch.example_weight[i] == 0.0:
@@ -110,7 +128,7 @@ def smo_pass(batch, order, point, gamma, l2, scratch):  # type: ignore
             continue
         gain = _find_direction(batch, i, point, gamma, l2, scratch)
         if gain > 0.0:
-            _exchange(batch, i, point, gain, l2, scratch)
+            _exchange(batch, i, point, gain, l2, entropic, scratch)
 
 
 @kernel

@@ -10,7 +10,7 @@ Both players look one step ahead, then move from where they were by the gradient
     w⁺ = (w + τ v(α')) / (1 + τ l2),    θ⁺ = (θ + σ (s(w') + γ e)) / (1 + σ/β)
 
 Steps of α are proximal in the Kullback–Leibler divergence, so that only potentials θ matter; and as all examples
-share σ, one vector u and two numbers stand for them, θ = score(u) + κ γ e + ρ θ⁰ (Taskar et al. §5.2).
+share σ, one vector u and two numbers stand for them, θ = score(u) + κ γ e + ρ θ⁰.
 
 Regulariser and entropy belong to the proximal steps, not to the gradients, and the strong convexity they bring lets
 later steps weigh more. With a_k = A_k τ_k = C_k σ_k, A_{k+1} = A_k + a_k l2 and C_{k+1} = C_k + a_k/β,

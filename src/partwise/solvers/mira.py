@@ -58,6 +58,7 @@ class _Averaged:
     """
 
     name = ""
+    minimises = False
 
     def check(self, problem: Problem) -> None:
         """Nothing is missing for any loss or structure."""

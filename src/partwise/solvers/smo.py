@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -38,20 +38,27 @@ class SMO:
 
     Examples come mostly in proportion to their last known gaps, after a first pass over all.
 
+    Parameters
+    ----------
+    mass : {"marginals", "entropy"}
+        What a labelling has to give: the least marginal among the parts it loses, which is all that marginals of
+        a chain allow; or what the distribution of largest entropy with these marginals puts on it. That can be
+        next to nothing, and SMO then gets stuck, as Bartlett et al. (2004, Figure 4) saw theirs do.
+
     Notes
     -----
     Steps change marginals of neighbours at single positions. A chain with tied transitions has parts for their
     sums only, so it is seen as one without (``untied.py``): the state holds n·L² numbers for a sentence of n
     positions and L labels, where those of other solvers hold n·L + L².
-
-    Taskar et al. move the mass that the distribution of largest entropy puts on a labelling. Marginals of a chain
-    allow more, the least marginal among the parts that lose, and all of it is used here.
     """
 
+    mass: Literal["marginals", "entropy"] = "marginals"
     name = "smo"
 
     def check(self, problem: Problem) -> None:
         require_marginals(problem, self.name)
+        if self.mass not in ("marginals", "entropy"):
+            raise InputError(f"mass must be marginals or entropy, not {self.mass!r}")
 
     def init(self, problem: Problem, random: np.random.Generator) -> SMOState:
         view, n = untied(problem), problem.n_examples
@@ -65,13 +72,13 @@ class SMO:
     ) -> tuple[SMOState, StepInfo]:
         view, point, n = untied(problem), state.point(), problem.n_examples
         scratch, chunk = view.scratch(np.float64), max(1, n // 10)
-        by_gap = not np.isnan(point.gap).any()
+        by_gap, entropic = not np.isnan(point.gap).any(), self.mass == "entropy"
         order = random.permutation(n)
         for first in range(0, n, chunk):
             here = order[first : first + chunk]
             if by_gap:
                 here = draw_by_gap(point.gap, view.batch.example_weight, len(here), random)
-            smo_pass(view.batch, here, point, view.loss.gamma, view.l2, scratch)
+            smo_pass(view.batch, here, point, view.loss.gamma, view.l2, entropic, scratch)
             state.n_averaged[0] += 1.0
             state.average[:] += (point.v - state.average) * (8.0 / (state.n_averaged[0] + 7.0))
         gap = float(view.batch.example_weight @ point.gap)
@@ -109,8 +116,8 @@ def require_marginals(problem: Problem, name: str) -> None:
     structure = problem.structure
     if not isinstance(structure, Multiclass) and not (isinstance(structure, Chain) and structure.order == 1):
         raise InputError(
-            f"solver {name!r} keeps marginals of classes, or of neighbours in chains of order 1, which "
-            f"are not all there is to a {type(structure).__name__} like this: use 'bcfw' or an 'eg' solver"
+            f"solver {name!r} keeps marginals of classes, or of neighbours in chains of order 1; other "
+            "structures have other parts: use 'bcfw' or an 'eg' solver"
         )
 
 

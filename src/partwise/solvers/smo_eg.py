@@ -7,7 +7,7 @@ would have one block for all of them; so EG sees tied chains untied, as SMO does
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +44,7 @@ class HybridState(NamedTuple):
     step_l2: np.ndarray
     beta: np.ndarray
 
-    def smo(self) -> SMOState:
+    def smo_state(self) -> SMOState:
         return SMOState(*(getattr(self, name) for name in SMOState._fields))
 
 
@@ -60,18 +60,22 @@ class SMOThenEG:
     ----------
     smo_passes : int
         Passes of SMO.
+    smo : SMO
+        Its settings.
     """
 
     smo_passes: int = 5
+    smo: SMO = field(default_factory=SMO)
     name = "smo-eg"
 
     def check(self, problem: Problem) -> None:
         require_marginals(problem, self.name)
+        self.smo.check(problem)
         if isinstance(self.smo_passes, bool) or not isinstance(self.smo_passes, int) or self.smo_passes < 1:
             raise InputError(f"smo_passes must be an integer of at least 1, not {self.smo_passes!r}")
 
     def init(self, problem: Problem, random: np.random.Generator) -> HybridState:
-        start, n = SMO().init(problem, random), problem.n_examples
+        start, n = self.smo.init(problem, random), problem.n_examples
         entropy, step = np.zeros((2, n))
         return HybridState(
             theta=np.zeros(len(start.marginals)),
@@ -90,7 +94,7 @@ class SMOThenEG:
         view = untied(problem)
         if state.passes[0] >= self.smo_passes:
             return state, _EG.step(view, EGState(*state), random)[1]
-        _, info = SMO().step(problem, state.smo(), random)
+        _, info = self.smo.step(problem, state.smo_state(), random)
         state.passes[0] += info.passes
         if state.passes[0] >= self.smo_passes:
             _hand_over(view, EGState(*state), random)
@@ -98,7 +102,7 @@ class SMOThenEG:
 
     def certificate(self, problem: Problem, state: HybridState) -> tuple[HybridState, Certificate]:
         if state.passes[0] < self.smo_passes:
-            return state, SMO().certificate(problem, state.smo())[1]
+            return state, self.smo.certificate(problem, state.smo_state())[1]
         _, certificate = _EG.certificate(untied(problem), EGState(*state))
         return state, replace(certificate, weights=certificate.weights[: problem.n_weights].copy())
 

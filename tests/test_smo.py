@@ -10,6 +10,7 @@ import pytest
 from contract_solvers import SolverContract, optimum, problem_of
 from problems import WrittenOut, small
 
+from partwise import SequenceLabeler
 from partwise.errors import InputError
 from partwise.kernels.smo_pass import smo_pass
 from partwise.problem import Problem
@@ -264,3 +265,26 @@ def test_unknown_mass_is_refused() -> None:
 def test_bad_passes_are_refused(passes: Any) -> None:
     with pytest.raises(InputError, match="smo_passes must"):
         solve(problem_of("tied", "hinge").problem, SMOThenEG(passes))
+
+
+# -- through an estimator --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["smo", "smo-eg"])
+def test_estimators_train_and_go_on(solver: str) -> None:
+    """The weights fit the estimator's own layout, tied transitions included, and warm starts the state."""
+    words = [f"w{k % 7}" for k in range(60)]
+    tags = ["ABC"[(int(w[1:]) + (k % 5 == 0)) % 3] for k, w in enumerate(words)]
+    data = (
+        [[[w] for w in words[k : k + 4]] for k in range(0, 60, 4)],
+        [tags[k : k + 4] for k in range(0, 60, 4)],
+    )
+    usual = SequenceLabeler(loss="hinge", l2=0.3, tol=1e-3, max_passes=2000).fit(*data)
+    model = SequenceLabeler(loss="hinge", l2=0.3, tol=0.2, solver=solver, warm_start=True).fit(*data)
+    first = model.n_passes_
+    model.set_params(tol=1e-2, max_passes=2000).fit(*data)
+    assert model.converged_ and first > 0
+    assert model.objective_ == pytest.approx(usual.objective_, rel=1.2e-2)
+    assert model.score(*data) == pytest.approx(usual.score(*data), abs=0.05)
+    with pytest.raises(InputError, match="no dual variables"):
+        model.influential_examples(data[0][0])

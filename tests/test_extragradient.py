@@ -160,3 +160,20 @@ def test_another_l2_begins_anew() -> None:
     second = solve(weaker, Extragradient(), tol=2e-3, max_passes=2000, warm_start=first.state)
     assert second.converged
     assert second.certificate.primal == pytest.approx(optimum("multiclass", "hinge", 0.5), rel=2e-3)
+
+
+def test_weights_of_steps_never_overflow() -> None:
+    """They grow by a factor a step; where they are scaled back, nothing else changes."""
+    problem, solver, random = problem_of("tied", "log").problem, Extragradient(), np.random.default_rng(0)
+    state = solver.init(problem, random)
+    for _ in range(10):
+        state, _ = solver.step(problem, state, random)
+    scaled = type(state)(*(np.copy(array) for array in state))
+    scaled.terms[:2] *= 2.0**500
+    scaled.mean_sums[:, 0] *= 2.0**500
+    for _ in range(10):
+        state, ours = solver.step(problem, state, random)
+        scaled, theirs = solver.step(problem, scaled, random)
+        assert theirs.dual == pytest.approx(ours.dual, rel=1e-9)
+        np.testing.assert_allclose(scaled.mean_weights[0], state.mean_weights[0], atol=1e-9)
+    assert scaled.terms[1] < 1e100 < 2.0**500

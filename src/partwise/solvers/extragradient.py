@@ -36,6 +36,7 @@ from partwise.solvers.exponentiated_gradient import GOLD_POTENTIAL
 
 _TARGET, _SHRINK, _GROWTH = 0.8, 0.7, 10.0
 _ROUNDING = 1e-14
+_LARGE = 1e100
 
 
 class ExtragradientState(NamedTuple):
@@ -168,6 +169,9 @@ class Extragradient:
     ) -> tuple[ExtragradientState, StepInfo]:
         if state.terms[4] != problem.l2:
             self._start(problem, state)
+        if state.terms[1] > _LARGE:  # for finite β weights grow geometrically, and only their ratios matter
+            state.mean_sums[:, 0] /= state.terms[1]
+            state.terms[:2] /= state.terms[1]
         a, c, product, safe, l2 = state.terms.tolist()
         labels, trials = _labels(state), 0
         while True:

@@ -60,3 +60,13 @@ def safe_batch_step(problem: Problem) -> float:
     """η ≤ 1 / (1/β + n |A|_∞): the same when all examples move at once."""
     spread = feature_spread(problem) * problem.batch.example_weight / problem.l2
     return float(1.0 / (problem.loss.inverse_beta + problem.n_examples * spread.max()))
+
+
+def dual_smoothness(problem: Problem) -> float:
+    """L with D(α′) ≥ D(α) + ⟨∇D(α), α′ − α⟩ − (L/2) Σ_i c_i ‖α′_i − α_i‖₁², c_i the weights of the examples.
+
+    Σ_y δ_y φ(y) with Σ_y δ_y = 0 is ‖δ‖₁/2 times the difference of two means of features, hence at most
+    ‖δ‖₁ diam/2 long; Cauchy–Schwarz over the examples gives L = Σ_i c_i diam_i² / (4 l2). Zhang et al. (2011)
+    have Σ_i c_i max_i,y ‖φ(true) − φ(y)‖² / l2, the same but for the 4 and a maximum in place of the mean.
+    """
+    return max(float(problem.batch.example_weight @ feature_spread(problem)) / (4.0 * problem.l2), 1e-300)

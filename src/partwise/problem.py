@@ -224,15 +224,19 @@ class Problem:
         self.over_examples(np.float64, work)
         return loss, inner
 
+    def inner(self, one: np.ndarray, other: np.ndarray) -> float:
+        """Inner product of two vectors of weights."""
+        return float(one @ other)
+
     def primal(self, weights: np.ndarray) -> float:
         """P(w) = Σ_i weight_i ℓ_i(w) + (l2 / 2) ‖w‖²."""
         loss, _ = self.losses(weights)
-        return float(self.batch.example_weight @ loss + 0.5 * self.l2 * (weights @ weights))
+        return float(self.batch.example_weight @ loss + 0.5 * self.l2 * self.inner(weights, weights))
 
     def dual(self, point: Evaluation) -> float:
         """D(α) = Σ_i weight_i ( H(α_i) / β + γ Σ_r μ_r e_r ) − ‖v‖² / (2 l2)."""
         value = self.loss.inverse_beta * point.entropy + self.loss.gamma * point.cost
-        return float(self.batch.example_weight @ value - (point.v @ point.v) / (2.0 * self.l2))
+        return float(self.batch.example_weight @ value - self.inner(point.v, point.v) / (2.0 * self.l2))
 
 
 def check_positive(name: str, value: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from partwise.kernel_problem import KernelProblem
 from partwise.kernels.maps import RowGroup
 from partwise.problem import Problem
 
@@ -20,11 +21,24 @@ def feature_spread(problem: Problem) -> np.ndarray:
     ndarray (n_examples,)
     """
     batch = problem.batch
+    if isinstance(problem, KernelProblem):
+        return _kernel_spread(problem)
     spread = 2.0 * _squared_row_sums(batch.node)
     if batch.edge.width:
         spread += 2.0 * _squared_row_sums(batch.edge)
     if batch.tied_size:
         spread += 2.0 * batch.length.astype(float) ** 2
+    return spread
+
+
+def _kernel_spread(problem: KernelProblem) -> np.ndarray:
+    """The same from k(x, x) alone: Σ_labels ‖Σ_t d_t φ(x_t)‖² ≤ 2 (Σ_t √k(x_t, x_t))²."""
+    batch = problem.batch
+    spread = 2.0 * float(bool(batch.tied_size)) * batch.length.astype(float) ** 2
+    for group, lengths in zip((batch.node, batch.edge), problem.squared_lengths(), strict=True):
+        if lengths is not None:
+            sums = np.concatenate([[0.0], np.cumsum(np.sqrt(np.maximum(lengths, 0.0)))])
+            spread += 2.0 * (sums[group.row_ptr[1:]] - sums[group.row_ptr[:-1]]) ** 2
     return spread
 
 

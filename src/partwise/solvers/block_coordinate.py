@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from partwise.errors import InputError
-from partwise.kernels.examples import Scratch
+from partwise.kernels.examples import Batch, Scratch
 from partwise.kernels.frank_wolfe_pass import CornerPoint, corner_counts, frank_wolfe_pass, mixture_pass
 from partwise.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo
@@ -81,14 +81,18 @@ class BlockFrankWolfe:
     def step(
         self, problem: Problem, state: CornerState, random: np.random.Generator
     ) -> tuple[CornerState, StepInfo]:
-        point, scratch = state.point(), problem.scratch(state.v.dtype)
+        point = state.point()
         parts = np.zeros(int(np.diff(problem.batch.gold_ptr).max()), np.int32)
         values = np.zeros(self.n_slots)
-        for here in self._chunks(problem, point, random):
+
+        def run(batch: Batch, order: np.ndarray, v: np.ndarray, scratch: Scratch) -> None:
             frank_wolfe_pass(
-                problem.batch, here, point, problem.loss.gamma, problem.l2, self.n_cached,
+                batch, order, point._replace(v=v), problem.loss.gamma, problem.l2, self.n_cached,
                 parts, values, scratch,
             )  # fmt: skip
+
+        for here in self._chunks(problem, point, random):
+            problem.visits(here, point.v, run)
             state.n_averaged[0] += 1.0
             share = 8.0 / (state.n_averaged[0] + 7.0)
             state.average[:] += (point.v - state.average) * np.float32(share)
@@ -125,16 +129,17 @@ class BlockFrankWolfe:
         def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
             mixture_pass(problem.batch, first, last, mu, v, point.cost, scratch)
 
-        v = problem.over_examples(np.float64, work)
-        point.v[:], point.norm[0] = v, v @ v
+        v = problem.settled(problem.over_examples(np.float64, work))
+        point.v[:], point.norm[0] = v, problem.inner(v, v)
         dual = self._dual(problem, point)
         candidates = [v / problem.l2]
         if state.n_averaged[0]:
-            candidates.insert(0, state.average.astype(np.float64) / problem.l2)
+            candidates.insert(0, problem.settled(state.average.astype(np.float64) / problem.l2))
         best_primal, best_weights = np.inf, candidates[0]
         for weights in candidates:
             loss, inner = problem.losses(weights, mu)
-            primal = float(problem.batch.example_weight @ loss + 0.5 * problem.l2 * (weights @ weights))
+            norm = problem.inner(weights, weights)
+            primal = float(problem.batch.example_weight @ loss + 0.5 * problem.l2 * norm)
             if primal < best_primal:
                 best_primal, best_weights = primal, weights
         point.gap[:] = np.maximum(loss - inner, 0.0)  # at w(α), the last candidate

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.errors import InputError
-from partwise.kernel_functions import KernelFunction, check_is_kernel
+from partwise.kernel_functions import KernelFunction, check_is_kernel, check_square
 
 _SHARE_AT_WORK = 0.25  # of the budget, for rows that are computed anew and what a kernel needs meanwhile
 _MOST_ROWS = 1024
@@ -58,11 +57,7 @@ class Gram:
         """The kernel matrix of the rows of `points`, or `points` itself where it is precomputed."""
         n = len(points)
         if function.is_precomputed:
-            if points.shape != (n, n):
-                raise InputError(
-                    f"a precomputed kernel must be square, one row and one column per training point; "
-                    f"it has shape {points.shape}"
-                )
+            check_square(points)
             whole = np.ascontiguousarray(points, function.dtype)
 
             def given(rows: np.ndarray, columns: np.ndarray | None) -> np.ndarray:

@@ -138,3 +138,13 @@ def check_is_kernel(rows: Callable[[np.ndarray, np.ndarray], np.ndarray], n: int
             f"not a kernel: its matrix of {len(chosen)} training points has the eigenvalue {eigenvalues[0]:.3g} "
             f"(the largest is {eigenvalues[-1]:.3g}); it must be positive semidefinite"
         )
+
+
+def check_square(X: Any) -> Any:
+    """A precomputed kernel matrix, after checking its shape."""
+    shape = np.shape(X)
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise InputError(
+            f"a precomputed kernel must be square, one row and one column per training point; it has shape {shape}"
+        )
+    return X

@@ -40,6 +40,8 @@ class KernelFunction:
 
     def between(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """Kernel values, (n_X, n_Y), checked."""
+        if not len(X) or not len(Y):
+            return np.zeros((len(X), len(Y)), self.dtype)
         if callable(self.kernel):
             values = np.asarray(self.kernel(X, Y))
             if values.dtype.kind not in "biuf":

@@ -27,7 +27,7 @@ from partwise.kernels.maps import RowGroup
 from partwise.problem import Problem, Visit
 from partwise.structures.base import Structure
 
-_ROWS_PER_BLOCK = 256  # rows whose scores are computed together; within them, visits see each other's changes
+_ROWS_PER_BLOCK = 64  # rows whose scores are computed together; within them, visits see each other's changes
 
 
 @dataclass

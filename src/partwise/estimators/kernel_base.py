@@ -49,9 +49,15 @@ class KernelEstimator(DualEstimator):
             raise InputError(f"support_tol must be a finite number >= 0, not {self.support_tol!r:.60}")
         return loss
 
+    def _kernel_function(self, X: np.ndarray) -> KernelFunction:
+        return KernelFunction.of(
+            self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params, self.precision, X
+        )
+
     def _train(
         self,
         structure: Structure,
+        function: KernelFunction,
         X: np.ndarray,
         codes: np.ndarray,
         lengths: np.ndarray,
@@ -59,9 +65,6 @@ class KernelEstimator(DualEstimator):
         weights: np.ndarray | None,
     ) -> np.ndarray:
         """Fit to the points X; `second` are the positions of edge rows. Returns the tied weights."""
-        function = KernelFunction.of(
-            self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params, self.precision, X
-        )
         share = 1.0 if second is None else 0.5
         gram = Gram.of_points(function, X, share * self.cache_mb)
         edge_gram = None if second is None else Gram.of_neighbours(gram, second, share * self.cache_mb)

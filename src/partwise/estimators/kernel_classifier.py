@@ -146,7 +146,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         if sparse.issparse(data.X):
             data = replace(data, X=data.X.toarray())
         data = data.weighted(self.class_weight)
-        used = None
+        function, used = self._kernel_function(data.X), None
         if self._is_precomputed():  # examples of weight zero are gone from the rows
             used = np.arange(len(X)) if sample_weight is None else np.flatnonzero(sample_weight)
             data = replace(data, X=data.X[:, used])
@@ -154,7 +154,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
             data = data.in_order()
         self.classes_ = data.classes
         lengths = np.ones(len(data.codes), np.int64)
-        self._train(Multiclass(len(data.classes)), data.X, data.codes, lengths, None, data.weights)
+        self._train(Multiclass(len(data.classes)), function, data.X, data.codes, lengths, None, data.weights)
         if used is not None:
             self._support = replace(self._support, points=used[self._support.points], n_features=len(X))
         self._warn_unless_converged()
@@ -174,7 +174,8 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The best class of every example, (n,)."""
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        scores = self._scores(X)
+        return self.classes_[scores.argmax(axis=1)]
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:

@@ -15,7 +15,7 @@ from partwise.estimators.labels import classes_array
 from partwise.estimators.matrices import looks_like_matrix, stack
 from partwise.estimators.model import LinearModel, Pairs, Sizes
 from partwise.estimators.predictions import PredictionMixin
-from partwise.estimators.sequence_data import SequenceData
+from partwise.estimators.sequence_data import SequenceData, lengths_of
 from partwise.estimators.support import Support, positions_with_neighbour
 from partwise.features.vocabulary import AttributeRows
 from partwise.kernel_functions import PRECOMPUTED
@@ -151,7 +151,8 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
         if second is not None and not len(second):
             second, tied = None, True  # sequences of one position have no edges
         chain = Chain(len(labels), tied=tied)
-        weights = self._train(chain, points, codes, lengths, second, data.weights())
+        function = self._kernel_function(points)
+        weights = self._train(chain, function, points, codes, lengths, second, data.weights())
         self.classes_ = classes_array(labels)
         self.n_features_in_ = points.shape[1]
         self._set_model(tied, weights)
@@ -210,7 +211,7 @@ class ScoreEncoder:
         self.n_edge_attributes = 0 if support.edge is None else support.edge.shape[1]
 
     def transform(self, X: Any) -> Encoded:
-        matrix, lengths = matrix_of(X), np.array([len(each) for each in X], np.int64)
+        matrix, lengths = matrix_of(X), lengths_of(X)
         if lengths.sum() and matrix.shape[1] != self.support.n_features:
             raise InputError(f"X has {matrix.shape[1]} features, but training had {self.support.n_features}")
         nodes, edges = self.support.scores(matrix, lengths[lengths > 0])
@@ -224,7 +225,7 @@ class ScoreEncoder:
 
 def matrix_of(X: Any) -> np.ndarray:
     """All positions of all sequences in one dense matrix."""
-    if not looks_like_matrix(X) and any(len(each) > 0 for each in X):
+    if not looks_like_matrix(X) and lengths_of(X).any():
         raise InputError("a kernel compares vectors: X must be a list of (length, d) matrices of numbers")
     matrix, _ = stack(X)
     return matrix.toarray() if sparse.issparse(matrix) else matrix

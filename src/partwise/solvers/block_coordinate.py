@@ -41,7 +41,7 @@ class BlockFrankWolfe:
     order : {"gap", "permuted", "random", "cyclic"}
         Which example next; "gap" draws mostly in proportion to the last known gaps.
     n_slots : int
-        Labellings remembered per example.
+        Labellings remembered per example; with too few, long sequences stop short of the optimum.
     n_cached : int
         Further steps of a visit, among the remembered labellings only.
     precision : {"single", "double"}
@@ -49,7 +49,7 @@ class BlockFrankWolfe:
     """
 
     order: Literal["gap", "permuted", "random", "cyclic"] = "gap"
-    n_slots: int = 8
+    n_slots: int = 32
     n_cached: int = 2
     precision: Literal["single", "double"] = "single"
     name = "bcfw"
@@ -69,9 +69,12 @@ class BlockFrankWolfe:
 
     def init(self, problem: Problem, random: np.random.Generator) -> CornerState:
         batch, n = problem.batch, problem.n_examples
-        alpha = np.zeros((n, self.n_slots))
+        n_slots = self.n_slots
+        if batch.length.max() == 1:  # there are no more labellings than labels
+            n_slots = min(n_slots, max(2, problem.structure.n_labels))
+        alpha = np.zeros((n, n_slots))
         alpha[:, 0] = 1.0
-        corners = np.zeros((self.n_slots, len(batch.gold_part)), np.int32)
+        corners = np.zeros((n_slots, len(batch.gold_part)), np.int32)
         corners[0] = batch.gold_part
         v = np.zeros(problem.n_weights, np.float32 if self.precision == "single" else np.float64)
         return CornerState(
@@ -83,7 +86,7 @@ class BlockFrankWolfe:
     ) -> tuple[CornerState, StepInfo]:
         point = state.point()
         parts = np.zeros(int(np.diff(problem.batch.gold_ptr).max()), np.int32)
-        values = np.zeros(self.n_slots)
+        values = np.zeros(point.alpha.shape[1])
 
         def run(batch: Batch, order: np.ndarray, v: np.ndarray, scratch: Scratch) -> None:
             frank_wolfe_pass(

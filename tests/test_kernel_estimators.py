@@ -398,3 +398,25 @@ def test_nystroem_features_are_the_way_out() -> None:
     )
     with pytest.raises(NotFittedError):
         PerPosition(features).transform(new)
+
+
+def test_the_command_line_reads_class_models_and_refuses_sequences_of_vectors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from partwise.cli import main
+
+    table, classes, sequences = (str(tmp_path / name) for name in ("table.csv", "classes", "sequences"))
+    Path(table).write_text("".join(f"{a},{b},{c},{d},{k}\n" for (a, b, c, d), k in zip(X, Y, strict=True)))
+    KernelClassifier(tol=0.1).fit(X, Y).save(classes)
+    KernelSequenceLabeler(tol=0.1).fit(SEQUENCES[:5], LABELS[:5]).save(sequences)
+    for command, code, text in (
+        (["inspect", classes], 0, "support points"),
+        (["inspect", sequences], 0, "support points"),
+        (["predict", sequences, table], 2, "from Python"),
+        (["evaluate", sequences, table], 2, "from Python"),
+    ):
+        with pytest.raises(SystemExit) as end:
+            main(command)
+        assert (end.value.code or 0) == code
+        captured = capsys.readouterr()
+        assert text in captured.out + captured.err

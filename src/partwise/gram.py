@@ -43,9 +43,7 @@ class Gram:
     ):
         self.n, self.dtype, self._compute = n, np.dtype(dtype), compute
         budget, row = megabytes * 2**20, n * self.dtype.itemsize
-        self.n_kept, self.n_computed = int(min(n, budget // max(row, 1))), 0
-        if self.n_kept < n:
-            self.n_kept = int(min(n, (1.0 - _SHARE_AT_WORK) * budget // row))
+        self.n_kept, self.n_computed = int(min(n, (1.0 - _SHARE_AT_WORK) * budget // max(row, 1))), 0
         # A kernel function needs about three matrices for one: the values, and what they are made of.
         self.rows_at_work = int(np.clip(_SHARE_AT_WORK * budget / (3 * max(row, 1)), 1, _MOST_ROWS))
         self._kept = np.empty((self.n_kept, n), self.dtype)

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from partwise.errors import InputError
     from partwise.estimators.classifier import Classifier
     from partwise.estimators.crf import CRF
+    from partwise.estimators.kernel_classifier import KernelClassifier
+    from partwise.estimators.kernel_sequence import KernelSequenceLabeler
+    from partwise.estimators.per_position import PerPosition
     from partwise.estimators.sequence import SequenceLabeler
     from partwise.losses import Loss
     from partwise.model_file import load
@@ -22,7 +25,10 @@ __all__ = [
     "CRF",
     "Classifier",
     "InputError",
+    "KernelClassifier",
+    "KernelSequenceLabeler",
     "Loss",
+    "PerPosition",
     "SequenceLabeler",
     "__version__",
     "load",
@@ -33,7 +39,10 @@ _HOMES = {
     "CRF": "partwise.estimators.crf",
     "Classifier": "partwise.estimators.classifier",
     "InputError": "partwise.errors",
+    "KernelClassifier": "partwise.estimators.kernel_classifier",
+    "KernelSequenceLabeler": "partwise.estimators.kernel_sequence",
     "Loss": "partwise.losses",
+    "PerPosition": "partwise.estimators.per_position",
     "SequenceLabeler": "partwise.estimators.sequence",
     "load": "partwise.model_file",
     "simplex_qp": "partwise.solvers.simplex_qp",

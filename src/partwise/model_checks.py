@@ -137,6 +137,9 @@ _PARAMETERS: dict[str, tuple[type, ...]] = {
     "callback": (type(None),), "pairs": (str,), "cost": (str, list), "transitions": (str,),
     "scheme": (str, type(None)), "order": (int,),
     "template": (str, dict, type(None)), "min_count": (int,), "hash_size": (int, type(None)),
+    "kernel": (str,), "gamma": (int, float, str), "degree": (int, float), "coef0": (int, float),
+    "kernel_params": (type(None),), "precision": (str,), "cache_mb": (int, float),
+    "support_tol": (int, float), "edges": (str,),
     "warm_start": (bool,), "fit_intercept": (bool,), "class_weight": (str, list, type(None)),
 }  # fmt: skip
 

@@ -47,6 +47,8 @@ VERSION = 1
 ESTIMATORS = {
     "SequenceLabeler": "partwise.estimators.sequence",
     "Classifier": "partwise.estimators.classifier",
+    "KernelSequenceLabeler": "partwise.estimators.kernel_sequence",
+    "KernelClassifier": "partwise.estimators.kernel_classifier",
 }
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
@@ -128,7 +130,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    SequenceLabeler or Classifier
+    SequenceLabeler, Classifier, KernelSequenceLabeler or KernelClassifier
     """
     return estimator_from(*load_model(path), path)
 

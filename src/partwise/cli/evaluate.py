@@ -99,9 +99,10 @@ def evaluate(
 
     F1 is that of chunks, counted as conlleval does, where labels look like B-NP; else the mean over labels.
     """
-    from partwise.cli.common import load_with_options, output_console, print_json
+    from partwise.cli.common import load_with_options, output_console, print_json, require_readable
 
     estimator, options, header = load_with_options(model)
+    require_readable(header, model)
     y_true, y_pred = predictions_for(estimator, options, header, data, format)
     scores = score(y_true, y_pred)
     if json:

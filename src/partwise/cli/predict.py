@@ -47,9 +47,10 @@ def predict(
     With --marginals a second column holds label:probability pairs, the most probable first. Text written
     as word/TAG comes back in that form, JSON lines as with --json, CRFsuite attributes as labels alone.
     """
-    from partwise.cli.common import load_with_options
+    from partwise.cli.common import load_with_options, require_readable
 
     estimator, options, header = load_with_options(model)
+    require_readable(header, model)
     if format is not None:
         options = replace(options, format=format)
     estimator.set_params(n_jobs=jobs)

@@ -5,8 +5,24 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_HOMES = {"SequenceLabeler": "sequence", "Classifier": "classifier", "CRF": "crf", "Explanation": "explain"}
-__all__ = ["CRF", "Classifier", "Explanation", "SequenceLabeler"]
+_HOMES = {
+    "SequenceLabeler": "sequence",
+    "Classifier": "classifier",
+    "CRF": "crf",
+    "Explanation": "explain",
+    "KernelSequenceLabeler": "kernel_sequence",
+    "KernelClassifier": "kernel_classifier",
+    "PerPosition": "per_position",
+}
+__all__ = [
+    "CRF",
+    "Classifier",
+    "Explanation",
+    "KernelClassifier",
+    "KernelSequenceLabeler",
+    "PerPosition",
+    "SequenceLabeler",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -53,7 +53,7 @@ def summarize(model: Any, header: Mapping[str, Any], top: int = 20, label: str |
 
     Parameters
     ----------
-    model : SequenceLabeler or Classifier
+    model : SequenceLabeler, Classifier or one of their kernel forms, which have support points, not weights
     header : dict
         Of its file.
     top : int
@@ -63,7 +63,9 @@ def summarize(model: Any, header: Mapping[str, Any], top: int = 20, label: str |
     """
     chosen = _label_named(model, label)
     is_sequence = header["estimator"] == "SequenceLabeler"
-    features = model.top_features(top, chosen) if is_sequence else _class_features(model, top, chosen)
+    features: list[tuple[Any, Any, float]] = []
+    if not _is_kernel(model):
+        features = model.top_features(top, chosen) if is_sequence else _class_features(model, top, chosen)
     transitions = _transitions(model, top, chosen) if is_sequence else []
     return Summary(
         kind=str(header["estimator"]),
@@ -78,6 +80,10 @@ def summarize(model: Any, header: Mapping[str, Any], top: int = 20, label: str |
     )
 
 
+def _is_kernel(model: Any) -> bool:
+    return hasattr(model, "dual_coef_")
+
+
 def _settings(model: Any, is_sequence: bool) -> dict[str, Any]:
     loss = Loss.of(model.loss)
     names = {"log": "log (CRF)", "hinge": "hinge (max-margin)"}
@@ -85,6 +91,8 @@ def _settings(model: Any, is_sequence: bool) -> dict[str, Any]:
         "loss": names.get(loss.name, loss.name), "beta": loss.beta, "gamma": loss.gamma, "l2": model.l2,
         "solver": str(model.solver), "tol": model.tol,
     }  # fmt: skip
+    if _is_kernel(model):
+        settings |= {"kernel": str(model.kernel)}
     if is_sequence:
         settings |= {"order": model.order, "scheme": model.scheme, "pairs": model.pairs}
         template = getattr(getattr(model, "_encoder", None), "template", None)
@@ -99,7 +107,10 @@ def _sizes(model: Any, header: Mapping[str, Any], is_sequence: bool) -> dict[str
         sizes["attributes"] = int(model._encoder.n_dense + model._encoder.n_attributes)
     else:
         sizes["features"] = int(model.n_features_in_)
-    sizes["weights other than zero"] = int(np.count_nonzero(model.coef_))
+    if _is_kernel(model):
+        sizes |= {"support points": len(model.dual_coef_), "bound on the score error": model.score_error_}
+    else:
+        sizes["weights other than zero"] = int(np.count_nonzero(model.coef_))
     training = header.get("training")
     if isinstance(training, dict) and isinstance(training.get("n_examples"), int):
         sizes["training examples"] = training["n_examples"]

@@ -11,6 +11,7 @@ from partwise.solvers.batch_gradient import BatchEG, PrimalEG
 from partwise.solvers.block_coordinate import BlockFrankWolfe
 from partwise.solvers.cutting_plane import BMRM, SVMStruct
 from partwise.solvers.driver import Progress, solve
+from partwise.solvers.excessive_gap import ExcessiveGap
 from partwise.solvers.exponentiated_gradient import Annealing, ExponentiatedGradient
 from partwise.solvers.extragradient import Extragradient
 from partwise.solvers.gradient import LBFGS, ConjugateGradient
@@ -29,6 +30,7 @@ SOLVERS: dict[str, Solver] = {
     "eg-primal": PrimalEG(),
     "bcfw": BlockFrankWolfe(),
     "extragradient": Extragradient(),
+    "excessive-gap": ExcessiveGap(),
     "lbfgs": LBFGS(),
     "cg": ConjugateGradient(),
     "sgd": SGD(),
@@ -78,6 +80,7 @@ __all__ = [
     "BlockFrankWolfe",
     "Certificate",
     "ConjugateGradient",
+    "ExcessiveGap",
     "ExponentiatedGradient",
     "Extragradient",
     "KBestMIRA",

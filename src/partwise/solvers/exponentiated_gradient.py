@@ -10,6 +10,7 @@ import numpy as np
 
 from partwise.bounds import safe_steps
 from partwise.errors import InputError
+from partwise.kernels.examples import Batch, Scratch
 from partwise.kernels.online_pass import FIXED, HALVING, NEWTON, DualPoint, StepRule, online_pass
 from partwise.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo
@@ -138,10 +139,7 @@ class ExponentiatedGradient:
         for _ in range(40):
             trial = DualPoint(*(array.copy() for array in start))
             trial.step[:] = step
-            _, improved = online_pass(
-                problem.batch, sample, trial, problem.loss.beta, problem.loss.gamma,
-                problem.l2, rule, problem.scratch(trial.v.dtype),
-            )  # fmt: skip
+            _, improved = _visit(problem, sample, trial, problem.loss.beta, problem.l2, rule)
             if improved >= 0.95 * n_sample:
                 return step
             step *= 0.5
@@ -169,7 +167,6 @@ class ExponentiatedGradient:
         beta = self._sharpness(problem, state)
         rule = rule._replace(largest=min(beta, _LARGEST_STEP))
         l2 = problem.l2 * (1.0 if self.annealing is None else self.annealing.factor(float(state.passes[0])))
-        scratch = problem.scratch(point.v.dtype)
         tried = 0
         average_every = max(1, n // _points_averaged(problem))
         next_average = average_every
@@ -177,9 +174,7 @@ class ExponentiatedGradient:
             state.n_averaged[0] = 0.0
         done = 0
         for here in self._chunks(problem, state, random):
-            chunk_tried, _ = online_pass(
-                problem.batch, here, point, beta, problem.loss.gamma, l2, rule, scratch
-            )
+            chunk_tried, _ = _visit(problem, here, point, beta, l2, rule)
             note_visits(here, state.seen, state.waited, state.clock)
             tried, done = tried + chunk_tried, done + len(here)
             if done >= next_average or done >= n:
@@ -237,7 +232,9 @@ class ExponentiatedGradient:
         kept = self._dual(problem, point)
         v = refresh(problem, point)
         # The mean has about half the suboptimality of the last iterate, and far less than half for β = ∞.
-        weights = (state.average.astype(np.float64) if state.passes[0] > 0 else v) / problem.l2
+        weights = v / problem.l2
+        if state.passes[0] > 0:
+            weights = problem.settled(state.average.astype(np.float64) / problem.l2)
         certificate = certify(problem, point, v, weights)
         note_exact(state.seen, state.waited, state.clock)
         if problem.loss.is_hard and state.beta[0] < np.inf:  # gaps of the sharpened problem are wanted
@@ -316,13 +313,25 @@ def starting_point(
     return point
 
 
+def _visit(
+    problem: Problem, order: np.ndarray, point: DualPoint, beta: float, l2: float, rule: StepRule
+) -> tuple[int, int]:
+    """EG steps on the examples of `order`; how many were tried, and how many visits gained."""
+
+    def run(batch: Batch, here: np.ndarray, v: np.ndarray, scratch: Scratch) -> tuple[int, int]:
+        return online_pass(batch, here, point._replace(v=v), beta, problem.loss.gamma, l2, rule, scratch)
+
+    results = problem.visits(order, point.v, run)
+    return sum(tried for tried, _ in results), sum(improved for _, improved in results)
+
+
 def refresh(problem: Problem, point: DualPoint) -> np.ndarray:
     """Recompute in double precision all that follows from the potentials; returns v unrounded."""
     exact = problem.at_potentials(point.theta, point.visited, point.mu)
     point.v[:] = exact.v
     point.entropy[:] = exact.entropy
     point.cost[:] = exact.cost
-    point.norm[0] = exact.v @ exact.v
+    point.norm[0] = problem.inner(exact.v, exact.v)
     return exact.v
 
 
@@ -332,8 +341,8 @@ def certify(problem: Problem, point: DualPoint, v: np.ndarray, weights: np.ndarr
     value = problem.loss.inverse_beta * point.entropy + problem.loss.gamma * point.cost
     example_weight = problem.batch.example_weight
     point.gap[:] = np.maximum(loss - inner - problem.loss.inverse_beta * point.entropy, 0.0)
-    dual = float(example_weight @ value - (v @ v) / (2.0 * problem.l2))
-    primal = float(example_weight @ loss + 0.5 * problem.l2 * (weights @ weights))
+    dual = float(example_weight @ value - problem.inner(v, v) / (2.0 * problem.l2))
+    primal = float(example_weight @ loss + 0.5 * problem.l2 * problem.inner(weights, weights))
     return Certificate(primal, dual, weights)
 
 
@@ -348,6 +357,4 @@ def _average_in(state: EGState, hard: bool) -> None:
 
 def _points_averaged(problem: Problem) -> int:
     """How many points of a pass to average: up to ten, fewer where weights outnumber what a pass touches."""
-    node = problem.batch.node
-    touched = node.stride * (len(node.wide_start) + node.dense.size) + int(node.narrow_count.sum())
-    return int(np.clip(touched // (40 * problem.n_weights), 2, 10))
+    return int(np.clip(problem.n_touched // (40 * problem.n_weights), 2, 10))

@@ -15,6 +15,11 @@ from partwise.kernels.simd import padded
 Pairs = Literal["observed", "all"]
 
 
+def row_stride(width: int) -> int:
+    """Weights an attribute takes in memory: whole vectors, but a single one where rows feed one entry."""
+    return 1 if width == 1 else padded(width)
+
+
 @dataclass(frozen=True)
 class FeatureMap:
     """The layout of one group of weights.
@@ -48,7 +53,7 @@ class FeatureMap:
 
     @property
     def stride(self) -> int:
-        return padded(self.width)
+        return row_stride(self.width)
 
     @classmethod
     def build(
@@ -71,7 +76,7 @@ class FeatureMap:
         """
         if pairs not in ("observed", "all"):
             raise InputError(f"pairs must be 'observed' or 'all', not {pairs!r}")
-        stride = padded(width)
+        stride = row_stride(width)
         if pairs == "all" or rows is None or row_labels is None:
             start = (n_dense + np.arange(n_attributes, dtype=np.int64)) * stride
             n_weights = (n_dense + n_attributes) * stride
@@ -108,6 +113,8 @@ class FeatureMap:
         mask.reshape(-1, stride)[:n_dense, :width] = 1.0
         in_wide = wide[attribute]
         mask[start[attribute[in_wide]] + label[in_wide]] = 1.0
+        if mask.all():
+            mask = mask[:0]
         narrow_label = label[~in_wide].astype(np.int32)
         return cls(width, n_dense, start.astype(np.int32), count, narrow_first, narrow_label, mask, n_weights)
 

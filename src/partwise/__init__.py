@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from partwise.errors import InputError
     from partwise.estimators.classifier import Classifier
     from partwise.estimators.crf import CRF
+    from partwise.estimators.dependency import DependencyParser
     from partwise.estimators.sequence import SequenceLabeler
     from partwise.losses import Loss
     from partwise.model_file import load
@@ -21,6 +22,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CRF",
     "Classifier",
+    "DependencyParser",
     "InputError",
     "Loss",
     "SequenceLabeler",
@@ -32,6 +34,7 @@ __all__ = [
 _HOMES = {
     "CRF": "partwise.estimators.crf",
     "Classifier": "partwise.estimators.classifier",
+    "DependencyParser": "partwise.estimators.dependency",
     "InputError": "partwise.errors",
     "Loss": "partwise.losses",
     "SequenceLabeler": "partwise.estimators.sequence",

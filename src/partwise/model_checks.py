@@ -138,6 +138,8 @@ _PARAMETERS: dict[str, tuple[type, ...]] = {
     "scheme": (str, type(None)), "order": (int,),
     "template": (str, dict, type(None)), "min_count": (int,), "hash_size": (int, type(None)),
     "warm_start": (bool,), "fit_intercept": (bool,), "class_weight": (str, list, type(None)),
+    "structure": (str,), "single_root": (bool, str), "labelled": (bool,), "templates": (str, list),
+    "relation_templates": (str, list), "prune": (int, str, type(None)), "non_projective": (str,),
 }  # fmt: skip
 
 

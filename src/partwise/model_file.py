@@ -47,6 +47,7 @@ VERSION = 1
 ESTIMATORS = {
     "SequenceLabeler": "partwise.estimators.sequence",
     "Classifier": "partwise.estimators.classifier",
+    "DependencyParser": "partwise.estimators.dependency",
 }
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
@@ -128,7 +129,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    SequenceLabeler or Classifier
+    SequenceLabeler, Classifier or DependencyParser
     """
     return estimator_from(*load_model(path), path)
 

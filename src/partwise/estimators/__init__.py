@@ -5,8 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_HOMES = {"SequenceLabeler": "sequence", "Classifier": "classifier", "CRF": "crf", "Explanation": "explain"}
-__all__ = ["CRF", "Classifier", "Explanation", "SequenceLabeler"]
+_HOMES = {
+    "CRF": "crf",
+    "Classifier": "classifier",
+    "DependencyParser": "dependency",
+    "Explanation": "explain",
+    "SequenceLabeler": "sequence",
+}
+__all__ = ["CRF", "Classifier", "DependencyParser", "Explanation", "SequenceLabeler"]
 
 
 def __getattr__(name: str) -> Any:

@@ -160,9 +160,11 @@ class LinearModel:
 
     def batch(self, encoded: Encoded) -> Batch:
         """Rows bound to the weights' layout; sequences without positions are left out."""
-        lengths = encoded.lengths[encoded.lengths > 0]
+        layouts = encoded.layouts
+        if layouts is None:
+            layouts = self.structure.layouts(encoded.lengths[encoded.lengths > 0])
         return lay_out(
-            self.structure, self.structure.layouts(lengths), self.node_map, encoded.node_rows, encoded.node_dense,
+            self.structure, layouts, self.node_map, encoded.node_rows, encoded.node_dense,
             self.edge_map, encoded.edge_rows,
         )[0]  # fmt: skip
 

@@ -14,7 +14,6 @@ from partwise.features.arcs import ArcFeatures, Arcs
 from partwise.model_checks import expect_array, expect_number, expect_text, expect_texts
 
 
-
 class ArcEncoder:
     """Features of heads and, where trees are labelled jointly, of relations.
 

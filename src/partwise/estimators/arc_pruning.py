@@ -51,9 +51,7 @@ class PruningRecord(NamedTuple):
         return self.n_found / self.n_words if self.n_words else 1.0
 
     def __str__(self) -> str:
-        return (
-            f"pruning left {self.n_kept:,} of {self.n_arcs:,} arcs and {100 * self.recall:.2f} % of the true ones"
-        )
+        return f"pruning left {self.n_kept:,} of {self.n_arcs:,} arcs and {100 * self.recall:.2f} % of the true ones"
 
 
 @dataclass(frozen=True)
@@ -78,6 +76,7 @@ class ArcPruner:
         """Train on all arcs of a corpus, loosely."""
         encoder = ArcEncoder(ArcFeatures("pos").fit(corpus))
         encoded = encoder.transform(structure, corpus, all_arcs(corpus.lengths))
+        assert encoded.layouts is not None
         problem = Problem.build(
             structure, corpus.heads, encoded.layouts, FeatureMap.build(1, encoder.n_attributes),
             encoded.node_rows, loss="log", l2=_L2, n_jobs=n_jobs,

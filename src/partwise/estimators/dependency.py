@@ -120,7 +120,7 @@ class DependencyParser(ParsingMixin, DependencyFileMixin):
         labelled: bool = True,
         templates: str | Sequence[str] = "mcdonald",
         relation_templates: str | Sequence[str] = "labels",
-        prune: int | None | Literal["auto"] = "auto",
+        prune: int | Literal["auto"] | None = "auto",
         cost: Literal["heads", "labelled"] = "heads",
         non_projective: Literal["skip", "error"] = "skip",
         min_count: int = 1,
@@ -187,8 +187,9 @@ class DependencyParser(ParsingMixin, DependencyFileMixin):
             raise InputError(f"cost must be 'heads' or 'labelled', not {self.cost!r:.40}")
         if self.cost == "labelled" and not self.labelled:
             raise InputError("cost='labelled' needs labelled=True")
-        whole = isinstance(self.prune, (int, np.integer)) and not isinstance(self.prune, bool)
-        if self.prune not in (None, "auto") and not (whole and self.prune >= 1):
+        prune: Any = self.prune
+        whole = isinstance(prune, (int, np.integer)) and not isinstance(prune, bool)
+        if prune not in (None, "auto") and not (whole and prune >= 1):
             raise InputError(f"prune must be None, 'auto' or a number of heads >= 1, not {self.prune!r:.40}")
         return loss
 
@@ -218,12 +219,20 @@ class DependencyParser(ParsingMixin, DependencyFileMixin):
         if structure.edge_width:
             relations = ArcFeatures(self.relation_templates, min_count=self.min_count).fit(corpus)
         encoder = ArcEncoder(heads, relations)
-        return self._problem(structure, encoder, encoder.transform(structure, corpus, arcs), corpus, sample_weight), encoder
+        return self._problem(
+            structure, encoder, encoder.transform(structure, corpus, arcs), corpus, sample_weight
+        ), encoder
 
     def _problem(
-        self, structure: Any, encoder: ArcEncoder, encoded: Encoded, corpus: DependencyCorpus, sample_weight: Any
+        self,
+        structure: Any,
+        encoder: ArcEncoder,
+        encoded: Encoded,
+        corpus: DependencyCorpus,
+        sample_weight: Any,
     ) -> Problem:
         """Encoded arcs bound to structure and loss."""
+        assert encoded.layouts is not None
         labels, edge_map = corpus.heads.astype(np.int64), None
         if encoder.relations is not None:
             codes = relation_codes(corpus, self.relations_)
@@ -247,6 +256,28 @@ class DependencyParser(ParsingMixin, DependencyFileMixin):
             n_jobs=n_threads(self.n_jobs),
         )
 
+    def top_features(self, n: int = 20, label: str | None = None) -> list[tuple[str, str, float]]:
+        """The features with the largest weights, whatever their sign.
+
+        Parameters
+        ----------
+        label : str or None
+            Only weights of this relation.
+
+        Returns
+        -------
+        list of (feature, relation, weight)
+            The relation is "arc" for features of arcs alone.
+        """
+        self._require_parser()
+        model, found = self._model, []
+        if label is None:
+            found += _largest(self._encoder.arcs, model.node_map, model.node_weights, ["arc"], n)
+        if model.edge_map is not None and self._encoder.relations is not None:
+            names = self.relations_
+            found += _largest(self._encoder.relations, model.edge_map, model.edge_weights, names, n, label)
+        return sorted(found, key=lambda each: -abs(each[2]))[:n]
+
     @classmethod
     def _parameters_in_file(cls) -> list[str]:
         return DependencyParser._get_param_names()
@@ -256,3 +287,21 @@ class DependencyParser(ParsingMixin, DependencyFileMixin):
         if not hasattr(self, "_model"):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
         return self._model.weights
+
+
+def _largest(
+    features: ArcFeatures,
+    layout: FeatureMap,
+    weights: np.ndarray,
+    labels: list[str],
+    n: int,
+    only: str | None = None,
+) -> list[tuple[str, str, float]]:
+    attribute, label, index = layout.pairs()
+    if only is not None:
+        kept = label == labels.index(only)
+        attribute, label, index = attribute[kept], label[kept], index[kept]
+    order = np.argsort(-np.abs(weights[index]), kind="stable")[:n]
+    names = features.names(attribute[order].tolist())
+    values = weights[index[order]].tolist()
+    return [(name, labels[k], w) for name, k, w in zip(names, label[order].tolist(), values, strict=True)]

@@ -41,7 +41,7 @@ def as_corpus(X: Any) -> DependencyCorpus:
         raise InputError(f"X is {X!r:.60}; a parser reads a DependencyCorpus or a list of sentences")
     sentences = [_words(sentence, i) for i, sentence in enumerate(X)]
     named = {name for sentence in sentences for word in sentence for name in word}
-    columns = {
+    columns: dict[str, Any] = {
         _WORD_FIELDS[name]: [[word.get(name, "_") for word in sentence] for sentence in sentences]
         for name in named
     }

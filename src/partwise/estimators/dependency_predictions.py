@@ -62,10 +62,11 @@ class ParsingMixin:
             Heads, counted from 1 with 0 for the root; with relations a pair ``(heads, relations)``.
         """
         parsed = self.parse(X)
-        heads = parsed.split(parsed.heads.astype(np.int64))
+        heads = np.split(parsed.heads.astype(np.int64), parsed.sentence_ptr[1:-1])
         if parsed.relations is None:
-            return list(heads)
-        return [Tree(*each) for each in zip(heads, parsed.split(parsed.relations), strict=True)]
+            return heads if parsed.n_sentences else []
+        relations = map(list, parsed.split(parsed.relations))
+        return [Tree(*each) for each in zip(heads, relations, strict=False)]
 
     def parse(self, X: Any) -> DependencyCorpus:
         """The corpus with the best trees in place of its own, ready for ``write_dependencies``."""
@@ -165,13 +166,12 @@ class ParsingMixin:
         if structure.edge_width:
             scores.append(query.matrices(parts[~is_arc].reshape(-1, structure.edge_width), -np.inf))
         found = structure.kbest(*scores, k=k)
-        if self._loss.is_hard:
-            log_totals = None
-        else:
-            log_totals = structure.log_partition(*scores).tolist()
+        log_totals = None if self._loss.is_hard else structure.log_partition(*scores).tolist()
         results = []
         for i, trees in enumerate(found):
-            values = [v if log_totals is None else float(np.exp(min(v - log_totals[i], 0.0))) for _, v in trees]
+            values = [
+                v if log_totals is None else float(np.exp(min(v - log_totals[i], 0.0))) for _, v in trees
+            ]
             results.append([(self._named(tree), v) for (tree, _), v in zip(trees, values, strict=True)])
         return results
 

@@ -53,7 +53,7 @@ def summarize(model: Any, header: Mapping[str, Any], top: int = 20, label: str |
 
     Parameters
     ----------
-    model : SequenceLabeler or Classifier
+    model : SequenceLabeler, Classifier or DependencyParser
     header : dict
         Of its file.
     top : int
@@ -61,14 +61,16 @@ def summarize(model: Any, header: Mapping[str, Any], top: int = 20, label: str |
     label : str or None
         Only weights of this label.
     """
+    kind = str(header["estimator"])
     chosen = _label_named(model, label)
-    is_sequence = header["estimator"] == "SequenceLabeler"
-    features = model.top_features(top, chosen) if is_sequence else _class_features(model, top, chosen)
-    transitions = _transitions(model, top, chosen) if is_sequence else []
+    features = (
+        _class_features(model, top, chosen) if kind == "Classifier" else model.top_features(top, chosen)
+    )
+    transitions = _transitions(model, top, chosen) if kind == "SequenceLabeler" else []
     return Summary(
-        kind=str(header["estimator"]),
-        settings=_settings(model, is_sequence),
-        sizes=_sizes(model, header, is_sequence),
+        kind=kind,
+        settings=_settings(model, kind),
+        sizes=_sizes(model, header, kind),
         certificate=_certificate(model),
         training=_training(header),
         top_features=features,
@@ -78,14 +80,17 @@ def summarize(model: Any, header: Mapping[str, Any], top: int = 20, label: str |
     )
 
 
-def _settings(model: Any, is_sequence: bool) -> dict[str, Any]:
+def _settings(model: Any, kind: str) -> dict[str, Any]:
     loss = Loss.of(model.loss)
     names = {"log": "log (CRF)", "hinge": "hinge (max-margin)"}
     settings: dict[str, Any] = {
         "loss": names.get(loss.name, loss.name), "beta": loss.beta, "gamma": loss.gamma, "l2": model.l2,
         "solver": str(model.solver), "tol": model.tol,
     }  # fmt: skip
-    if is_sequence:
+    if kind == "DependencyParser":
+        settings |= {"structure": model.structure, "single root": model.single_root_, "cost": model.cost}
+        settings["heads left by pruning"] = None if model._pruner is None else model._pruner.n_heads
+    if kind == "SequenceLabeler":
         settings |= {"order": model.order, "scheme": model.scheme, "pairs": model.pairs}
         template = getattr(getattr(model, "_encoder", None), "template", None)
         if template is not None:
@@ -93,12 +98,17 @@ def _settings(model: Any, is_sequence: bool) -> dict[str, Any]:
     return settings
 
 
-def _sizes(model: Any, header: Mapping[str, Any], is_sequence: bool) -> dict[str, Any]:
-    sizes: dict[str, Any] = {"labels" if is_sequence else "classes": len(model.classes_)}
-    if is_sequence:
+def _sizes(model: Any, header: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    sizes: dict[str, Any] = {}
+    if kind == "DependencyParser":
+        sizes = {"relations": len(model.relations_), "arc features": model._encoder.n_attributes}
+        sizes |= {"relation features": model._encoder.n_edge_attributes} if model.relations_ else {}
+        sizes |= {"pruning recall": model.pruning_.recall} if model.pruning_ is not None else {}
+    elif kind == "SequenceLabeler":
+        sizes = {"labels": len(model.classes_)}
         sizes["attributes"] = int(model._encoder.n_dense + model._encoder.n_attributes)
     else:
-        sizes["features"] = int(model.n_features_in_)
+        sizes = {"classes": len(model.classes_), "features": int(model.n_features_in_)}
     sizes["weights other than zero"] = int(np.count_nonzero(model.coef_))
     training = header.get("training")
     if isinstance(training, dict) and isinstance(training.get("n_examples"), int):
@@ -125,18 +135,22 @@ def _training(header: Mapping[str, Any]) -> dict[str, Any]:
     training = {"data": stored.get("path"), "seconds": stored.get("seconds")}
     dev = stored.get("dev")
     if isinstance(dev, dict):
-        training |= {f"dev {name}": dev.get(name) for name in ("accuracy", "f1", "f1_kind")}
+        training |= {f"dev {name}": dev.get(name) for name in ("accuracy", "f1", "f1_kind", "uas", "las")}
     return {name: value for name, value in training.items() if isinstance(value, (str, int, float))}
 
 
 def _label_named(model: Any, label: str | None) -> Any:
     if label is None:
         return None
-    names = {str(each): each for each in model.classes_.tolist()}
+    names = {str(each): each for each in _labels(model)}
     if label not in names:
         known = ", ".join(list(names)[:20]) + (", …" if len(names) > 20 else "")
         raise InputError(f"the model has no label {label!r:.60}; it has {known}")
     return names[label]
+
+
+def _labels(model: Any) -> list[Any]:
+    return list(model.relations_) if hasattr(model, "relations_") else model.classes_.tolist()
 
 
 def _transitions(model: Any, top: int, label: Any) -> list[tuple[Any, Any, float]]:

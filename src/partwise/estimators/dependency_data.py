@@ -68,7 +68,7 @@ def with_trees(corpus: DependencyCorpus, y: Any) -> DependencyCorpus:
     if len(trees) != corpus.n_sentences:
         raise InputError(f"y has {len(trees)} trees, but X has {corpus.n_sentences} sentences")
     labelled = [_is_labelled(tree) for tree in trees]
-    if any(labelled) != all(labelled):
+    if len(set(labelled)) > 1:
         raise InputError(f"y[{labelled.index(not labelled[0])}]: some trees have relations and others none")
     heads: list[int] = []
     relations: list[str] = []

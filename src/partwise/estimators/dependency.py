@@ -162,14 +162,7 @@ class DependencyParser(ParsingMixin, DependencyFileMixin):
             None takes the trees of the corpus.
         sample_weight : array_like (n_sentences,), optional
         """
-        self._check_parameters()
-        corpus, self.single_root_, self.skipped_ = training_corpus(
-            X, y, self.single_root, self.structure == "projective", self.non_projective
-        )
-        if sample_weight is not None and self.skipped_ is not None and self.skipped_.n_skipped:
-            raise InputError("sample_weight needs trees without crossing arcs, or structure='spanning'")
-        self.relations_ = self._relation_names(corpus)
-        problem, encoder = self._encode(corpus, sample_weight)
+        problem, encoder = self.problem_for(X, y, sample_weight)
         _, solution = self._solve(problem)
         self._set_certificate(solution)
         self._encoder, self._model = compact(
@@ -178,6 +171,20 @@ class DependencyParser(ParsingMixin, DependencyFileMixin):
         self._loss = problem.loss
         self._warn_unless_converged()
         return self
+
+    def problem_for(self, X: Any, y: Any = None, sample_weight: Any = None) -> tuple[Problem, ArcEncoder]:
+        """What `fit` solves: data pruned, encoded and bound to structure and loss; and the features' numbering.
+
+        Parameters are those of `fit`. For solvers called by hand, as when a path of `l2` is followed.
+        """
+        self._check_parameters()
+        corpus, self.single_root_, self.skipped_ = training_corpus(
+            X, y, self.single_root, self.structure == "projective", self.non_projective
+        )
+        if sample_weight is not None and self.skipped_ is not None and self.skipped_.n_skipped:
+            raise InputError("sample_weight needs trees without crossing arcs, or structure='spanning'")
+        self.relations_ = self._relation_names(corpus)
+        return self._encode(corpus, sample_weight)
 
     def _check_parameters(self) -> Loss:
         loss = super()._check_parameters()
@@ -219,9 +226,8 @@ class DependencyParser(ParsingMixin, DependencyFileMixin):
         if structure.edge_width:
             relations = ArcFeatures(self.relation_templates, min_count=self.min_count).fit(corpus)
         encoder = ArcEncoder(heads, relations)
-        return self._problem(
-            structure, encoder, encoder.transform(structure, corpus, arcs), corpus, sample_weight
-        ), encoder
+        encoded = encoder.transform(structure, corpus, arcs)
+        return self._problem(structure, encoder, encoded, corpus, sample_weight), encoder
 
     def _problem(
         self,

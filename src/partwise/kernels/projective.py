@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.kernels.dispatch import kernel
+from partwise.kernels.dispatch import fragment, kernel
 from partwise.kernels.projective_log import projective_marginals_in_logs
 from partwise.kernels.projective_viterbi import projective_viterbi
 from partwise.kernels.simd import exponential_row, maximum
@@ -145,7 +145,7 @@ def projective_weights(n, work):  # type: ignore
     return shifts + math.log(product)
 
 
-@kernel
+@fragment
 def _clear_columns(n, stride, work):  # type: ignore
     """Zeros where rows of the transposed charts end within a vector, and L(j, j) = 1."""
     for j in range(1, n + 1):
@@ -210,7 +210,7 @@ def projective_inside(n, first_row, transposed, work):  # type: ignore
     return total
 
 
-@kernel
+@fragment
 def _outside_starts(n, first_row, total, work):  # type: ignore
     """Derivatives of log Z by what it is made of, zeros elsewhere; marginals of root arcs if there is one root."""
     stride, weights = stride_of(n), work.weights
@@ -271,7 +271,7 @@ def projective_outside(n, first_row, total, work):  # type: ignore
             work.marginals[m * stride + h] *= inverse
 
 
-@kernel
+@fragment
 def nothing_lost(n, total):  # type: ignore
     """Whether trees whose weight underflowed cannot matter; false for NaN, infinity and zero."""
     return 0.0 < total < np.inf and math.log(total) > n * math.log(_GROWTH) + _LOG_LOSS

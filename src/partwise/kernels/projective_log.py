@@ -48,7 +48,8 @@ def projective_marginals_in_logs(n, first_row, stride, scores, marginals):  # ty
     total, right, left, inner_right, inner_left = projective_charts_in_logs(n, first_row, stride, scores)
     if total == -np.inf:
         return total
-    marginals[: (n + 1) * stride] = 0.0
+    for j in range((n + 1) * stride):
+        marginals[j] = 0.0
     to_right, to_left = np.full((n + 1, n + 1), -np.inf), np.full((n + 1, n + 1), -np.inf)
     to_inner = np.full((n + 1, n + 1), -np.inf)
     if first_row == 0:
@@ -77,7 +78,9 @@ def projective_marginals_in_logs(n, first_row, stride, scores, marginals):  # ty
                 to_right[k, j] = log_add(to_right[k, j], to_right[i, j] + inner_right[i, k])
                 to_inner[k, j] = log_add(to_inner[k, j], to_left[i, j] + left[i, k])
     for m in range(1, n + 1):
-        share = marginals[m * stride : m * stride + n + 1].sum()
+        share = 0.0
+        for h in range(n + 1):
+            share += marginals[m * stride + h]
         for h in range(n + 1):
             marginals[m * stride + h] /= share
     return total

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.kernels.dispatch import kernel
+from partwise.kernels.dispatch import fragment, kernel
 from partwise.kernels.simd_rows import LANES, raise_to
 from partwise.kernels.trees import stride_of
 
@@ -35,7 +35,7 @@ def projective_viterbi(n, first_row, work):  # type: ignore
     return total
 
 
-@kernel
+@fragment
 def _best_charts(n, first_row, work):  # type: ignore
     stride = stride_of(n)
     right, left, inner, scores = work.right, work.left, work.inner_left, work.scores

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.kernels.dispatch import kernel
+from partwise.kernels.dispatch import fragment, kernel
 from partwise.kernels.simd import exponential_row, maximum
 from partwise.kernels.simd_rows import LANES, add_scaled, combine_between, normalise_row, scale_row, sum_row
 from partwise.kernels.spanning_best import spanning_best
@@ -148,7 +148,7 @@ def spanning_weights(n, single_root, work):  # type: ignore
     return shifts + math.log(product)
 
 
-@kernel
+@fragment
 def _copy_level(n, depth, low, high, work):  # type: ignore
     """Rows low … high of one level to the next."""
     width = (n + LANES - 1) & ~(LANES - 1)
@@ -198,7 +198,7 @@ def _escape_rows(n, depth, first, last, low, high, work):  # type: ignore
         combine_between(work.escapes, width, v, low, high, to_root, work.levels, own, v + 1, last, low, high)
 
 
-@kernel
+@fragment
 def _log_total(n, last_root, totals):  # type: ignore
     """Log of the last word's root weight times all D; NaN where that is too small to tell."""
     result, product = 0.0, last_root
@@ -218,7 +218,7 @@ def _escapes(n, single_root, work):  # type: ignore
     """Fill ``work.escapes``; returns log Z of the normalised weights, NaN if a D was zero."""
     lows, highs = np.empty(64, np.int64), np.empty(64, np.int64)
     stages = np.zeros(64, np.int64)
-    lows[0], highs[0], depth, log_total = 0, n, 0, np.nan
+    lows[0], highs[0], depth, log_total = 0, n, np.int64(0), np.nan
     while depth >= 0:
         low, high, stage = lows[depth], highs[depth], stages[depth]
         if high - low <= LANES:
@@ -273,8 +273,8 @@ def spanning_marginals(specification, n, work):  # type: ignore
 @kernel
 def spanning_log_partition(specification, n, work):  # type: ignore
     single_root = specification.single_root and n > 1
-    shifts = spanning_weights(n, single_root, work)
-    if shifts == shifts and _eliminate(n, 0, 0, n, 0, n - 1, single_root, work):
+    shifts, zero = spanning_weights(n, single_root, work), np.int64(0)
+    if shifts == shifts and _eliminate(n, zero, zero, n, zero, n - 1, single_root, work):
         log_total = _log_total(n, work.roots[n - 1], work.totals)
         if log_total > _SMALLEST_LOG:
             return shifts + log_total

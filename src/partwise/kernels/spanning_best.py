@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.kernels.dispatch import kernel
+from partwise.kernels.dispatch import fragment, kernel
 from partwise.kernels.trees import stride_of
 
 
@@ -61,7 +61,7 @@ def spanning_best(n, single_root, work):  # type: ignore
     return _open_cycles(n, n_nodes, single_root, parent, head, modifier, work)
 
 
-@kernel
+@fragment
 def _best_entry(rows, row, n, single_root):  # type: ignore
     """The best head of a row; the root only where nothing else is possible, if there must be a single one."""
     found, top = 0, -np.inf if single_root else rows[row]
@@ -71,7 +71,7 @@ def _best_entry(rows, row, n, single_root):  # type: ignore
     return found
 
 
-@kernel
+@fragment
 def _merge(n, stride, path, begin, end, new, rows, row_of, parent, head, member, work):  # type: ignore
     """Merge the nodes path[begin:end] into node `new`, which takes the row of the first; returns `new`."""
     into = row_of[path[begin]] * stride
@@ -97,7 +97,7 @@ def _merge(n, stride, path, begin, end, new, rows, row_of, parent, head, member,
     return new
 
 
-@kernel
+@fragment
 def _open_cycles(n, n_nodes, single_root, parent, head, modifier, work):  # type: ignore
     """Hand the arc that enters a merged node down to the word it enters; the others keep their own."""
     for node in range(n_nodes - 1, n, -1):

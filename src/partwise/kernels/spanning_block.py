@@ -7,7 +7,7 @@ set aside, and the root's weights.
 
 from __future__ import annotations
 
-from partwise.kernels.dispatch import kernel
+from partwise.kernels.dispatch import fragment, kernel
 from partwise.kernels.simd_rows import LANES, add_product
 
 _KEPT_ROW = LANES * LANES * LANES
@@ -19,7 +19,7 @@ _ONES = _TOTAL + LANES
 BLOCK_SIZE = _ONES + LANES
 
 
-@kernel
+@fragment
 def _fill_block(n, depth, low, high, work):  # type: ignore
     """Every number of the block in all lanes."""
     width, block = (n + LANES - 1) & ~(LANES - 1), work.block
@@ -39,7 +39,7 @@ def _fill_block(n, depth, low, high, work):  # type: ignore
         block[_ONES + lane] = 1.0
 
 
-@kernel
+@fragment
 def _total_of(v, size, single_root, block):  # type: ignore
     """1 / D_v in all lanes but v, where it is 0 and nothing is eliminated; returns D_v in the last lane.
 
@@ -61,7 +61,7 @@ def _total_of(v, size, single_root, block):  # type: ignore
     return last
 
 
-@kernel
+@fragment
 def _set_aside(v, size, block):  # type: ignore
     """Row and column of word v in lane v."""
     for other in range(v + 1, size):
@@ -70,7 +70,7 @@ def _set_aside(v, size, block):  # type: ignore
     block[_KEPT_ROOT + v] = block[_ROOT + v * LANES + v]
 
 
-@kernel
+@fragment
 def _divide(block, at):  # type: ignore
     for lane in range(LANES):
         block[at + lane] *= block[_TOTAL + lane]

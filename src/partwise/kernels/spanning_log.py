@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from partwise.kernels.dispatch import kernel
+from partwise.kernels.dispatch import fragment, kernel
 from partwise.kernels.projective_log import log_add
 
 
@@ -63,71 +63,96 @@ def _escape_rows(weights, root, orders, first, last, low, high, escapes, escape_
             escapes[v, m], escape_orders[v, m] = value, order
 
 
+@fragment
+def _copy_down(tables, roots, orders, remaining, depth):  # type: ignore
+    """One level's numbers to the next."""
+    n = roots.shape[1]
+    for m in range(n):
+        roots[depth + 1, m] = roots[depth, m]
+        orders[depth + 1, m] = orders[depth, m]
+        remaining[depth + 1, m] = remaining[depth, m]
+        for h in range(n):
+            tables[depth + 1, m, h] = tables[depth, m, h]
+
+
 @kernel
-def _escapes(n, weights, root, orders, escapes, escape_orders):  # type: ignore
+def _escapes(n, tables, roots, orders, remaining, escapes, escape_orders):  # type: ignore
     """Fill e(h; m) for all words: the halving of ``spanning.py``, with a table for every level."""
-    depths = 2
-    while 1 << (depths - 2) < n:
-        depths += 1
-    tables, roots = np.full((depths, n, n), -np.inf), np.empty((depths, n))
-    root_orders, remaining = np.zeros((depths, n), np.int64), np.ones((depths, n), np.bool_)
-    lows, highs, stages = np.zeros(depths, np.int64), np.zeros(depths, np.int64), np.zeros(depths, np.int64)
-    tables[0], roots[0], root_orders[0] = weights, root, orders
+    lows, highs, stages = np.zeros(n + 2, np.int64), np.zeros(n + 2, np.int64), np.zeros(n + 2, np.int64)
     highs[0], depth = n, 0
     while depth >= 0:
         low, high, stage = lows[depth], highs[depth], stages[depth]
         middle, below = low + (high - low) // 2, depth + 1
-        first, last, kept, kept_end = (
-            (low, middle, middle, high) if stage < 2 else (middle, high, low, middle)
-        )
+        first, last, kept, kept_end = low, middle, middle, high
+        if stage >= 2:
+            first, last, kept, kept_end = middle, high, low, middle
         if stage == 4 or high - low == 1:
             depth -= 1
         elif stage % 2 == 0:
-            tables[below], roots[below] = tables[depth], roots[depth]
-            root_orders[below], remaining[below] = root_orders[depth], remaining[depth]
+            _copy_down(tables, roots, orders, remaining, depth)
             for v in range(first, last):
-                _eliminate(tables[below], roots[below], root_orders[below], remaining[below], v)
+                _eliminate(tables[below], roots[below], orders[below], remaining[below], v)
             stages[depth] += 1
             depth = below
             lows[depth], highs[depth], stages[depth] = kept, kept_end, 0
         else:
-            table, to_root, order = tables[below], roots[below], root_orders[below]
+            table, to_root, order = tables[below], roots[below], orders[below]
             _escape_rows(table, to_root, order, first, last, kept, kept_end, escapes, escape_orders)
             stages[depth] += 1
+
+
+@fragment
+def _read_levels(n, single_root, stride, scores, tables, roots, orders, remaining):  # type: ignore
+    """The first level from a table of scores by [modifier, head]."""
+    for m in range(n):
+        roots[0, m] = scores[(m + 1) * stride]
+        orders[0, m] = 1 if single_root else 0
+        remaining[0, m] = True
+        for h in range(n):
+            tables[0, m, h] = scores[(m + 1) * stride + 1 + h] if h != m else -np.inf
 
 
 @kernel
 def spanning_in_logs(n, single_root, stride, scores, marginals, with_marginals):  # type: ignore
     """Log-partition; fills `marginals` by [modifier, head] if asked to, unless it is −inf."""
-    weights, root = np.full((n, n), -np.inf), np.empty(n)
-    for m in range(n):
-        root[m] = scores[(m + 1) * stride]
-        for h in range(n):
-            if h != m:
-                weights[m, h] = scores[(m + 1) * stride + 1 + h]
-    orders = np.full(n, 1 if single_root else 0)
-    own, own_root, own_orders, remaining = weights.copy(), root.copy(), orders.copy(), np.ones(n, np.bool_)
+    depths = 2
+    while 1 << (depths - 2) < n:
+        depths += 1
+    tables, roots = np.empty((depths, n, n)), np.empty((depths, n))
+    orders, remaining = np.empty((depths, n), np.int64), np.empty((depths, n), np.bool_)
+    _read_levels(n, single_root, stride, scores, tables, roots, orders, remaining)
+    _copy_down(tables, roots, orders, remaining, 0)
     log_total, n_roots = 0.0, 0
     for v in range(n):
-        total, order = _eliminate(own, own_root, own_orders, remaining, v)
+        total, order = _eliminate(tables[1], roots[1], orders[1], remaining[1], v)
         log_total += total
         n_roots += order
         if total == -np.inf or n_roots > 1:
             return -np.inf
     if with_marginals:
-        escapes, escape_orders = np.full((n, n), -np.inf), np.zeros((n, n), np.int64)
-        _escapes(n, weights, root, orders, escapes, escape_orders)
+        escapes, escape_orders = np.empty((n, n)), np.zeros((n, n), np.int64)
         for m in range(n):
-            total, order = root[m], orders[m]
-            for h in range(n):
-                through = weights[m, h] + escapes[h, m]
-                total, order = _add(total, order, through, escape_orders[h, m])
-            row = (m + 1) * stride
-            marginals[row] = math.exp(root[m] - total) if orders[m] == order else 0.0
-            for h in range(n):
-                through = weights[m, h] + escapes[h, m] - total
-                marginals[row + 1 + h] = math.exp(through) if escape_orders[h, m] == order else 0.0
-            share = marginals[row : row + n + 1].sum()
-            for h in range(n + 1):
-                marginals[row + h] /= share
+            escapes[m, m] = -np.inf
+        _escapes(n, tables, roots, orders, remaining, escapes, escape_orders)
+        _shares(n, stride, tables[0], roots[0], orders[0], escapes, escape_orders, marginals)
     return log_total
+
+
+@kernel
+def _shares(n, stride, weights, root, orders, escapes, escape_orders, marginals):  # type: ignore
+    """Each word's heads in proportion to weight times escape, of the lowest order there is."""
+    for m in range(n):
+        total, order = root[m], orders[m]
+        for h in range(n):
+            total, order = _add(total, order, weights[m, h] + escapes[h, m], escape_orders[h, m])
+        row, share = (m + 1) * stride, 0.0
+        for h in range(n + 1):
+            value, own = (
+                (root[m], orders[m])
+                if h == 0
+                else (weights[m, h - 1] + escapes[h - 1, m], escape_orders[h - 1, m])
+            )
+            marginals[row + h] = math.exp(value - total) if own == order else 0.0
+            share += marginals[row + h]
+        for h in range(n + 1):
+            marginals[row + h] /= share

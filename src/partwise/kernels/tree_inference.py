@@ -49,7 +49,8 @@ def read_dense(n, arcs, first, relations, n_relations, hard, work):  # type: ign
 @kernel
 def log_partitions_of_matrices(specification, lengths, arcs, relations, values):  # type: ignore
     """Fill `values` (sentences,); returns the first sentence with NaN or +inf, −1 where there is none."""
-    work, first = tree_room(specification, lengths.max()), 0
+    # A plain 0 would be a type of its own and compile everything twice.
+    work, first = tree_room(specification, lengths.max()), np.int64(0)
     for i in range(lengths.size):
         n = lengths[i]
         if not read_dense(n, arcs, first, relations, specification.n_relations, False, work):
@@ -64,7 +65,7 @@ def marginals_of_matrices(  # type: ignore
     specification, lengths, arcs, relations, marginals, relation_marginals, values, entropies
 ):
     """Fill everything in the shapes of the scores; returns as above. Stops where nothing is possible."""
-    work, first = tree_room(specification, lengths.max()), 0
+    work, first = tree_room(specification, lengths.max()), np.int64(0)
     n_relations = specification.n_relations
     for i in range(lengths.size):
         n = lengths[i]
@@ -107,7 +108,7 @@ def _relation_marginals(n, first, marginals, relations, n_relations, out, work):
 @kernel
 def best_of_matrices(specification, lengths, arcs, relations, heads, labels, values):  # type: ignore
     """Fill `heads` and, where there are relations, `labels`, one entry a word; returns as above."""
-    work, first, word = tree_room(specification, lengths.max()), 0, 0
+    work, first, word = tree_room(specification, lengths.max()), np.int64(0), np.int64(0)
     n_relations = specification.n_relations
     for i in range(lengths.size):
         n = lengths[i]

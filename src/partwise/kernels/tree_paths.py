@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.kernels.dispatch import kernel
+from partwise.kernels.dispatch import fragment, kernel
 from partwise.kernels.tree_inference import read_dense
 from partwise.kernels.trees import best_heads, stride_of, tree_room
 
@@ -21,7 +21,7 @@ def _solve(specification, n, arcs, relations, fixed, n_fixed, banned, work, code
     Codes are head · n_relations + relation. Returns its score and writes `codes`; −inf where there is none.
     """
     size, stride, n_relations = n + 1, stride_of(n), specification.n_relations
-    read_dense(n, arcs, 0, relations, n_relations, True, work)
+    read_dense(n, arcs, np.int64(0), relations, n_relations, True, work)
     for m in range(1, n_fixed + 1):
         for h in range(size):
             if h != fixed[m - 1] // n_relations:
@@ -53,7 +53,7 @@ def _solve(specification, n, arcs, relations, fixed, n_fixed, banned, work, code
     return total
 
 
-@kernel
+@fragment
 def _is_in(code, codes):  # type: ignore
     found = False
     for other in codes:
@@ -72,12 +72,18 @@ def _best_relation(relations, size, h, m, n_relations, banned, restricted):  # t
     return found
 
 
-@kernel
+@fragment
 def _allowed_score(arcs, relations, size, h, m, n_relations, banned):  # type: ignore
     relation = _best_relation(relations, size, h, m, n_relations, banned, True)
     if relation < 0:
         return -np.inf
     return arcs[h * size + m] + relations[(h * size + m) * n_relations + relation]
+
+
+@fragment
+def _copy(out, source):  # type: ignore
+    for j in range(out.size):
+        out[j] = source[j]
 
 
 @kernel
@@ -90,8 +96,8 @@ def best_trees(specification, n, arcs, relations, n_best, codes, values):  # typ
     n_fixed, chain, own = np.zeros(room, np.int32), np.full(room, -1, np.int32), np.empty(n, np.int64)
     before, code_of = np.empty(room, np.int32), np.empty(room, np.int32)
     nothing = np.empty(0, np.int64)
-    scores[0] = _solve(specification, n, arcs, relations, own, 0, nothing, work, own)
-    labellings[0] = own
+    scores[0] = _solve(specification, n, arcs, relations, own, np.int64(0), nothing, work, own)
+    _copy(labellings[0], own)
     used, n_chain, fixed = 1, 0, np.empty(n, np.int64)
     for found in range(n_best):
         best = np.argmax(scores[:used])
@@ -99,8 +105,8 @@ def best_trees(specification, n, arcs, relations, n_best, codes, values):  # typ
         if value == -np.inf:
             return found
         values[found] = value
-        fixed[:] = labellings[best]
-        codes[found] = fixed
+        _copy(fixed, labellings[best])
+        _copy(codes[found], fixed)
         scores[best] = -np.inf
         if found + 1 == n_best:
             return n_best
@@ -117,7 +123,7 @@ def best_trees(specification, n, arcs, relations, n_best, codes, values):  # typ
             if score > -np.inf:
                 # Rounding must not put a set's best above the labelling it was split from.
                 scores[used] = min(score, value)
-                labellings[used] = own
+                _copy(labellings[used], own)
                 n_fixed[used], chain[used] = word, n_chain
                 used += 1
             n_chain += 1

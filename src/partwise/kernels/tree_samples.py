@@ -63,7 +63,7 @@ def sample_projective(specification, n, arcs, relations, uniforms, heads):  # ty
     Spans are split from the outside in, each alternative with its share of the chart's entry.
     """
     work = tree_room(specification, n)
-    read_dense(n, arcs, 0, relations, specification.n_relations, False, work)
+    read_dense(n, arcs, np.int64(0), relations, specification.n_relations, False, work)
     first_row, stride = (1 if specification.single_root else 0), stride_of(n)
     total, right, left, inner_right, inner_left = _log_charts(n, first_row, work)
     if total == -np.inf:
@@ -118,7 +118,7 @@ def sample_walks(specification, n, arcs, relations, roots, uniforms, done, heads
     did not suffice is to be done again: how long a walk takes says nothing about the tree it finds.
     """
     work = tree_room(specification, n)
-    read_dense(n, arcs, 0, relations, specification.n_relations, False, work)
+    read_dense(n, arcs, np.int64(0), relations, specification.n_relations, False, work)
     single_root, width = specification.single_root and n > 1, (n + LANES - 1) & ~(LANES - 1)
     shifts = spanning_weights(n, single_root, work)
     if shifts != shifts:
@@ -165,7 +165,7 @@ def sample_one_by_one(specification, n, arcs, relations, uniforms, heads):  # ty
     """
     work, stride = tree_room(specification, n), stride_of(n)
     for sample in range(heads.shape[0]):
-        read_dense(n, arcs, 0, relations, specification.n_relations, False, work)
+        read_dense(n, arcs, np.int64(0), relations, specification.n_relations, False, work)
         for m in range(1, n + 1):
             if spanning_marginals(specification, n, work) == -np.inf:
                 return -np.inf

@@ -42,7 +42,7 @@ def best_heads(specification: Any, n: int, work: Any) -> float:
     raise TypeError
 
 
-@kernel
+@fragment
 def stride_of(n):  # type: ignore
     """Numbers in a row of a table with columns 0 … n."""
     return (n + LANES) & ~(LANES - 1)

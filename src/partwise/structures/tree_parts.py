@@ -114,6 +114,11 @@ class TreeParts(Structure):
     def n_edge_rows(self, layouts: Layouts) -> np.ndarray:
         return self.n_node_rows(layouts) * self.labelled
 
+    def row_choices(self, layouts: Layouts) -> np.ndarray:
+        """The word each arc leads to, counted over the corpus."""
+        arcs = self._arcs(layouts)
+        return offsets(layouts.lengths)[:-1][arcs.example] + arcs.modifier - 1
+
     def _arcs(self, layouts: Layouts) -> _Arcs:
         is_arc = np.ones(len(layouts.values), bool)
         is_arc[layouts.ptr[:-1]] = False

@@ -269,7 +269,7 @@ def path(options: argparse.Namespace, shared: dict[str, Any]) -> dict[str, Any]:
             f"{row['relative_gap']:.1e}",
             _number(row["uas"]),
             _number(row["uas_bare"]),
-        ]  # fmt: skip
+        ]
         for row in result["rows"]
     ]
     header = ["l2", "passes", "CPU s", "warm passes", "CPU s", "gap", "test UAS", "no punct."]

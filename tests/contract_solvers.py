@@ -31,11 +31,16 @@ CASES: dict[str, dict[str, Any]] = {
     "order2": {"kind": "order2", "features": "binary"},
     "masked": {"kind": "masked", "features": "real", "weighted": True},
 }
+# Trees compile slowly: test_tree_solvers.py runs the solvers that are fit for them.
+TREE_CASES: dict[str, dict[str, Any]] = {
+    "projective": {"kind": "projective", "features": "real", "pairs": "observed", "weighted": True},
+    "spanning": {"kind": "spanning", "features": "binary"},
+}
 
 
 @cache
 def problem_of(case: str, loss: str) -> Small:
-    return small(loss=MORE_LOSSES[loss], **CASES[case])
+    return small(loss=MORE_LOSSES[loss], **(CASES | TREE_CASES)[case])
 
 
 @cache

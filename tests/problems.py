@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from partwise.errors import InputError
 from partwise.features.maps import FeatureMap, Pairs
 from partwise.features.vocabulary import AttributeRows
 from partwise.losses import Loss
 from partwise.problem import Problem
-from partwise.structures import Chain, Multiclass, Structure, transition_mask
+from partwise.structures import Chain, Multiclass, Projective, Spanning, Structure, transition_mask
+from partwise.structures.base import Layouts
 
 N_ATTRIBUTES = 7
-KINDS = ("multiclass", "tied", "untied", "order2", "masked")
+KINDS = ("multiclass", "tied", "untied", "order2", "masked", "projective", "spanning")
+TREES = ("projective", "spanning")
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,9 @@ class Small:
     problem: Problem
     labels: np.ndarray
     lengths: np.ndarray
-    node: np.ndarray  # (n_positions, attributes), dense attributes first
+    node: np.ndarray  # (n_node_rows, attributes), dense attributes first
     edge: np.ndarray  # (n_edge_rows, attributes)
+    layouts: Layouts
 
     @cached_property
     def written_out(self) -> WrittenOut:
@@ -49,11 +53,15 @@ def small(
     random = np.random.default_rng([seed, KINDS.index(kind)])
     structure = make_structure(kind)
     lengths = np.ones(n, np.int64) if kind == "multiclass" else random.integers(1, 5, n)
+    if kind == "projective":
+        lengths = np.minimum(lengths, 3)
     labels = np.concatenate([_some_labelling(structure, int(length), random) for length in lengths])
-    node = _attributes(labels, features, random)
-    position = np.arange(len(labels)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    pair = np.append(0, labels[:-1] * structure.n_labels + labels[1:])[position > 0]
-    edge = _attributes(pair, features, random) if structure.edge_width else np.zeros((0, 0))
+    layouts = structure.layouts(lengths)
+    if kind == "spanning":
+        layouts = _without_some_arcs(structure, labels, layouts, random)
+    node_label, edge_label = _row_labels(structure, labels, layouts)
+    node = _attributes(node_label, features, random)
+    edge = _attributes(edge_label, features, random) if structure.edge_width else np.zeros((0, 0))
     arguments: dict[str, Any] = {}
     n_dense = N_ATTRIBUTES if features == "dense" else 0
     if n_dense:
@@ -61,19 +69,22 @@ def small(
     else:
         arguments["node_rows"] = _rows(node)
     node_map = FeatureMap.build(
-        structure.n_labels, N_ATTRIBUTES - n_dense, n_dense, None if n_dense else _rows(node), labels, pairs
-    )
+        structure.node_width, N_ATTRIBUTES - n_dense, n_dense, None if n_dense else _rows(node), node_label,
+        pairs,
+    )  # fmt: skip
     if structure.edge_width:
         arguments["edge_rows"] = _rows(edge)
         arguments["edge_map"] = FeatureMap.build(
-            structure.edge_width, N_ATTRIBUTES, 0, _rows(edge), pair, pairs
+            structure.edge_width, N_ATTRIBUTES, 0, _rows(edge), edge_label, pairs
         )
     if weighted:
         arguments["example_weight"] = random.uniform(0.2, 2.0, n)
+    if kind == "projective":
+        arguments["cost"] = "labelled"
     problem = Problem.build(
-        structure, labels, lengths, node_map, loss=loss, l2=l2, n_jobs=n_jobs, **arguments
+        structure, labels, layouts, node_map, loss=loss, l2=l2, n_jobs=n_jobs, **arguments
     )
-    return Small(problem, labels, lengths, node, edge)
+    return Small(problem, labels, lengths, node, edge, layouts)
 
 
 def make_structure(kind: str) -> Structure:
@@ -81,18 +92,51 @@ def make_structure(kind: str) -> Structure:
         return Multiclass(4)
     if kind == "masked":
         return Chain(3, **transition_mask(["O", "B-X", "I-X"])._asdict())
+    if kind == "projective":
+        return Projective(single_root=False, n_relations=2)
+    if kind == "spanning":
+        return Spanning(single_root=True)
     return Chain(3, tied=kind != "untied", order=2 if kind == "order2" else 1)
+
+
+def _flat(structure: Structure, y: Any) -> np.ndarray:
+    """A labelling as solvers see it, one number a position."""
+    return structure.codes(y) if isinstance(structure, Projective | Spanning) else np.atleast_1d(y)
 
 
 def _some_labelling(structure: Structure, length: int, random: np.random.Generator) -> np.ndarray:
     choices = list(structure.labellings(length))
-    return np.atleast_1d(choices[random.integers(len(choices))])
+    return _flat(structure, choices[random.integers(len(choices))])
+
+
+def _without_some_arcs(
+    structure: Any, labels: np.ndarray, layouts: Layouts, random: np.random.Generator
+) -> Layouts:
+    """Layouts with about two thirds of the arcs, the true ones among them."""
+    example, modifier, head = structure._arcs(layouts)[:3]
+    keep = random.random(len(head)) < 0.6
+    keep[structure._arc_of_words(labels, layouts)[0]] = True
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(example[keep], minlength=len(layouts.ptr) - 1))])
+    return structure.arc_layouts(layouts.lengths, ptr, head[keep], modifier[keep])
+
+
+def _row_labels(structure: Structure, labels: np.ndarray, layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
+    """The part of its row that each node and edge row's true label uses; −1 for rows it does not use."""
+    if isinstance(structure, Projective | Spanning):
+        true = structure._arc_of_words(labels, layouts)[0]
+        node = np.full(int(structure.n_node_rows(layouts).sum()), -1)
+        edge = node.copy()
+        node[true], edge[true] = 0, labels % structure.n_relations
+        return node, edge
+    lengths = layouts.lengths
+    position = np.arange(len(labels)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return labels, np.append(0, labels[:-1] * structure.n_labels + labels[1:])[position > 0]
 
 
 def _attributes(labels: np.ndarray, features: str, random: np.random.Generator) -> np.ndarray:
     """(n_rows, N_ATTRIBUTES) in single precision, as kernels store them."""
     shape = len(labels), N_ATTRIBUTES
-    own = labels % N_ATTRIBUTES
+    own = labels % N_ATTRIBUTES  # rows that are not used have the last attribute
     if features == "dense":
         values: np.ndarray = random.normal(size=shape)
         values[np.arange(len(labels)), own] += 1.0
@@ -128,20 +172,19 @@ class WrittenOut:
         structure = problem.structure
         self.parts, self.features, self.costs, self.gold = [], [], [], []
         starts = np.cumsum(data.lengths) - data.lengths
-        edge_starts = np.cumsum(data.lengths - 1) - (data.lengths - 1)
+        node_ptr, edge_ptr = problem.batch.node.row_ptr, problem.batch.edge.row_ptr
         node_table = _table(problem.node_map, N_ATTRIBUTES)
         edge_table = None if problem.edge_map is None else _table(problem.edge_map, N_ATTRIBUTES)
-        for start, edge_start, length in zip(starts, edge_starts, data.lengths, strict=True):
+        for i, (start, length) in enumerate(zip(starts, data.lengths, strict=True)):
             truth = data.labels[start : start + length]
             rows: list[tuple[np.ndarray, np.ndarray, int]] = [
-                (data.node[start + t], node_table, 0) for t in range(length)
+                (row, node_table, 0) for row in data.node[node_ptr[i] : node_ptr[i + 1]]
             ]
             if edge_table is not None:
                 first = problem.node_map.n_weights
-                rows += [(data.edge[edge_start + t], edge_table, first) for t in range(length - 1)]
+                rows += [(row, edge_table, first) for row in data.edge[edge_ptr[i] : edge_ptr[i + 1]]]
             part_features = _part_features(problem, rows)
-            labellings = [np.atleast_1d(y) for y in structure.labellings(int(length))]
-            parts = [structure.encode(y) for y in labellings]
+            labellings, parts = _possible(structure, int(length), data.layouts, i)
             self.parts.append(parts)
             self.features.append(np.array([part_features[p].sum(axis=0) for p in parts]))
             self.costs.append(np.array([float((y != truth).sum()) for y in labellings]))
@@ -204,6 +247,21 @@ class WrittenOut:
             -self.problem.loss.gamma * costs,
             [len(cost) for cost in self.costs],
         )
+
+
+def _possible(
+    structure: Structure, length: int, layouts: Layouts, i: int
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Flat labels and parts of every labelling of example i whose parts its layout has."""
+    values = layouts.values[layouts.ptr[i] : layouts.ptr[i + 1]]
+    own, labellings, parts = Layouts(np.array([0, len(values)]), values), [], []
+    for y in structure.labellings(length):
+        try:
+            parts.append(structure.encode_all(_flat(structure, y), own)[1])
+        except InputError:
+            continue  # pruning took an arc away
+        labellings.append(_flat(structure, y))
+    return labellings, parts
 
 
 def _table(layout: FeatureMap, n_attributes: int) -> np.ndarray:

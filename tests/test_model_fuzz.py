@@ -13,7 +13,15 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from partwise import Classifier, KernelClassifier, KernelSequenceLabeler, SequenceLabeler, model_file
+from partwise import (
+    Classifier,
+    DependencyParser,
+    KernelClassifier,
+    KernelSequenceLabeler,
+    SequenceLabeler,
+    model_file,
+)
+from partwise.data import corpus_from_sentences
 from partwise.data.conll import parse_conll
 from partwise.errors import InputError
 from partwise.model_file import load, save_model
@@ -31,6 +39,14 @@ STRANGE = [
 TOKENS = parse_conll("the D B-X\ncat N I-X\nsat V O\n\na D B-X\ndog N I-X\n\n#1 N O\n")
 
 
+SENTENCES = corpus_from_sentences(
+    [["a", "dog", "barks"], ["cats", "purr"]],
+    fine_tags=[["D", "N", "V"], ["N", "V"]],
+    heads=[[2, 3, 0], [2, 0]],
+    relations=[["det", "subj", "root"], ["subj", "root"]],
+)
+
+
 def tiny_models():
     columns = "word[-1..1]\nword[-1]|word[0]\nsuffix(word[0], 1..2)\npos[0]"
     numbers = [np.array([[0.0, 1.5, 0.3], [2.0, 1.0, 0.1]]), np.array([[1.0, 0.5, 0.2]])]
@@ -44,6 +60,7 @@ def tiny_models():
         "hashed": (SequenceLabeler(template=columns, hash_size=50, **settings).fit(TOKENS), TOKENS),
         "attributes": (SequenceLabeler(order=2, **settings).fit(words, labels), words),
         "matrix": (SequenceLabeler("hinge", **settings).fit(numbers, labels), numbers),
+        "trees": (DependencyParser(prune=2, **settings).fit(SENTENCES), SENTENCES),
         "classes": (Classifier(**settings).fit(rows, ["x", "y", "z"]), rows),
         "kernel classes": (KernelClassifier("log", **settings).fit(rows, ["x", "y", "z"]), rows),
         "kernel": (KernelSequenceLabeler("log", edges="kernel", **settings).fit(numbers, labels), numbers),
@@ -162,6 +179,13 @@ def check(path, inputs):
             if not model._loss.is_hard:
                 for each in model.predict_marginals_array(inputs):
                     assert np.isfinite(each).all()
+        elif isinstance(model, DependencyParser):
+            for tree in predicted:
+                heads = tree.heads if model.relations_ else tree
+                assert 0 <= heads.min() <= heads.max() <= len(heads)
+            if not model._loss.is_hard:
+                for each in model.predict_marginals(inputs):
+                    assert np.isfinite(each).all()
         else:
             assert len(predicted) == len(inputs)
             assert np.isfinite(model.decision_function(inputs)).all()
@@ -173,7 +197,7 @@ def check(path, inputs):
 
 @pytest.mark.parametrize(
     "name",
-    ["columns", "edges", "hashed", "attributes", "matrix", "classes", "kernel classes", "kernel"],
+    ["columns", "edges", "hashed", "attributes", "matrix", "trees", "classes", "kernel classes", "kernel"],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_mutations(models, name, tmp_path):
@@ -199,6 +223,10 @@ def test_mutations(models, name, tmp_path):
         accepted += check(path, inputs)
     assert 0 < accepted < N_MUTATIONS
     assert time.perf_counter() - started < 60
+
+
+def plain(predicted):
+    return [each.tolist() if isinstance(each, np.ndarray) else each for each in predicted]
 
 
 def stored(path):
@@ -227,7 +255,7 @@ def test_loaded_models_predict_the_same(models, tmp_path):
         again = load(path)
         weights = "dual_coef_" if "kernel" in name else "coef_"
         assert np.array_equal(np.asarray(getattr(again, weights)), np.asarray(getattr(model, weights))), name
-        assert list(map(list, again.predict(inputs))) == list(map(list, model.predict(inputs)))
+        assert list(map(plain, again.predict(inputs))) == list(map(plain, model.predict(inputs)))
         assert again.history_ == model.history_ and again.stop_reason_ == model.stop_reason_
         save_model(tmp_path / "again", *again._state())
         assert (tmp_path / "again").read_bytes() == path.read_bytes()

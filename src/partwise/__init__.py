@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from partwise.errors import InputError
     from partwise.estimators.classifier import Classifier
     from partwise.estimators.crf import CRF
+    from partwise.estimators.dependency import DependencyParser
     from partwise.estimators.kernel_classifier import KernelClassifier
     from partwise.estimators.kernel_sequence import KernelSequenceLabeler
     from partwise.estimators.per_position import PerPosition
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CRF",
     "Classifier",
+    "DependencyParser",
     "InputError",
     "KernelClassifier",
     "KernelSequenceLabeler",
@@ -38,6 +40,7 @@ __all__ = [
 _HOMES = {
     "CRF": "partwise.estimators.crf",
     "Classifier": "partwise.estimators.classifier",
+    "DependencyParser": "partwise.estimators.dependency",
     "InputError": "partwise.errors",
     "KernelClassifier": "partwise.estimators.kernel_classifier",
     "KernelSequenceLabeler": "partwise.estimators.kernel_sequence",

@@ -8,13 +8,16 @@ from scipy import sparse
 from partwise.kernel_problem import KernelProblem
 from partwise.kernels.maps import RowGroup
 from partwise.problem import Problem
+from partwise.structures.base import Layouts
 
 
 def feature_spread(problem: Problem) -> np.ndarray:
     """Upper bound on max_y ‖φ(x_i, y_i) − φ(x_i, y)‖² for every example.
 
     For one attribute a, Σ_labels (Σ_t x_ta d_t)² ≤ 2 (Σ_t |x_ta|)², where d_t is the difference of two
-    label indicators; tied parts differ by at most one count per position on either side.
+    label indicators, so that ‖d_t‖² ≤ 2; tied parts differ by at most one count per position on either side.
+    Where rows are alternatives (the arcs to one word), each side uses one of them, and the sum over rows is at most
+    Σ_words 2 max_t |x_ta|.
 
     Returns
     -------
@@ -23,9 +26,10 @@ def feature_spread(problem: Problem) -> np.ndarray:
     batch = problem.batch
     if isinstance(problem, KernelProblem):
         return _kernel_spread(problem)
-    spread = 2.0 * _squared_row_sums(batch.node)
+    choices = problem.structure.row_choices(Layouts(batch.layout_ptr, batch.layout))
+    spread = _squared_row_sums(batch.node, choices)
     if batch.edge.width:
-        spread += 2.0 * _squared_row_sums(batch.edge)
+        spread += _squared_row_sums(batch.edge, choices)
     if batch.tied_size:
         spread += 2.0 * batch.length.astype(float) ** 2
     return spread
@@ -42,8 +46,8 @@ def _kernel_spread(problem: KernelProblem) -> np.ndarray:
     return spread
 
 
-def _squared_row_sums(group: RowGroup) -> np.ndarray:
-    """Σ_a (Σ_rows |x_a|)² for every example."""
+def _squared_row_sums(group: RowGroup, choices: np.ndarray | None) -> np.ndarray:
+    """The bound Σ_a 2 (Σ_rows |x_a|)² for every example, or with alternatives a smaller one for each a."""
     n_rows = int(group.row_ptr[-1])
     result = np.zeros(len(group.row_ptr) - 1)
     member = sparse.csr_matrix(
@@ -55,10 +59,25 @@ def _squared_row_sums(group: RowGroup) -> np.ndarray:
     ):
         values = np.abs(value).astype(float) if value.size else np.ones(len(start))
         rows = sparse.csr_matrix((values, start, ptr), shape=(n_rows, group.n_weights + 1))
-        result += np.asarray((member @ rows).power(2).sum(axis=1)).ravel()
+        result += _bound(member, rows, choices)
     if group.dense.shape[1]:
-        result += np.asarray((member @ np.abs(group.dense).astype(float)) ** 2).sum(axis=1)
+        result += _bound(member, sparse.csr_matrix(np.abs(group.dense).astype(float)), choices)
     return result
+
+
+def _bound(member: sparse.csr_matrix, rows: sparse.csr_matrix, choices: np.ndarray | None) -> np.ndarray:
+    """Σ over columns for every example; `rows` holds absolute values, `member` says whose rows they are."""
+    sums = member @ rows
+    bound = 2.0 * sums.power(2)
+    if choices is not None and rows.nnz:
+        entries = rows.tocoo()
+        key = choices[entries.row] * rows.shape[1] + entries.col
+        order = np.lexsort((entries.data, key))
+        last = np.append(np.diff(key[order]) > 0, True)  # the largest of each word and attribute
+        at = order[last]
+        largest = sparse.csr_matrix((entries.data[at], (entries.row[at], entries.col[at])), shape=rows.shape)
+        bound = bound.minimum((2.0 * (member @ largest)).power(2))
+    return np.asarray(bound.sum(axis=1)).ravel()
 
 
 def safe_steps(problem: Problem) -> np.ndarray:

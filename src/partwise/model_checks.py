@@ -141,6 +141,8 @@ _PARAMETERS: dict[str, tuple[type, ...]] = {
     "kernel_params": (type(None),), "precision": (str,), "cache_mb": (int, float),
     "support_tol": (int, float), "edges": (str,),
     "warm_start": (bool,), "fit_intercept": (bool,), "class_weight": (str, list, type(None)),
+    "structure": (str,), "single_root": (bool, str), "labelled": (bool,), "templates": (str, list),
+    "relation_templates": (str, list), "prune": (int, str, type(None)), "non_projective": (str,),
 }  # fmt: skip
 
 

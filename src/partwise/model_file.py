@@ -49,6 +49,7 @@ ESTIMATORS = {
     "Classifier": "partwise.estimators.classifier",
     "KernelSequenceLabeler": "partwise.estimators.kernel_sequence",
     "KernelClassifier": "partwise.estimators.kernel_classifier",
+    "DependencyParser": "partwise.estimators.dependency",
 }
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
@@ -130,7 +131,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    SequenceLabeler, Classifier, KernelSequenceLabeler or KernelClassifier
+    SequenceLabeler, Classifier, DependencyParser, KernelSequenceLabeler or KernelClassifier
     """
     return estimator_from(*load_model(path), path)
 

@@ -22,7 +22,8 @@ class DataOptions:
     Attributes
     ----------
     format : str
-        "conll", "tagged", "jsonl" or "crfsuite" for sequences; "libsvm", "csv" or "npz" for classes.
+        "conll", "tagged", "jsonl" or "crfsuite" for sequences; "libsvm", "csv" or "npz" for classes; "conllu",
+        "conllx" or "dp" for trees.
     separator : str or None
         Between columns.
     label_column : int or str
@@ -49,9 +50,8 @@ class DataOptions:
     def of(cls, header: dict[str, Any], path: object) -> DataOptions:
         """The options stored in a model's header; the usual ones for a model that was not trained here."""
         stored = header.get("data")
-        sequences = header.get("estimator") == "SequenceLabeler"
         if stored is None:
-            return cls("auto" if sequences else "auto-classes")
+            return cls("auto-classes" if header.get("estimator") == "Classifier" else "auto")
         kinds: dict[str, Any] = {
             "separator": (str, type(None)),
             "label_column": (int, str),

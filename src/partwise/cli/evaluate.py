@@ -97,12 +97,19 @@ def evaluate(
 ) -> None:
     """Score a model on labelled data: accuracy, F1, every label, and what is taken for what.
 
-    F1 is that of chunks, counted as conlleval does, where labels look like B-NP; else the mean over labels.
+    F1 is that of chunks, counted as conlleval does, where labels look like B-NP; else the mean over labels. Parsers
+    are scored by attachment (UAS, LAS), as the scorers of CoNLL-X and of CoNLL 2018 count it.
     """
     from partwise.cli.common import load_with_options, output_console, print_json, require_readable
 
     estimator, options, header = load_with_options(model)
     require_readable(header, model)
+    if header["estimator"] == "DependencyParser":
+        from partwise.cli.dependency import show_scores, tree_scores
+        from partwise.data import read_dependencies
+
+        found = tree_scores(estimator, read_dependencies(data, format or "auto"))
+        return print_json(found) if json else show_scores(output_console(), found)
     y_true, y_pred = predictions_for(estimator, options, header, data, format)
     scores = score(y_true, y_pred)
     if json:

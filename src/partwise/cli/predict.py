@@ -40,12 +40,18 @@ def predict(
     format: Annotated[
         str | None, typer.Option(help="Format of the data, if not that of the training data.")
     ] = None,
+    html: Annotated[
+        str | None, typer.Option("--html", help="Also draw the trees of a parser on this page.")
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Threads.")] = 1,
 ) -> None:
     """Label data. Every line is kept as it is; the predicted label is appended as a column.
 
     With --marginals a second column holds label:probability pairs, the most probable first. Text written
     as word/TAG comes back in that form, JSON lines as with --json, CRFsuite attributes as labels alone.
+
+    A parser writes heads and relations into their columns and leaves all else as it is. With --html the file is
+    also drawn: the fainter an arc the less probable, and where DATA has trees wrong arcs beside the true ones.
     """
     from partwise.cli.common import load_with_options, require_readable
 
@@ -54,7 +60,11 @@ def predict(
     if format is not None:
         options = replace(options, format=format)
     estimator.set_params(n_jobs=jobs)
-    if header["estimator"] == "SequenceLabeler":
+    if html is not None and header["estimator"] != "DependencyParser":
+        raise InputError("--html draws trees; this model is no parser", model)
+    if header["estimator"] == "DependencyParser":
+        pieces = _trees(estimator, format or "auto", data, marginals, kbest, json, html)
+    elif header["estimator"] == "SequenceLabeler":
         pieces = _sequences(estimator, options, data, marginals, kbest, json)
     elif kbest > 1:
         raise InputError("--kbest is for sequences; --marginals gives the probability of every class")
@@ -163,6 +173,21 @@ def _distributions(names: list[str], array: np.ndarray) -> list[Distribution]:
 
 def _as_text(distribution: Distribution, glue: str = ",") -> str:
     return glue.join(f"{name}:{p:.4f}" for name, p in distribution)
+
+
+# -- trees ----------------------------------------------------------------------------------------
+
+
+def _trees(
+    parser: Any, format: str, path: str, marginals: bool, kbest: int, json: bool, html: str | None
+) -> Iterator[Callable[[TextIO], None]]:
+    from partwise.cli.dependency import parse_stream, parse_to_page
+
+    if html is None:
+        return parse_stream(parser, path, format, marginals, kbest, json)
+    if kbest > 1:
+        raise InputError("--html draws one tree a sentence; leave out --kbest")
+    return parse_to_page(parser, path, format, html, marginals, json)
 
 
 # -- classes --------------------------------------------------------------------------------------

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any
 
 import typer
 
 from partwise.cli.common import DataOptions, add_command, parse_separator
+from partwise.cli.options import (
+    L2,
+    Beta,
+    Comment,
+    Dev,
+    Format,
+    Gamma,
+    Jobs,
+    Json,
+    LossName,
+    MaxPasses,
+    Model,
+    Quiet,
+    Seed,
+    Separator,
+    SolverName,
+    TimeLimit,
+    Tol,
+    Train,
+    loss_named,
+    one_of,
+)
+from partwise.cli.train_dependency import train_dependency
 from partwise.errors import InputError
 
 app = typer.Typer(
@@ -15,35 +37,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-
-Train = Annotated[
-    str, typer.Argument(help="Training data, plain or gzipped; - is standard input.", metavar="TRAIN")
-]
-Model = Annotated[str, typer.Option("--model", "-m", help="File to save the model to.", show_default=False)]
-Dev = Annotated[str | None, typer.Option("--dev", help="Labelled data to score while training.")]
-LossName = Annotated[
-    str, typer.Option("--loss", help="log (CRF), hinge (max-margin), softmax_margin or perceptron.")
-]
-Beta = Annotated[
-    float | None, typer.Option("--beta", help="Sharpness of the loss instead of --loss; inf is allowed.")
-]
-Gamma = Annotated[float | None, typer.Option("--gamma", help="How much costs widen the margin, with --beta.")]
-L2 = Annotated[
-    float, typer.Option("--l2", help="Strength C of the regulariser (C/2)|w|²; twice CRFsuite's c2.")
-]
-SolverName = Annotated[str, typer.Option("--solver", help="auto, eg, eg-gap, lbfgs, sgd and others.")]
-Tol = Annotated[float, typer.Option("--tol", help="Relative duality gap to stop at.")]
-MaxPasses = Annotated[float, typer.Option("--max-passes", help="Most passes over the data.")]
-TimeLimit = Annotated[float | None, typer.Option("--time-limit", help="Seconds after which to stop.")]
-Jobs = Annotated[int, typer.Option("--jobs", help="Threads; -1 for all processors.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
-Format = Annotated[str, typer.Option("--format", help="How the data is written; auto looks at it.")]
-Separator = Annotated[
-    str | None, typer.Option("--separator", help="Between columns: a character, tab, space, comma.")
-]
-Comment = Annotated[str | None, typer.Option("--comment", help="Skip lines that start with this.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output at the end.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while training.")]
 
 
 def train_sequence(
@@ -94,8 +87,8 @@ def train_sequence(
     if data.y is None:
         raise InputError("no labels in this file; training needs them", train)
     estimator = WatchedLabeler(
-        loss=_loss(loss, beta, gamma), l2=l2, solver=solver, tol=tol, max_passes=max_passes,
-        random_state=seed, n_jobs=jobs, pairs=_one_of("--pairs", pairs, "observed", "all"),
+        loss=loss_named(loss, beta, gamma), l2=l2, solver=solver, tol=tol, max_passes=max_passes,
+        random_state=seed, n_jobs=jobs, pairs=one_of("--pairs", pairs, "observed", "all"),
         scheme=scheme, order=order, template=chosen, min_count=min_count, hash_size=hash_size,
         time_limit=time_limit,
     )  # fmt: skip
@@ -140,7 +133,7 @@ def train_classify(
     column = int(label_column) if label_column.lstrip("+-").isdecimal() else label_column
     data = read_classes(train, DataOptions(format, parse_separator(separator), column, comment))
     estimator = Classifier(
-        loss=_loss(loss, beta, gamma), l2=l2, solver=solver, tol=tol, max_passes=max_passes,
+        loss=loss_named(loss, beta, gamma), l2=l2, solver=solver, tol=tol, max_passes=max_passes,
         random_state=seed, n_jobs=jobs, time_limit=time_limit,
     )  # fmt: skip
     dev_data = None if dev is None else read_classes(dev, data.options)
@@ -167,23 +160,6 @@ def _sequence_data(path: str, options: DataOptions, template: str | None) -> tup
     return data, template
 
 
-def _one_of(option: str, value: str, *choices: str) -> Any:
-    if value not in choices:
-        raise InputError(f"{option} must be {' or '.join(choices)}, not {value!r:.40}")
-    return value
-
-
-def _loss(name: str, beta: float | None, gamma: float | None) -> Any:
-    from partwise.losses import Loss
-
-    if beta is None and gamma is None:
-        return name
-    if beta is None:
-        raise InputError("--gamma needs --beta: the loss is then Loss(beta, gamma)")
-    if math.isnan(beta):
-        raise InputError("--beta must be a number > 0, or inf")
-    return Loss(beta, 0.0 if gamma is None else gamma)
-
-
 add_command(app, "sequence", train_sequence)
 add_command(app, "classify", train_classify)
+add_command(app, "dependency", train_dependency)

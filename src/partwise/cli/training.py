@@ -90,11 +90,16 @@ def _dev_scores(estimator: Any, dev: tuple[Any, Any] | None) -> dict[str, Any] |
     from partwise.cli.evaluate import score
 
     x, y = dev
+    if hasattr(estimator, "relations_"):
+        from partwise.cli.dependency import tree_scores
+
+        found = tree_scores(estimator, x)
+        return {name: found[name] for name in ("uas", "las", "uas_no_punctuation", "las_no_punctuation")}
     predicted = estimator.predict(x)
     if hasattr(predicted, "tolist"):
         y, predicted = [[str(label) for label in y.tolist()]], [[str(label) for label in predicted.tolist()]]
-    found = score(y, [list(labels) for labels in predicted])
-    return {"accuracy": found.accuracy, "f1": found.f1, "f1_kind": found.f1_kind}
+    labels = score(y, [list(labels) for labels in predicted])
+    return {"accuracy": labels.accuracy, "f1": labels.f1, "f1_kind": labels.f1_kind}
 
 
 def _summary(estimator: Any, model: str, seconds: float, dev: Any, interrupted: bool) -> dict[str, Any]:
@@ -109,9 +114,29 @@ def _summary(estimator: Any, model: str, seconds: float, dev: Any, interrupted: 
         "passes": estimator.n_passes_,
         "seconds": seconds,
         "n_weights": int((estimator.coef_ != 0).sum()),
+        **_about_trees(estimator),
         "dev": dev,
         "history": estimator.history_,
     }
+
+
+def _about_trees(estimator: Any) -> dict[str, Any]:
+    """What a parser's training left out, for JSON."""
+    facts: dict[str, Any] = {}
+    pruning, skipped = getattr(estimator, "pruning_", None), getattr(estimator, "skipped_", None)
+    if pruning is not None:
+        facts["pruning"] = {"recall": pruning.recall, "arcs_left": pruning.n_kept / pruning.n_arcs}
+    if skipped is not None:
+        facts["skipped_sentences"] = skipped.n_skipped
+    return facts
+
+
+def _dev_words(dev: dict[str, Any]) -> str:
+    if "uas" not in dev:
+        return f"dev accuracy {100 * dev['accuracy']:.2f} %  {dev['f1_kind']} F1 {100 * dev['f1']:.2f}"
+    bare = f"without punctuation {100 * dev['uas_no_punctuation']:.2f}"
+    labelled = "" if dev["las"] is None else f"  LAS {100 * dev['las']:.2f}"
+    return f"dev UAS {100 * dev['uas']:.2f}{labelled}  ({bare})"
 
 
 def _final_words(
@@ -127,18 +152,19 @@ def _final_words(
         highlight=False, soft_wrap=True,
     )  # fmt: skip
     if dev is not None:
-        console.print(
-            f"dev accuracy {100 * dev['accuracy']:.2f} %  {dev['f1_kind']} F1 {100 * dev['f1']:.2f}",
-            highlight=False, soft_wrap=True,
-        )  # fmt: skip
+        console.print(_dev_words(dev), highlight=False, soft_wrap=True)
+    for name in ("skipped_", "pruning_"):
+        if getattr(estimator, name, None) is not None:
+            console.print(str(getattr(estimator, name)), highlight=False, soft_wrap=True)
     so_far = "the model trained so far is saved" if interrupted else "model saved"
     size = os.path.getsize(model)
     console.print(f"{so_far} to {escape(model)} ({size / 1e6:.2f} MB)", highlight=False, soft_wrap=True)
 
 
 def _n_examples(x: Any) -> int:
-    if hasattr(x, "n_sequences"):
-        return int(x.n_sequences)
+    for name in ("n_sequences", "n_sentences"):
+        if hasattr(x, name):
+            return int(getattr(x, name))
     return int(x.shape[0]) if hasattr(x, "shape") else len(x)
 
 

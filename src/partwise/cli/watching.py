@@ -1,4 +1,4 @@
-"""A labeler that can score dev data with the weights of the moment, while it trains."""
+"""Estimators that can score dev data with the weights of the moment, while they train."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from partwise.estimators.dependency import DependencyParser
 from partwise.estimators.sequence import SequenceLabeler
 
 
@@ -56,5 +57,46 @@ def _sequence_scorer(
         if looks_like_chunks(names.tolist()):
             return chunk_scores(true, predicted).f1
         return token_accuracy(true, predicted)
+
+    return score
+
+
+class WatchedParser(DependencyParser):
+    """A `DependencyParser` whose `dev` trees, if there are some, can be scored at any weights.
+
+    Attributes
+    ----------
+    dev : (DependencyCorpus, None) or None
+    dev_score : callable or None
+        Weights, as training has them, to UAS; None before training has begun.
+    """
+
+    dev: tuple[Any, Any] | None = None
+    dev_score: Callable[[np.ndarray], float] | None = None
+
+    def _problem(self, structure: Any, encoder: Any, *rest: Any) -> Any:
+        problem = super()._problem(structure, encoder, *rest)
+        if self.dev is not None:
+            self.dev_score = _tree_scorer(self, problem, encoder, self.dev[0])
+        return problem
+
+
+def _tree_scorer(parser: Any, problem: Any, encoder: Any, corpus: Any) -> Callable[[np.ndarray], float]:
+    from partwise.estimators.base import n_threads
+    from partwise.estimators.model import LinearModel
+    from partwise.features.arcs import all_arcs
+
+    jobs, structure = n_threads(parser.n_jobs), problem.structure
+    pruner = parser._pruner
+    arcs = all_arcs(corpus.lengths) if pruner is None else pruner.prune(corpus, n_jobs=jobs)[0]
+    encoded = encoder.transform(structure, corpus, arcs)
+    batch: Any = None
+
+    def score(weights: np.ndarray) -> float:
+        nonlocal batch
+        model = LinearModel(structure, problem.node_map, problem.edge_map, np.ascontiguousarray(weights))
+        batch = model.batch(encoded) if batch is None else batch
+        codes, _ = model.best(batch, None, jobs)
+        return float(np.mean(codes // structure.n_relations == corpus.heads))
 
     return score

@@ -6,17 +6,19 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "SequenceLabeler": "sequence",
-    "Classifier": "classifier",
     "CRF": "crf",
+    "Classifier": "classifier",
+    "DependencyParser": "dependency",
     "Explanation": "explain",
-    "KernelSequenceLabeler": "kernel_sequence",
     "KernelClassifier": "kernel_classifier",
+    "KernelSequenceLabeler": "kernel_sequence",
     "PerPosition": "per_position",
+    "SequenceLabeler": "sequence",
 }
 __all__ = [
     "CRF",
     "Classifier",
+    "DependencyParser",
     "Explanation",
     "KernelClassifier",
     "KernelSequenceLabeler",

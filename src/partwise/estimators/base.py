@@ -205,6 +205,16 @@ def named_loss(loss: Loss) -> str | Loss:
     return loss.name if "(" not in loss.name else loss
 
 
+def sharpness(loss: Loss) -> float:
+    """β of a loss that has probabilities."""
+    if loss.is_hard:
+        raise InputError(
+            f"loss={loss.name!r} has beta = inf and so no probabilities: use predict_kbest for "
+            "scores, or train with 'log', 'softmax_margin' or Loss(beta, gamma) with a finite beta"
+        )
+    return loss.beta
+
+
 def random_generator(random_state: Any) -> np.random.Generator:
     """A generator from None, a seed, a RandomState or a Generator."""
     if isinstance(random_state, np.random.RandomState):

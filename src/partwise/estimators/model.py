@@ -160,9 +160,11 @@ class LinearModel:
 
     def batch(self, encoded: Encoded) -> Batch:
         """Rows bound to the weights' layout; sequences without positions are left out."""
-        lengths = encoded.lengths[encoded.lengths > 0]
+        layouts = encoded.layouts
+        if layouts is None:
+            layouts = self.structure.layouts(encoded.lengths[encoded.lengths > 0])
         return lay_out(
-            self.structure, self.structure.layouts(lengths), self.node_map, encoded.node_rows, encoded.node_dense,
+            self.structure, layouts, self.node_map, encoded.node_rows, encoded.node_dense,
             self.edge_map, encoded.edge_rows,
         )[0]  # fmt: skip
 
@@ -257,8 +259,8 @@ def compact(
     n_edge = 0 if edge_map is None else edge_map.n_weights
     node = Pairs.of(node_map, weights[:n_node])
     edge = None if edge_map is None else Pairs.of(edge_map, weights[n_node : n_node + n_edge])
-    kept = np.unique(node.attribute[node.attribute >= encoder.n_dense]) - encoder.n_dense
-    kept_edges = np.zeros(0, np.int64) if edge is None else np.unique(edge.attribute)
+    kept = _distinct(node.attribute[node.attribute >= encoder.n_dense]) - encoder.n_dense
+    kept_edges = np.zeros(0, np.int64) if edge is None else _distinct(edge.attribute)
     smaller = encoder.keep(kept, kept_edges)
     if smaller.n_attributes != encoder.n_attributes:
         node = node.renumbered(kept, encoder.n_dense)
@@ -268,3 +270,8 @@ def compact(
         edge = edge.renumbered(kept_edges, 0)
     tied = weights[n_node + n_edge :]
     return smaller, LinearModel.assemble(structure, Sizes.of(smaller), node, edge, tied)
+
+
+def _distinct(ordered: np.ndarray) -> np.ndarray:
+    """The distinct numbers of an array in ascending order."""
+    return ordered[np.diff(ordered, prepend=-1) > 0]

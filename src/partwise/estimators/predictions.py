@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from partwise.errors import InputError
-from partwise.estimators.base import n_threads, random_generator
+from partwise.estimators.base import n_threads, random_generator, sharpness
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import as_sequences
 from partwise.estimators.labels import encode_labels, flat_labels, split
@@ -224,12 +224,7 @@ class PredictionMixin:
         )
 
     def _sharpness(self) -> float:
-        if self._loss.is_hard:
-            raise InputError(
-                f"loss={self._loss.name!r} has beta = inf and so no probabilities: use predict_kbest for "
-                "scores, or train with 'log', 'softmax_margin' or Loss(beta, gamma) with a finite beta"
-            )
-        return self._loss.beta
+        return sharpness(self._loss)
 
     def _scores(self, query: Query, scale: float) -> tuple[list[np.ndarray], Any]:
         """Node and edge scores of the sequences that have positions, as `Chain` reads them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -157,6 +158,12 @@ class ArcFeatures:
     def template_of(self, ids: np.ndarray) -> np.ndarray:
         """The place in `used_templates` of each feature's template, int64."""
         return np.searchsorted(self._compiled.program.base, self._keys[ids], side="right") - 1
+
+    def keep(self, ids: np.ndarray) -> ArcFeatures:
+        """The same with only these features, renumbered in the order given."""
+        smaller = copy(self)
+        smaller._learn(np.ascontiguousarray(self._keys[ids]))
+        return smaller
 
     def state(self) -> dict[str, Any]:
         """All that a model file must hold: an array of keys, and plain JSON values."""

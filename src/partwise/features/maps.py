@@ -15,6 +15,11 @@ from partwise.kernels.simd import padded
 Pairs = Literal["observed", "all"]
 
 
+def row_stride(width: int) -> int:
+    """Weights an attribute takes in memory: whole vectors, but a single one where rows feed one entry."""
+    return 1 if width == 1 else padded(width)
+
+
 @dataclass(frozen=True)
 class FeatureMap:
     """The layout of one group of weights.
@@ -48,7 +53,7 @@ class FeatureMap:
 
     @property
     def stride(self) -> int:
-        return padded(self.width)
+        return row_stride(self.width)
 
     @classmethod
     def build(
@@ -71,7 +76,7 @@ class FeatureMap:
         """
         if pairs not in ("observed", "all"):
             raise InputError(f"pairs must be 'observed' or 'all', not {pairs!r}")
-        stride = padded(width)
+        stride = row_stride(width)
         if pairs == "all" or rows is None or row_labels is None:
             start = (n_dense + np.arange(n_attributes, dtype=np.int64)) * stride
             n_weights = (n_dense + n_attributes) * stride
@@ -108,6 +113,8 @@ class FeatureMap:
         mask.reshape(-1, stride)[:n_dense, :width] = 1.0
         in_wide = wide[attribute]
         mask[start[attribute[in_wide]] + label[in_wide]] = 1.0
+        if mask.all():
+            mask = mask[:0]
         narrow_label = label[~in_wide].astype(np.int32)
         return cls(width, n_dense, start.astype(np.int32), count, narrow_first, narrow_label, mask, n_weights)
 
@@ -124,30 +131,50 @@ class FeatureMap:
             rows = AttributeRows(np.zeros(n_rows + 1, np.int64), np.zeros(0, np.int32), None)
         if dense is None:
             dense = np.zeros((n_rows, 0), np.float32)
-        count = self.count[rows.ids]
-        wide, narrow = count == 0, count > 0
-        values = None if rows.values is None else np.asarray(rows.values, np.float32)
-        start = self.start[rows.ids]
-        no_values = np.zeros(0, np.float32)
         return RowGroup(
             width=self.width,
             stride=self.stride,
             first_weight=first_weight,
             n_weights=self.n_weights,
             row_ptr=np.ascontiguousarray(row_ptr, np.int64),
-            wide_ptr=_offsets(rows.row_ptr, wide),
-            wide_start=start[wide],
-            wide_value=no_values if values is None else values[wide],
-            narrow_ptr=_offsets(rows.row_ptr, narrow),
-            narrow_start=start[narrow],
-            narrow_count=count[narrow],
-            narrow_value=no_values if values is None else values[narrow],
+            **(self._split(rows) if self.count.any() else self._all_wide(rows)),
             narrow_first=self.narrow_first,
             narrow_label=self.narrow_label,
             mask=self.mask,
             dense=np.ascontiguousarray(dense, np.float32),
             dense_start=(np.arange(self.n_dense) * self.stride).astype(np.int32),
         )
+
+    def _split(self, rows: AttributeRows) -> dict[str, np.ndarray]:
+        """Entries of wide and of narrow attributes."""
+        count = self.count[rows.ids]
+        wide, narrow = count == 0, count > 0
+        values = None if rows.values is None else np.asarray(rows.values, np.float32)
+        start = self.start[rows.ids]
+        no_values = np.zeros(0, np.float32)
+        return {
+            "wide_ptr": _offsets(rows.row_ptr, wide),
+            "wide_start": start[wide],
+            "wide_value": no_values if values is None else values[wide],
+            "narrow_ptr": _offsets(rows.row_ptr, narrow),
+            "narrow_start": start[narrow],
+            "narrow_count": count[narrow],
+            "narrow_value": no_values if values is None else values[narrow],
+        }
+
+    def _all_wide(self, rows: AttributeRows) -> dict[str, np.ndarray]:
+        """The same where no attribute is narrow; where attributes are weights, rows are not even copied."""
+        numbered = self.stride == 1 and self.n_dense == 0
+        none, no_values = np.zeros(0, np.int32), np.zeros(0, np.float32)
+        return {
+            "wide_ptr": np.ascontiguousarray(rows.row_ptr, np.int64),
+            "wide_start": np.ascontiguousarray(rows.ids if numbered else self.start[rows.ids], np.int32),
+            "wide_value": no_values if rows.values is None else np.asarray(rows.values, np.float32),
+            "narrow_ptr": np.zeros(len(rows.row_ptr), np.int64),
+            "narrow_start": none,
+            "narrow_count": none,
+            "narrow_value": no_values,
+        }
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """All weights that exist, as (attribute, label, weight index); dense attributes come first.

@@ -32,7 +32,7 @@ class RowGroup(NamedTuple):
     Attributes
     ----------
     width, stride : int
-        Score entries a row feeds, and the same padded to whole vectors.
+        Score entries a row feeds, and the same padded to whole vectors; a width of 1 is not padded.
     first_weight, n_weights : int
         The group's slice of the weight vector.
     row_ptr : ndarray (n_examples + 1,) of int64
@@ -127,10 +127,31 @@ def _score_row(group, row, weights, out):  # type: ignore
             out[group.narrow_label[w - group.narrow_first]] += value * weights[w]
 
 
+@fragment
+def _score_single(group, row, weights):  # type: ignore
+    """The score of a row that feeds one entry: its attributes have one weight each, all of them wide."""
+    total = 0.0
+    for d in range(group.dense_start.size):
+        total += group.dense[row, d] * weights[group.dense_start[d]]
+    first, last = group.wide_ptr[row], group.wide_ptr[row + 1]
+    if group.wide_value.size > 0:
+        for k in range(first, last):
+            total += group.wide_value[k] * weights[group.wide_start[k]]
+    else:
+        for k in range(first, last):
+            total += weights[group.wide_start[k]]
+    return total
+
+
 @score_group.register(RowGroup)
 @kernel
 def score_rows(group, example, weights, scale, scores, offset, row_work):  # type: ignore
     own = weights[group.first_weight : group.first_weight + group.n_weights]
+    if group.stride == 1:
+        for row in range(group.row_ptr[example], group.row_ptr[example + 1]):
+            scores[offset] = scale * _score_single(group, row, own)
+            offset += 1
+        return offset
     for row in range(group.row_ptr[example], group.row_ptr[example + 1]):
         _score_row(group, row, own, row_work)
         for j in range(group.width):
@@ -171,11 +192,37 @@ def _scatter_row(group, row, weights, delta):  # type: ignore
     return growth
 
 
+@fragment
+def _scatter_single(group, row, weights, delta):  # type: ignore
+    """Add `delta` to the one weight of every attribute of a row; returns the growth of ‖weights‖²."""
+    growth = 0.0
+    for d in range(group.dense_start.size):
+        old, change = weights[group.dense_start[d]], group.dense[row, d] * delta
+        weights[group.dense_start[d]] = old + change
+        growth += change * (old + old + change)
+    scaled = group.wide_value.size > 0
+    for k in range(group.wide_ptr[row], group.wide_ptr[row + 1]):
+        old, change = weights[group.wide_start[k]], delta
+        if scaled:
+            change = group.wide_value[k] * delta
+        weights[group.wide_start[k]] = old + change
+        growth += change * (old + old + change)
+    return growth
+
+
 @scatter_group.register(RowGroup)
 @kernel
 def scatter_through_rows(group, example, weights, scale, delta, offset, threshold, row_work):  # type: ignore
     own = weights[group.first_weight : group.first_weight + group.n_weights]
     growth = 0.0
+    if group.stride == 1:
+        for row in range(group.row_ptr[example], group.row_ptr[example + 1]):
+            if abs(delta[offset]) > threshold:
+                growth += _scatter_single(group, row, own, scale * delta[offset])
+            else:
+                delta[offset] = 0.0
+            offset += 1
+        return growth, offset
     for row in range(group.row_ptr[example], group.row_ptr[example + 1]):
         largest = 0.0
         for j in range(group.width):

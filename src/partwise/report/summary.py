@@ -53,7 +53,7 @@ def summarize(model: Any, header: Mapping[str, Any], top: int = 20, label: str |
 
     Parameters
     ----------
-    model : SequenceLabeler, Classifier or one of their kernel forms, which have support points, not weights
+    model : SequenceLabeler, Classifier, DependencyParser, or a kernel form, which has support points, not weights
     header : dict
         Of its file.
     top : int
@@ -61,16 +61,18 @@ def summarize(model: Any, header: Mapping[str, Any], top: int = 20, label: str |
     label : str or None
         Only weights of this label.
     """
+    kind = str(header["estimator"])
     chosen = _label_named(model, label)
-    is_sequence = header["estimator"] == "SequenceLabeler"
     features: list[tuple[Any, Any, float]] = []
-    if not _is_kernel(model):
-        features = model.top_features(top, chosen) if is_sequence else _class_features(model, top, chosen)
-    transitions = _transitions(model, top, chosen) if is_sequence else []
+    if kind == "Classifier":
+        features = _class_features(model, top, chosen)
+    elif not _is_kernel(model):
+        features = model.top_features(top, chosen)
+    transitions = _transitions(model, top, chosen) if kind == "SequenceLabeler" else []
     return Summary(
-        kind=str(header["estimator"]),
-        settings=_settings(model, is_sequence),
-        sizes=_sizes(model, header, is_sequence),
+        kind=kind,
+        settings=_settings(model, kind),
+        sizes=_sizes(model, header, kind),
         certificate=_certificate(model),
         training=_training(header),
         top_features=features,
@@ -84,7 +86,7 @@ def _is_kernel(model: Any) -> bool:
     return hasattr(model, "dual_coef_")
 
 
-def _settings(model: Any, is_sequence: bool) -> dict[str, Any]:
+def _settings(model: Any, kind: str) -> dict[str, Any]:
     loss = Loss.of(model.loss)
     names = {"log": "log (CRF)", "hinge": "hinge (max-margin)"}
     settings: dict[str, Any] = {
@@ -93,7 +95,10 @@ def _settings(model: Any, is_sequence: bool) -> dict[str, Any]:
     }  # fmt: skip
     if _is_kernel(model):
         settings |= {"kernel": str(model.kernel)}
-    if is_sequence:
+    if kind == "DependencyParser":
+        settings |= {"structure": model.structure, "single root": model.single_root_, "cost": model.cost}
+        settings["heads left by pruning"] = None if model._pruner is None else model._pruner.n_heads
+    if kind == "SequenceLabeler":
         settings |= {"order": model.order, "scheme": model.scheme, "pairs": model.pairs}
         template = getattr(getattr(model, "_encoder", None), "template", None)
         if template is not None:
@@ -101,12 +106,17 @@ def _settings(model: Any, is_sequence: bool) -> dict[str, Any]:
     return settings
 
 
-def _sizes(model: Any, header: Mapping[str, Any], is_sequence: bool) -> dict[str, Any]:
-    sizes: dict[str, Any] = {"labels" if is_sequence else "classes": len(model.classes_)}
-    if is_sequence:
+def _sizes(model: Any, header: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    sizes: dict[str, Any] = {}
+    if kind == "DependencyParser":
+        sizes = {"relations": len(model.relations_), "arc features": model._encoder.n_attributes}
+        sizes |= {"relation features": model._encoder.n_edge_attributes} if model.relations_ else {}
+        sizes |= {"pruning recall": model.pruning_.recall} if model.pruning_ is not None else {}
+    elif kind == "SequenceLabeler":
+        sizes = {"labels": len(model.classes_)}
         sizes["attributes"] = int(model._encoder.n_dense + model._encoder.n_attributes)
     else:
-        sizes["features"] = int(model.n_features_in_)
+        sizes = {"classes": len(model.classes_), "features": int(model.n_features_in_)}
     if _is_kernel(model):
         sizes |= {"support points": len(model.dual_coef_), "bound on the score error": model.score_error_}
     else:
@@ -136,18 +146,22 @@ def _training(header: Mapping[str, Any]) -> dict[str, Any]:
     training = {"data": stored.get("path"), "seconds": stored.get("seconds")}
     dev = stored.get("dev")
     if isinstance(dev, dict):
-        training |= {f"dev {name}": dev.get(name) for name in ("accuracy", "f1", "f1_kind")}
+        training |= {f"dev {name}": dev.get(name) for name in ("accuracy", "f1", "f1_kind", "uas", "las")}
     return {name: value for name, value in training.items() if isinstance(value, (str, int, float))}
 
 
 def _label_named(model: Any, label: str | None) -> Any:
     if label is None:
         return None
-    names = {str(each): each for each in model.classes_.tolist()}
+    names = {str(each): each for each in _labels(model)}
     if label not in names:
         known = ", ".join(list(names)[:20]) + (", …" if len(names) > 20 else "")
         raise InputError(f"the model has no label {label!r:.60}; it has {known}")
     return names[label]
+
+
+def _labels(model: Any) -> list[Any]:
+    return list(model.relations_) if hasattr(model, "relations_") else model.classes_.tolist()
 
 
 def _transitions(model: Any, top: int, label: Any) -> list[tuple[Any, Any, float]]:

@@ -11,9 +11,24 @@ _HOMES = {
     "Multiclass": "multiclass",
     "Chain": "chain",
     "ChainMarginals": "chain",
+    "LabelledHeads": "tree_parts",
+    "Projective": "projective",
+    "Spanning": "spanning",
+    "TreeMarginals": "tree_parts",
     "transition_mask": "masks",
 }
-__all__ = ["Brute", "Chain", "ChainMarginals", "Multiclass", "Structure", "transition_mask"]
+__all__ = [
+    "Brute",
+    "Chain",
+    "ChainMarginals",
+    "LabelledHeads",
+    "Multiclass",
+    "Projective",
+    "Spanning",
+    "Structure",
+    "TreeMarginals",
+    "transition_mask",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -186,6 +186,11 @@ class Structure(ABC):
         nodes = self.n_node_rows(layouts) * self.node_width
         return nodes + self.n_edge_rows(layouts) * self.edge_width + self.tied_size
 
+    def row_choices(self, layouts: Layouts) -> np.ndarray | None:
+        """Where a labelling uses one of several rows: the choice each node (and edge) row belongs to, int64
+        (n_node_rows.sum(),). None where all rows are used."""
+        return None
+
     def checked_cost(self, cost: Any) -> Any:
         """What :meth:`part_costs` reads, from a name or what else a user may give."""
         return cost_matrix(cost, self.n_labels)

@@ -1,0 +1,145 @@
+"""Sentences and trees as a dependency parser reads them: corpora, lists of words, heads with or without relations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from partwise.data import DependencyCorpus, corpus_from_sentences, keep_projective
+from partwise.data.dependency_checks import ProjectiveCount, check_trees
+from partwise.data.dependency_trees import count_roots
+from partwise.errors import InputError
+from partwise.features.arcs import Arcs
+
+_WORD_FIELDS = {
+    "form": "forms", "lemma": "lemmas", "coarse_tag": "coarse_tags", "fine_tag": "fine_tags", "feats": "feats",
+}  # fmt: skip
+
+
+class Tree(NamedTuple):
+    """A labelled tree: `heads`, int64 (n,), 0 for the root, and `relations`, a list of n strings."""
+
+    heads: np.ndarray
+    relations: list[str]
+
+
+def as_corpus(X: Any) -> DependencyCorpus:
+    """A corpus from what `X` may be.
+
+    Parameters
+    ----------
+    X : DependencyCorpus, or sequence of sentences
+        A sentence is a list of words, a word a string or a dict with ``form`` and perhaps ``lemma``,
+        ``coarse_tag``, ``fine_tag`` and ``feats``.
+    """
+    if isinstance(X, DependencyCorpus):
+        return X
+    if X is None or isinstance(X, (str, bytes, Mapping)) or not hasattr(X, "__iter__"):
+        raise InputError(f"X is {X!r:.60}; a parser reads a DependencyCorpus or a list of sentences")
+    sentences = [_words(sentence, i) for i, sentence in enumerate(X)]
+    named = {name for sentence in sentences for word in sentence for name in word}
+    columns: dict[str, Any] = {
+        _WORD_FIELDS[name]: [[word.get(name, "_") for word in sentence] for sentence in sentences]
+        for name in named
+    }
+    return corpus_from_sentences(**{"forms": [[] for _ in sentences], **columns})
+
+
+def _words(sentence: Any, i: int) -> list[Mapping[str, str]]:
+    if isinstance(sentence, (str, bytes)) or not hasattr(sentence, "__iter__"):
+        raise InputError(f"X[{i}] is {sentence!r:.60}; it must be a list of words")
+    words = [{"form": word} if isinstance(word, str) else word for word in sentence]
+    for t, word in enumerate(words):
+        if not isinstance(word, Mapping) or "form" not in word or not word.keys() <= _WORD_FIELDS.keys():
+            raise InputError(
+                f"X[{i}][{t}] is {word!r:.60}; a word is a string or a dict of {', '.join(_WORD_FIELDS)}"
+            )
+    return words
+
+
+def with_trees(corpus: DependencyCorpus, y: Any) -> DependencyCorpus:
+    """The corpus with other trees: per sentence heads, or a pair of heads and relations."""
+    if y is None:
+        return corpus
+    trees = list(y)
+    if len(trees) != corpus.n_sentences:
+        raise InputError(f"y has {len(trees)} trees, but X has {corpus.n_sentences} sentences")
+    labelled = [_is_labelled(tree) for tree in trees]
+    if len(set(labelled)) > 1:
+        raise InputError(f"y[{labelled.index(not labelled[0])}]: some trees have relations and others none")
+    heads: list[int] = []
+    relations: list[str] = []
+    for i, (tree, length) in enumerate(zip(trees, corpus.lengths.tolist(), strict=True)):
+        own = np.asarray(tree[0] if labelled[0] else tree)
+        if own.shape != (length,) or (length and own.dtype.kind not in "iu"):
+            raise InputError(f"y[{i}] must have {length} heads, whole numbers, one a word")
+        heads.extend(np.clip(own, -2, 2**31 - 1).tolist())
+        if labelled[0]:
+            names = list(tree[1])
+            if len(names) != length or not all(isinstance(name, str) for name in names):
+                raise InputError(f"y[{i}] must have {length} relations, strings, one a word")
+            relations.extend(names)
+    return replace(
+        corpus, heads=np.array(heads, np.int32), relations=relations if labelled and labelled[0] else None
+    )
+
+
+def _is_labelled(tree: Any) -> bool:
+    """Whether a tree is a pair of sequences, not a sequence of heads."""
+    return (
+        isinstance(tree, (tuple, list))
+        and len(tree) == 2
+        and all(isinstance(each, (Sequence, np.ndarray)) and not isinstance(each, str) for each in tree)
+    )
+
+
+def training_corpus(
+    X: Any, y: Any, single_root: bool | str, projective: bool, non_projective: str
+) -> tuple[DependencyCorpus, bool, ProjectiveCount | None]:
+    """Checked sentences to train on, whether trees have one root, and what was left out as not projective."""
+    corpus = with_trees(as_corpus(X), y)
+    if corpus.n_sentences == 0:
+        raise InputError("X has no sentences to train on")
+    if single_root not in (True, False, "auto"):
+        raise InputError(f"single_root must be True, False or 'auto', not {single_root!r:.40}")
+    if non_projective not in ("skip", "error"):
+        raise InputError(f"non_projective must be 'skip' or 'error', not {non_projective!r:.40}")
+    check_trees(corpus, single_root=single_root is True)
+    if single_root == "auto":
+        single_root = bool((count_roots(corpus.heads, corpus.sentence_ptr) == 1).all())
+    if not projective:
+        return corpus, bool(single_root), None
+    kept, count = keep_projective(corpus, non_projective)
+    if kept.n_sentences == 0:
+        raise InputError("no sentence is left to train on: all have crossing arcs")
+    return kept, bool(single_root), count
+
+
+def relation_codes(corpus: DependencyCorpus, names: list[str]) -> np.ndarray:
+    """The number of every word's relation, int64 (n_words,)."""
+    index = {name: k for k, name in enumerate(names)}
+    assert corpus.relations is not None
+    return np.fromiter(map(index.__getitem__, corpus.relations), np.int64, corpus.n_words)
+
+
+def pieces(corpus: DependencyCorpus, most_arcs: int) -> Iterator[DependencyCorpus]:
+    """The corpus in pieces with about that many arcs, so that memory does not grow with the file."""
+    total = np.cumsum(corpus.lengths**2)
+    if corpus.n_sentences == 0 or total[-1] <= most_arcs:
+        if corpus.n_sentences:
+            yield corpus
+        return
+    first = 0
+    while first < corpus.n_sentences:
+        done = total[first - 1] if first else 0
+        last = max(int(np.searchsorted(total, done + most_arcs, side="right")), first + 1)
+        yield corpus.subset(np.arange(first, last))
+        first = last
+
+
+def words_of(arcs: Arcs, sentence_ptr: np.ndarray) -> np.ndarray:
+    """The modifier of every arc as a number over the whole corpus, int64 (n_arcs,)."""
+    return np.repeat(sentence_ptr[:-1], np.diff(arcs.arc_ptr)) + arcs.modifier - 1

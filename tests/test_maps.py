@@ -1,0 +1,65 @@
+"""Scoring and scattering against plain matrices, for rows that feed one entry and for rows that feed several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from partwise.features.maps import FeatureMap, Pairs
+from partwise.features.vocabulary import AttributeRows
+from partwise.kernels.maps import scatter_group, score_group
+
+N_ROWS, N_SPARSE, N_DENSE = 9, 12, 3
+
+
+def _data(width: int, real: bool, dense: bool, pairs: Pairs) -> tuple[Any, Any, np.ndarray]:
+    """A map, its rows in two examples, and the rows' features as a matrix (rows × width, weights)."""
+    random = np.random.default_rng([width, real, dense])
+    sparse = (random.random((N_ROWS, N_SPARSE)) < 0.4) * (
+        random.normal(size=(N_ROWS, N_SPARSE)) if real else 1.0
+    )
+    sparse = sparse.astype(np.float32)
+    values = random.normal(size=(N_ROWS, N_DENSE if dense else 0)).astype(np.float32)
+    row, ids = np.nonzero(sparse)
+    row_ptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=N_ROWS))])
+    rows = AttributeRows(row_ptr, ids.astype(np.int32), sparse[row, ids] if real else None)
+    labels = random.integers(-1, width, N_ROWS)
+    layout = FeatureMap.build(width, N_SPARSE, values.shape[1], rows, labels, pairs)
+    group = layout.group(rows, np.array([0, 4, N_ROWS]), 0, values)
+    both, matrix = np.hstack([values, sparse]), np.zeros((N_ROWS, width, layout.n_weights))
+    attribute, label, weight = layout.pairs()
+    matrix[:, label, weight] = both[:, attribute]
+    return layout, group, matrix.reshape(-1, layout.n_weights)
+
+
+@pytest.mark.parametrize("pairs", ["all", "observed"])
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("real", [False, True])
+@pytest.mark.parametrize("width", [1, 3])
+def test_score_and_scatter(width: int, real: bool, dense: bool, pairs: Pairs) -> None:
+    layout, group, matrix = _data(width, real, dense, pairs)
+    random = np.random.default_rng(5)
+    weights = random.normal(size=layout.n_weights) * (np.abs(matrix).sum(axis=0) > 0)
+    scores, row = np.zeros(N_ROWS * width + 8), np.zeros(max(layout.stride, 8))
+    middle = score_group(group, 0, weights, 2.0, scores, 0, row)
+    assert middle == 4 * width
+    assert score_group(group, 1, weights, 2.0, scores, middle, row) == N_ROWS * width
+    np.testing.assert_allclose(scores[: N_ROWS * width], 2.0 * matrix @ weights, atol=1e-12)
+    delta = random.normal(size=5 * width)
+    delta[:width] = 1e-4
+    moved, expected = weights.copy(), delta.copy()
+    expected[:width] = 0.0
+    growth, _ = scatter_group(group, 1, moved, 0.5, delta, 0, 1e-3, row)
+    np.testing.assert_array_equal(delta, expected)  # a row below the threshold waits
+    np.testing.assert_allclose(moved, weights + 0.5 * expected @ matrix[4 * width :], atol=1e-12)
+    np.testing.assert_allclose(growth, moved @ moved - weights @ weights, atol=1e-12)
+
+
+def test_rows_that_feed_one_entry_have_one_weight_an_attribute() -> None:
+    assert FeatureMap.build(1, 1000).n_weights == 1000
+    assert FeatureMap.build(1, 10, n_dense=2).n_weights == 12
+    observed, _, _ = _data(1, False, False, "observed")
+    assert observed.n_weights == len(observed.pairs()[2]) <= N_SPARSE
+    assert observed.mask.size == 0

@@ -11,8 +11,7 @@ from problems import WrittenOut, divergence, entropy, softmax
 
 from partwise.bounds import feature_spread
 from partwise.solvers import Extragradient, solve
-from partwise.solvers.exponentiated_gradient import GOLD_POTENTIAL
-from partwise.solvers.extragradient import Labels
+from partwise.solvers.extragradient import GOLD_POTENTIAL, Labels
 
 
 def distributions(written: WrittenOut, u: np.ndarray, kappa: float, rho: float) -> list[np.ndarray]:

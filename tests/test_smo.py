@@ -215,7 +215,7 @@ def test_conditionals_of_random_potentials_are_the_same_distributions(case: str)
 
 @pytest.mark.parametrize("case", CASES)
 def test_hand_over_keeps_the_marginals(case: str) -> None:
-    """Up to the stated share of the uniform distribution, and exactly where an example is at its truth."""
+    """Up to the stated share of the uniform distribution."""
     problem, solver = problem_of(case, "hinge").problem, SMOThenEG(3)
     view, random = untied(problem), np.random.default_rng(3)
     state, plain = solver.init(problem, random), SMO().init(problem, np.random.default_rng(3))
@@ -223,12 +223,8 @@ def test_hand_over_keeps_the_marginals(case: str) -> None:
     for _ in range(3):
         state, _ = solver.step(problem, state, random)
         plain, before = SMO().step(problem, plain, plain_random)
-    off = np.repeat(state.visited == 1, np.diff(view.batch.part_ptr))
-    assert off.any()
-    gold = gold_marginals(view)
-    np.testing.assert_array_equal(plain.marginals[~off], gold[~off])
     uniform = marginals_of(view, np.zeros(view.n_parts))
-    mixed = np.where(off, (1.0 - FLOOR) * plain.marginals + FLOOR * uniform, gold)
+    mixed = (1.0 - FLOOR) * plain.marginals + FLOOR * uniform
     np.testing.assert_allclose(state.marginals, mixed, atol=1e-12)
     assert np.isfinite(state.theta).all() and (state.step > 0.0).all()
     eg = ExponentiatedGradient("gap", precision="double")

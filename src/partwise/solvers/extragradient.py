@@ -32,10 +32,10 @@ import numpy as np
 from partwise.bounds import feature_spread
 from partwise.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo
-from partwise.solvers.exponentiated_gradient import GOLD_POTENTIAL
 
 _TARGET, _SHRINK, _GROWTH = 0.8, 0.7, 10.0
 _ROUNDING = 1e-14
+GOLD_POTENTIAL = 10.0  # θ⁰ of the true labels' rows: near them, but every labelling has a share
 _LARGE = 1e100
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -11,20 +12,24 @@ from partwise.errors import InputError
 from partwise.kernels.smo_pass import MarginalPoint, log_conditionals, smo_pass
 from partwise.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo
-from partwise.solvers.exponentiated_gradient import draw_by_gap
+from partwise.solvers.sampling import expected_gap, most_due, note_exact, note_visits
 from partwise.solvers.untied import untied
 from partwise.structures.chain import Chain
 from partwise.structures.multiclass import Multiclass
 
 
 class SMOState(NamedTuple):
-    """A :class:`MarginalPoint` of the untied problem, the weighted mean of v so far, and its number of points."""
+    """A :class:`MarginalPoint` of the untied problem, when examples were visited (see `sampling.py`), the weighted
+    mean of v so far, and its number of points."""
 
     marginals: np.ndarray
     v: np.ndarray
     cost: np.ndarray
     gap: np.ndarray
     norm: np.ndarray
+    seen: np.ndarray
+    waited: np.ndarray
+    clock: np.ndarray
     average: np.ndarray
     n_averaged: np.ndarray
 
@@ -36,7 +41,7 @@ class SMOState(NamedTuple):
 class SMO:
     """Moves mass between two labellings of one example at a time, in the space of marginals; no step size.
 
-    Examples come mostly in proportion to their last known gaps, after a first pass over all.
+    After a first pass over all examples, those come next whose last visits let expect the largest gaps.
 
     Parameters
     ----------
@@ -64,25 +69,31 @@ class SMO:
         view, n = untied(problem), problem.n_examples
         v, average = np.zeros((2, view.n_weights))
         return SMOState(
-            gold_marginals(view), v, np.zeros(n), np.full(n, np.nan), np.zeros(1), average, np.zeros(1)
+            marginals=gold_marginals(view),
+            v=v,
+            cost=np.zeros(n),
+            gap=np.full(n, np.nan),
+            norm=np.zeros(1),
+            seen=np.full(n, -1.0),
+            waited=np.ones(n),
+            clock=np.zeros(1),
+            average=average,
+            n_averaged=np.zeros(1),
         )
 
     def step(
         self, problem: Problem, state: SMOState, random: np.random.Generator
     ) -> tuple[SMOState, StepInfo]:
-        view, point, n = untied(problem), state.point(), problem.n_examples
-        scratch, chunk = view.scratch(np.float64), max(1, n // 10)
-        by_gap, entropic = not np.isnan(point.gap).any(), self.mass == "entropy"
-        order = random.permutation(n)
-        for first in range(0, n, chunk):
-            here = order[first : first + chunk]
-            if by_gap:
-                here = draw_by_gap(point.gap, view.batch.example_weight, len(here), random)
+        view, point, weight = untied(problem), state.point(), problem.batch.example_weight
+        scratch, entropic, visits = view.scratch(np.float64), self.mass == "entropy", 0
+        for here in _chunks(state, weight, random):
             smo_pass(view.batch, here, point, view.loss.gamma, view.l2, entropic, scratch)
+            note_visits(here, state.seen, state.waited, state.clock)
+            visits += len(here)
             state.n_averaged[0] += 1.0
             state.average[:] += (point.v - state.average) * (8.0 / (state.n_averaged[0] + 7.0))
-        gap = float(view.batch.example_weight @ point.gap)
-        return state, StepInfo(1.0, _dual(view, point), gap)
+        gap = expected_gap(point.gap, state.seen, state.waited, float(state.clock[0]))
+        return state, StepInfo(visits / len(weight), _dual(view, point), float(weight @ gap))
 
     def certificate(self, problem: Problem, state: SMOState) -> tuple[SMOState, Certificate]:
         """Marginals are made consistent again on the way, by way of their conditionals."""
@@ -102,8 +113,22 @@ class SMO:
             if primal < best_primal:
                 best_primal, best_weights = primal, weights
         point.gap[:] = np.maximum(loss - inner, 0.0)  # at w(α), the last candidate
+        note_exact(state.seen, state.waited, state.clock)
         weights = best_weights[: problem.n_weights].copy()
         return state, Certificate(best_primal, dual, weights, abs(kept - dual))
+
+
+def _chunks(state: SMOState, weight: np.ndarray, random: np.random.Generator) -> Iterator[np.ndarray]:
+    """About as many visits as there are examples, a tenth at a time."""
+    n = len(weight)
+    chunk, order = max(1, n // 10), random.permutation(n)
+    by_gap = not np.isnan(state.gap).any()
+    for first in range(0, n, chunk):
+        here = order[first : first + chunk]
+        if by_gap:
+            expected = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
+            here = most_due(expected * weight, len(here), random)
+        yield here
 
 
 def require_marginals(problem: Problem, name: str) -> None:

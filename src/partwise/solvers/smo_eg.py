@@ -15,8 +15,8 @@ import numpy as np
 from partwise.errors import InputError
 from partwise.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo
-from partwise.solvers.exponentiated_gradient import GOLD_POTENTIAL, EGState, ExponentiatedGradient, refresh
-from partwise.solvers.smo import SMO, SMOState, conditional_potentials, gold_marginals, require_marginals
+from partwise.solvers.exponentiated_gradient import EGState, ExponentiatedGradient, refresh
+from partwise.solvers.smo import SMO, SMOState, conditional_potentials, require_marginals
 from partwise.solvers.untied import untied
 
 FLOOR = 1e-6  # share of the uniform distribution in the point where EG takes over
@@ -38,6 +38,9 @@ class HybridState(NamedTuple):
     step: np.ndarray
     visited: np.ndarray
     norm: np.ndarray
+    seen: np.ndarray
+    waited: np.ndarray
+    clock: np.ndarray
     average: np.ndarray
     n_averaged: np.ndarray
     passes: np.ndarray
@@ -50,7 +53,7 @@ class HybridState(NamedTuple):
 
 @dataclass(frozen=True)
 class SMOThenEG:
-    """`smo` for the first passes, then `eg-gap` from SMO's marginals.
+    """`smo` for the first passes, then online EG, by gaps, from SMO's marginals.
 
     Tied chains stay untied in both: the marginals are kept exactly, at the cost of n·L² numbers for θ and
     for μ of a sentence of n positions and L labels. (One tied block of potentials can keep no more than the sums of
@@ -110,8 +113,7 @@ class SMOThenEG:
 def _hand_over(problem: Problem, state: EGState, random: np.random.Generator) -> None:
     """Fill in what EG needs besides marginals; those are smoothed."""
     point = state.point()
-    point.visited[:] = _off_the_truth(problem, state.mu)
-    point.theta[:] = smoothed_potentials(problem, state.mu)
+    point.theta[:], point.visited[:] = smoothed_potentials(problem, state.mu), 1
     refresh(problem, point)
     point.step[:] = _EG._initial_step(problem, point, random)
 
@@ -120,18 +122,10 @@ def smoothed_potentials(problem: Problem, mu: np.ndarray) -> np.ndarray:
     """Finite potentials with marginals (1 − ε) μ + ε·uniform, ε = FLOOR; see also `conditional_potentials`.
 
     EG cannot give mass to what has none. The mixture has the marginals of a mixture of distributions, so it is
-    consistent, and zero only where a mask is. Examples with all mass on the true labels need no smoothing, since EG has
-    a way of its own to leave them: theirs is EG's start.
+    consistent, and zero only where a mask is.
     """
     uniform = np.zeros(problem.n_parts)
     problem.at_potentials(np.zeros(problem.n_parts), np.ones(problem.n_examples, np.uint8), uniform)
     theta = conditional_potentials(problem, (1.0 - FLOOR) * mu + FLOOR * uniform)
     theta[theta == -np.inf] = 0.0  # masked: no matter what it is, but EG computes with it
-    off = np.repeat(_off_the_truth(problem, mu), np.diff(problem.batch.part_ptr))
-    return np.where(off, theta, GOLD_POTENTIAL * mu)
-
-
-def _off_the_truth(problem: Problem, mu: np.ndarray) -> np.ndarray:
-    """Whether any mass of an example is off its true labels, (n_examples,)."""
-    moved = np.abs(mu - gold_marginals(problem))
-    return np.add.reduceat(moved, problem.batch.part_ptr[:-1]) > 0.0
+    return theta

@@ -19,7 +19,7 @@ from partwise.features.vocabulary import AttributeRows
 from partwise.losses import Loss
 from partwise.problem import Problem
 from partwise.solvers import SOLVERS
-from partwise.structures import Chain, Multiclass, Structure
+from partwise.structures import Chain, Multiclass, Projective, Spanning, Structure
 
 LOSSES = [Loss.of("log"), Loss.of("softmax_margin"), Loss(4, 1), Loss.of("hinge"), Loss.of("perceptron")]
 # Of each kind one, and the length of an example.
@@ -28,6 +28,8 @@ STRUCTURES: dict[str, tuple[Structure, int]] = {
     "chain": (Chain(2), 2),
     "chain with edge features": (Chain(2, tied=False), 2),
     "chain of order 2": (Chain(2, order=2), 2),
+    "projective tree": (Projective(n_relations=2), 2),
+    "spanning tree": (Spanning(), 2),
 }
 BEGIN, END = "<!-- support table -->", "<!-- end of support table -->"
 _NOT_MINIMISING = "runs, but what it ends at is not the minimum of the objective"
@@ -36,7 +38,9 @@ _NOT_MINIMISING = "runs, but what it ends at is not the minimum of the objective
 def tiny_problem(structure: Structure, length: int, loss: Loss) -> Problem:
     """One example with one attribute, enough for a solver to say whether it can."""
     layouts = structure.layouts([length])
-    labels = np.atleast_1d(next(iter(structure.labellings(length))))
+    counts = np.zeros(int(structure.n_parts(layouts)[0]))
+    np.add.at(counts, structure.encode(next(iter(structure.labellings(length)))), 1.0)
+    labels = structure.decode_all(counts, np.array([0, len(counts)]), layouts)
     node_map, node_rows = _one_attribute(structure.node_width, int(structure.n_node_rows(layouts)[0]))
     edge_map, edge_rows = None, None
     if structure.edge_width:

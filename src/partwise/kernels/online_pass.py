@@ -120,7 +120,7 @@ def _move_on_geometric_path(batch, i, point, step, inverse_beta, lift, noise, co
         batch.specification, layout_of(batch, i), scratch.potentials, scratch.counts, scratch.structure
     )
     curvature = log_total - (point.entropy[i] + theta_mu) - step * inner
-    if curvature < noise:
+    if curvature < noise + _ROUNDING * (1.0 + abs(log_total)):
         curvature = 0.0
     slope = 2.0 * curvature / (step * step)
     gap = 0.0 if inverse_beta == 0.0 else 0.5 * slope / inverse_beta

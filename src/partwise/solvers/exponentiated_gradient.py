@@ -153,7 +153,7 @@ class ExponentiatedGradient:
             growth=1.05 if self.step_rule == "halving" else 1.3,
             largest=min(problem.loss.beta, _LARGEST_STEP),
             threshold=2e-8 if single else 0.0,
-            noise=1e-6 if single else 1e-14,
+            noise=1e-6 if single else 0.0,
             lift=_LIFT,
             exact_gap=self.order == "gap",
         )

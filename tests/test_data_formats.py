@@ -68,7 +68,7 @@ def check_small(columns):
         SMALL.replace(" ", " \t  ").replace("\n\n", "\n \t\n\n").encode(),
         b"\n\n" + SMALL.encode() + b"\n\n\n",
         gzip.compress(SMALL.encode(), mtime=0),
-        gzip.compress(SMALL[:20].encode()) + gzip.compress(SMALL[20:].encode()),
+        gzip.compress(SMALL[:20].encode(), mtime=0) + gzip.compress(SMALL[20:].encode(), mtime=0),
     ],
 )
 def test_the_same_columns_however_they_are_written(write, content):
@@ -87,7 +87,7 @@ def test_the_same_columns_however_they_are_written(write, content):
         (b"a\nb\n", 1, "no label column"),
         ("a B\ncafé B\n".encode("latin-1"), 2, "0xe9 is not UTF-8"),
         (b"a B\n\nb\x00 C\n", 3, "NUL byte"),
-        (gzip.compress(SMALL.encode(, mtime=0) * 1000)[:-30], None, "gzip"),
+        (gzip.compress(SMALL.encode() * 1000, mtime=0)[:-30], None, "gzip"),
         (b"\x1f\x8b\x08rubbish, not gzip", None, "gzip"),
         (SMALL.encode("utf-16"), 1, "not UTF-8"),
     ],
@@ -111,7 +111,7 @@ def test_paths_that_are_no_files(tmp_path):
 
 
 def test_standard_input(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(SMALL.encode()))), mtime=0)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(SMALL.encode()))))
     check_small(read("-"))
     assert not sys.stdin.closed
     monkeypatch.setattr(sys, "stdin", io.StringIO(SMALL))

@@ -65,7 +65,7 @@ def test_first_step_has_the_closed_form() -> None:
     state = solver.init(problem, np.random.default_rng(0))
     from partwise.kernels.frank_wolfe_pass import frank_wolfe_pass
 
-    parts, values = np.zeros(1, np.int32), np.zeros(solver.n_slots)
+    parts, values = np.zeros(1, np.int32), np.zeros(state.alpha.shape[1])
     frank_wolfe_pass(
         problem.batch,
         np.arange(1),

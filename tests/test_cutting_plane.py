@@ -33,11 +33,7 @@ class TestShortBundle(SolverContract):
 
 
 class TestSVMStruct(SolverContract):
-    solver = SVMStruct()
-
-    def _skip_unless_able(self, loss: str) -> None:
-        if loss != "hinge":
-            pytest.skip("is for β = ∞")
+    solver, hard_only = SVMStruct(), True
 
     def dual_point(self, written: WrittenOut, state: Any) -> list[np.ndarray]:
         """Shares by labelling: parts are stored with repetition, in order."""
@@ -51,38 +47,11 @@ class TestSVMStruct(SolverContract):
                 alpha[numbers[tuple(sorted(own))]] += state.share[i, p]
         return result
 
-    # The contract's own versions of these use the log loss.
-
-    def test_ctrl_c_returns_a_certified_solution(self) -> None:
-        def interrupt(progress: Any) -> None:
-            if progress.passes >= 2:
-                raise KeyboardInterrupt
-
-        found = self.run("tied", "hinge", callback=interrupt)
-        assert found.certificate.dual <= optimum("tied", "hinge") * (1 + 1e-7)
-        written = problem_of("tied", "hinge").written_out
-        assert found.certificate.primal == pytest.approx(written.primal(found.weights), rel=1e-9)
-
-    def test_interrupted_before_the_first_step(self) -> None:
+    def test_starts_at_the_true_labels(self) -> None:
         problem = problem_of("tied", "hinge").problem
         _, certificate = self.solver.certificate(problem, self.solver.init(problem, np.random.default_rng(0)))
         assert certificate.dual == 0.0
         assert certificate.primal == pytest.approx(problem.primal(np.zeros(problem.n_weights)))
-
-    def test_goes_on_with_another_l2(self) -> None:
-        problem = problem_of("tied", "hinge").problem
-        first = solve(problem, self.solver, tol=1e-3)
-        weaker = problem.with_l2(0.5)
-        _, carried_over = self.solver.certificate(weaker, first.state)
-        assert carried_over.primal == pytest.approx(weaker.primal(carried_over.weights), rel=1e-12)
-        second = solve(weaker, self.solver, tol=1e-6, warm_start=first.state)
-        fresh = solve(weaker, self.solver, tol=1e-6)
-        assert second.converged
-        assert second.certificate.primal == pytest.approx(fresh.certificate.primal, rel=3e-6)
-
-    def test_refuses_what_it_cannot_do(self) -> None:
-        with pytest.raises(InputError, match="use 'bmrm'"):
-            self.run("tied", "log")
 
 
 # -- the two on the same problem -----------------------------------------------------------------------

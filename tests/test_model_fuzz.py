@@ -13,7 +13,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from partwise import Classifier, DependencyParser, SequenceLabeler, model_file
+from partwise import (
+    Classifier,
+    DependencyParser,
+    KernelClassifier,
+    KernelSequenceLabeler,
+    SequenceLabeler,
+    model_file,
+)
 from partwise.data import corpus_from_sentences
 from partwise.data.conll import parse_conll
 from partwise.errors import InputError
@@ -55,6 +62,8 @@ def tiny_models():
         "matrix": (SequenceLabeler("hinge", **settings).fit(numbers, labels), numbers),
         "trees": (DependencyParser(prune=2, **settings).fit(SENTENCES), SENTENCES),
         "classes": (Classifier(**settings).fit(rows, ["x", "y", "z"]), rows),
+        "kernel classes": (KernelClassifier("log", **settings).fit(rows, ["x", "y", "z"]), rows),
+        "kernel": (KernelSequenceLabeler("log", edges="kernel", **settings).fit(numbers, labels), numbers),
     }  # fmt: skip
 
 
@@ -162,7 +171,7 @@ def check(path, inputs):
         model = model_file.estimator_from(header, arrays, path)
         model_page(summarize(model, header, 3), "m")
         predicted = model.predict(inputs)
-        if isinstance(model, SequenceLabeler):
+        if isinstance(model, (SequenceLabeler, KernelSequenceLabeler)):
             assert [len(each) for each in predicted] == [
                 len(each)
                 for each in (inputs.split(inputs.columns[0]) if hasattr(inputs, "split") else inputs)
@@ -186,7 +195,10 @@ def check(path, inputs):
     return True
 
 
-@pytest.mark.parametrize("name", ["columns", "edges", "hashed", "attributes", "matrix", "trees", "classes"])
+@pytest.mark.parametrize(
+    "name",
+    ["columns", "edges", "hashed", "attributes", "matrix", "trees", "classes", "kernel classes", "kernel"],
+)
 @pytest.mark.filterwarnings("ignore")
 def test_mutations(models, name, tmp_path):
     """Bit flips, truncations and splices; and edits of header and arrays under a checksum that is right."""
@@ -241,7 +253,8 @@ def test_loaded_models_predict_the_same(models, tmp_path):
         path = tmp_path / name
         model.save(path)
         again = load(path)
-        assert np.array_equal(np.asarray(again.coef_), np.asarray(model.coef_)), name
+        weights = "dual_coef_" if "kernel" in name else "coef_"
+        assert np.array_equal(np.asarray(getattr(again, weights)), np.asarray(getattr(model, weights))), name
         assert list(map(plain, again.predict(inputs))) == list(map(plain, model.predict(inputs)))
         assert again.history_ == model.history_ and again.stop_reason_ == model.stop_reason_
         save_model(tmp_path / "again", *again._state())

@@ -217,11 +217,14 @@ def test_words_that_hold_on_to_each_other(kind: Any, single_root: bool) -> None:
         log_total, marginals, _, _ = _enumerated(structure, 5, scores)
         np.testing.assert_allclose(structure.marginals(scores), marginals, rtol=0, atol=1e-12 + 1e-14 * gap)
         np.testing.assert_allclose(structure.log_partition(scores), log_total, rtol=1e-13)
-        n = 3000
-        heads = structure.sample(scores, n_samples=n, random_state=1)
-        frequencies = np.stack([(heads == h).mean(axis=0) for h in range(6)])
-        bound = np.sqrt(np.log(2 * 36 / 1e-6) / (2 * n))
-        assert np.abs(frequencies - marginals[:, 1:]).max() < bound
+        n, trees = 3000, _all_trees(5, single_root, structure.projective)
+        p = np.exp(scores[trees, np.arange(1, 6)].sum(axis=1) - log_total)
+        found: dict[tuple[int, ...], float] = {}
+        for y in structure.sample(scores, n_samples=n, random_state=1):
+            found[as_key(y)] = found.get(as_key(y), 0.0) + 1 / n
+        bound = np.sqrt(np.log(2 * len(trees) / 1e-6) / (2 * n))
+        assert max(abs(found.get(as_key(y), 0.0) - q) for y, q in zip(trees, p, strict=True)) < bound
+        assert set(found) <= {as_key(y) for y in trees}
 
 
 def test_only_the_root_is_left_for_a_word() -> None:

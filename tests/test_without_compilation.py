@@ -8,7 +8,7 @@ import sys
 
 SCRIPT = """
 import numpy as np
-from partwise.structures import Brute, Chain, Multiclass
+from partwise.structures import Brute, Chain, Multiclass, Projective, Spanning
 
 generator = np.random.default_rng(0)
 scores = generator.normal(size=4)
@@ -26,6 +26,16 @@ for order, tied, scale in ((1, True, 1), (1, False, 1), (2, True, 1), (1, True, 
     for (y, a), (z, b) in zip(structure.kbest(node, edge), brute.kbest(node, edge)):
         assert (y == z).all() and np.isclose(a, b)
     assert structure.sample(node, edge, 3, 0).shape == (3, 4)
+for kind in (Projective, Spanning):
+    for single_root, scale in ((True, 1), (False, 1), (True, 1e5)):
+        structure, scores = kind(single_root=single_root), generator.normal(size=(4, 4)) * scale
+        brute = Brute(structure, 3)
+        assert np.isclose(structure.log_partition(scores), brute.log_partition(scores), rtol=1e-12)
+        assert np.abs(structure.marginals(scores) - brute.marginals(scores)).max() < 1e-8
+        assert (structure.argmax(scores) == brute.argmax(scores)).all()
+        for (y, a), (z, b) in zip(structure.kbest(scores), brute.kbest(scores)):
+            assert (y == z).all() and np.isclose(a, b)
+        assert structure.sample(scores, n_samples=3, random_state=0).shape == (3, 3)
 print("ran")
 """
 

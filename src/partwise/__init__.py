@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from partwise.estimators.classifier import Classifier
     from partwise.estimators.crf import CRF
     from partwise.estimators.dependency import DependencyParser
+    from partwise.estimators.kernel_classifier import KernelClassifier
+    from partwise.estimators.kernel_sequence import KernelSequenceLabeler
+    from partwise.estimators.per_position import PerPosition
     from partwise.estimators.sequence import SequenceLabeler
     from partwise.losses import Loss
     from partwise.model_file import load
@@ -24,7 +27,10 @@ __all__ = [
     "Classifier",
     "DependencyParser",
     "InputError",
+    "KernelClassifier",
+    "KernelSequenceLabeler",
     "Loss",
+    "PerPosition",
     "SequenceLabeler",
     "__version__",
     "load",
@@ -36,7 +42,10 @@ _HOMES = {
     "Classifier": "partwise.estimators.classifier",
     "DependencyParser": "partwise.estimators.dependency",
     "InputError": "partwise.errors",
+    "KernelClassifier": "partwise.estimators.kernel_classifier",
+    "KernelSequenceLabeler": "partwise.estimators.kernel_sequence",
     "Loss": "partwise.losses",
+    "PerPosition": "partwise.estimators.per_position",
     "SequenceLabeler": "partwise.estimators.sequence",
     "load": "partwise.model_file",
     "simplex_qp": "partwise.solvers.simplex_qp",

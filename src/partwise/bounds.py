@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from partwise.kernel_problem import KernelProblem
 from partwise.kernels.maps import RowGroup
 from partwise.problem import Problem
 from partwise.structures.base import Layouts
@@ -23,12 +24,25 @@ def feature_spread(problem: Problem) -> np.ndarray:
     ndarray (n_examples,)
     """
     batch = problem.batch
+    if isinstance(problem, KernelProblem):
+        return _kernel_spread(problem)
     choices = problem.structure.row_choices(Layouts(batch.layout_ptr, batch.layout))
     spread = _squared_row_sums(batch.node, choices)
     if batch.edge.width:
         spread += _squared_row_sums(batch.edge, choices)
     if batch.tied_size:
         spread += 2.0 * batch.length.astype(float) ** 2
+    return spread
+
+
+def _kernel_spread(problem: KernelProblem) -> np.ndarray:
+    """The same from k(x, x) alone: Σ_labels ‖Σ_t d_t φ(x_t)‖² ≤ 2 (Σ_t √k(x_t, x_t))²."""
+    batch = problem.batch
+    spread = 2.0 * float(bool(batch.tied_size)) * batch.length.astype(float) ** 2
+    for group, lengths in zip((batch.node, batch.edge), problem.squared_lengths(), strict=True):
+        if lengths is not None:
+            sums = np.concatenate([[0.0], np.cumsum(np.sqrt(np.maximum(lengths, 0.0)))])
+            spread += 2.0 * (sums[group.row_ptr[1:]] - sums[group.row_ptr[:-1]]) ** 2
     return spread
 
 
@@ -79,3 +93,13 @@ def safe_batch_step(problem: Problem) -> float:
     """η ≤ 1 / (1/β + n |A|_∞): the same when all examples move at once."""
     spread = feature_spread(problem) * problem.batch.example_weight / problem.l2
     return float(1.0 / (problem.loss.inverse_beta + problem.n_examples * spread.max()))
+
+
+def dual_smoothness(problem: Problem) -> float:
+    """L with D(α′) ≥ D(α) + ⟨∇D(α), α′ − α⟩ − (L/2) Σ_i c_i ‖α′_i − α_i‖₁², c_i the weights of the examples.
+
+    Σ_y δ_y φ(y) with Σ_y δ_y = 0 is ‖δ‖₁/2 times the difference of two means of features, hence at most
+    ‖δ‖₁ diam/2 long; Cauchy–Schwarz over the examples gives L = Σ_i c_i diam_i² / (4 l2). Zhang et al. (2011)
+    have Σ_i c_i max_i,y ‖φ(true) − φ(y)‖² / l2, the same but for the 4 and a maximum in place of the mean.
+    """
+    return max(float(problem.batch.example_weight @ feature_spread(problem)) / (4.0 * problem.l2), 1e-300)

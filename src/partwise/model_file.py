@@ -47,6 +47,8 @@ VERSION = 1
 ESTIMATORS = {
     "SequenceLabeler": "partwise.estimators.sequence",
     "Classifier": "partwise.estimators.classifier",
+    "KernelSequenceLabeler": "partwise.estimators.kernel_sequence",
+    "KernelClassifier": "partwise.estimators.kernel_classifier",
     "DependencyParser": "partwise.estimators.dependency",
 }
 _DTYPES = {
@@ -129,7 +131,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    SequenceLabeler, Classifier or DependencyParser
+    SequenceLabeler, Classifier, DependencyParser, KernelSequenceLabeler or KernelClassifier
     """
     return estimator_from(*load_model(path), path)
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from partwise.structures.base import Layouts, Structure
 
 _NOTHING = np.zeros(0)
+Visit = Callable[[Batch, np.ndarray, np.ndarray, Scratch], Any]
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class Evaluation:
 class Problem:
     """Data bound to structure × loss × l2.
 
-    Build one with :meth:`build`; `batch` holds flat arrays only, which may be memory-mapped.
+    Build one with :meth:`build`; `batch` holds flat arrays only, which may be memory-mapped. In `views`
+    solvers keep the same data in other layouts, by name, each with the batch it was made from.
     """
 
     structure: Structure
@@ -57,11 +59,23 @@ class Problem:
     node_map: FeatureMap
     edge_map: FeatureMap | None
     n_jobs: int = 1
+    views: dict[str, tuple[Batch, Problem]] = field(default_factory=dict, repr=False)
     _scratch: dict[Any, Scratch] = field(default_factory=dict, repr=False)
 
     @property
     def n_examples(self) -> int:
         return len(self.batch.length)
+
+    @property
+    def n_sums(self) -> int:
+        """Entries of what passes add up."""
+        return self.n_weights
+
+    @property
+    def n_touched(self) -> int:
+        """About how many weights a pass reads or writes."""
+        node = self.batch.node
+        return node.stride * (len(node.wide_start) + node.dense.size) + int(node.narrow_count.sum())
 
     @property
     def n_parts(self) -> int:
@@ -139,13 +153,34 @@ class Problem:
             self._scratch[key] = make_scratch(self.batch, self.structure.workspace(longest), dtype)
         return self._scratch[key]
 
+    # -- vectors of weights ---------------------------------------------------------------------
+
+    def inner(self, one: np.ndarray, other: np.ndarray) -> float:
+        """Inner product of two vectors of weights."""
+        return float(one @ other)
+
+    def settled(self, v: np.ndarray) -> np.ndarray:
+        """A vector of weights from what a pass added up or visits left behind."""
+        return v
+
+    def scoring(self, weights: np.ndarray) -> np.ndarray:
+        """What passes read scores from."""
+        return np.ascontiguousarray(weights, np.float64)
+
+    def visits(self, order: np.ndarray, v: np.ndarray, run: Visit) -> list[Any]:
+        """Visit examples one after another: ``run(batch, order, v, scratch)``, which changes `v`.
+
+        Returns what `run` returned, once or for one piece of `order` after another.
+        """
+        return [run(self.batch, order, v, self.scratch(v.dtype))]
+
     # -- passes over all examples --------------------------------------------------------------
 
     def over_examples(self, dtype: Any, work: Callable[[int, int, Scratch, np.ndarray], None]) -> np.ndarray:
         """Run `work(first, last, scratch, v)` on a share of the examples per thread; returns Σ v."""
         n_threads = max(1, min(self.n_jobs, self.n_examples))
         cuts = np.linspace(0, self.n_examples, n_threads + 1).astype(int)
-        parts = [np.zeros(self.n_weights) for _ in range(n_threads)]
+        parts = [np.zeros(self.n_sums) for _ in range(n_threads)]
 
         def share(t: int) -> None:
             work(int(cuts[t]), int(cuts[t + 1]), self.scratch(dtype, t), parts[t])
@@ -169,7 +204,7 @@ class Problem:
         def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
             point_pass(self.batch, first, last, theta, visited, target, v, entropy, cost, scratch)
 
-        v = self.over_examples(np.float64, work)
+        v = self.settled(self.over_examples(np.float64, work))
         return Evaluation(v, entropy, cost, _NOTHING, _NOTHING)
 
     def at_weights(
@@ -182,7 +217,7 @@ class Problem:
     ) -> Evaluation:
         """Evaluate at potentials scale · scores + cost_scale · cost + gold_scale · (true rows)."""
         entropy, cost, log_total, gold = (np.zeros(self.n_examples) for _ in range(4))
-        weights = np.ascontiguousarray(weights, np.float64)
+        weights = self.scoring(weights)
 
         def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
             model_pass(
@@ -190,13 +225,13 @@ class Problem:
                 v, entropy, cost, log_total, gold, scratch,
             )  # fmt: skip
 
-        v = self.over_examples(np.float64, work)
+        v = self.settled(self.over_examples(np.float64, work))
         return Evaluation(v, entropy, cost, log_total, gold)
 
     def scores(self, weights: np.ndarray) -> np.ndarray:
         """Scores of all parts of all examples, (n_parts,)."""
         scores = np.zeros(self.n_parts)
-        weights = np.ascontiguousarray(weights, np.float64)
+        weights = self.scoring(weights)
 
         def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
             score_pass(self.batch, first, last, weights, scores, scratch)
@@ -213,7 +248,7 @@ class Problem:
         """
         loss, inner = np.zeros(self.n_examples), np.zeros(self.n_examples)
         counts = np.zeros(0, np.float32) if mu is None else mu
-        weights = np.ascontiguousarray(weights, np.float64)
+        weights = self.scoring(weights)
 
         def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
             loss_pass(
@@ -227,12 +262,12 @@ class Problem:
     def primal(self, weights: np.ndarray) -> float:
         """P(w) = Σ_i weight_i ℓ_i(w) + (l2 / 2) ‖w‖²."""
         loss, _ = self.losses(weights)
-        return float(self.batch.example_weight @ loss + 0.5 * self.l2 * (weights @ weights))
+        return float(self.batch.example_weight @ loss + 0.5 * self.l2 * self.inner(weights, weights))
 
     def dual(self, point: Evaluation) -> float:
         """D(α) = Σ_i weight_i ( H(α_i) / β + γ Σ_r μ_r e_r ) − ‖v‖² / (2 l2)."""
         value = self.loss.inverse_beta * point.entropy + self.loss.gamma * point.cost
-        return float(self.batch.example_weight @ value - (point.v @ point.v) / (2.0 * self.l2))
+        return float(self.batch.example_weight @ value - self.inner(point.v, point.v) / (2.0 * self.l2))
 
 
 def check_positive(name: str, value: float) -> None:

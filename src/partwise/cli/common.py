@@ -77,9 +77,17 @@ def load_with_options(path: str) -> tuple[Any, DataOptions, dict[str, Any]]:
 
     header, arrays = load_model(path)
     estimator, options = estimator_from(header, arrays, path), DataOptions.of(header, path)
-    if options.n_columns == 0 and header["estimator"] == "Classifier":
+    if options.n_columns == 0 and header["estimator"] in ("Classifier", "KernelClassifier"):
         options = replace(options, n_columns=int(getattr(estimator, "n_features_in_", 0)))
     return estimator, options, header
+
+
+def require_readable(header: dict[str, Any], path: str) -> None:
+    """Refuse models of sequences of vectors, which no file format here holds."""
+    if header["estimator"] == "KernelSequenceLabeler":
+        raise InputError(
+            "labels sequences of vectors, which are not read from files: use it from Python", path
+        )
 
 
 def error_console(quiet: bool = False) -> Console | None:

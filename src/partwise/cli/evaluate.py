@@ -100,9 +100,10 @@ def evaluate(
     F1 is that of chunks, counted as conlleval does, where labels look like B-NP; else the mean over labels. Parsers
     are scored by attachment (UAS, LAS), as the scorers of CoNLL-X and of CoNLL 2018 count it.
     """
-    from partwise.cli.common import load_with_options, output_console, print_json
+    from partwise.cli.common import load_with_options, output_console, print_json, require_readable
 
     estimator, options, header = load_with_options(model)
+    require_readable(header, model)
     if header["estimator"] == "DependencyParser":
         from partwise.cli.dependency import show_scores, tree_scores
         from partwise.data import read_dependencies

@@ -53,9 +53,10 @@ def predict(
     A parser writes heads and relations into their columns and leaves all else as it is. With --html the file is
     also drawn: the fainter an arc the less probable, and where DATA has trees wrong arcs beside the true ones.
     """
-    from partwise.cli.common import load_with_options
+    from partwise.cli.common import load_with_options, require_readable
 
     estimator, options, header = load_with_options(model)
+    require_readable(header, model)
     if format is not None:
         options = replace(options, format=format)
     estimator.set_params(n_jobs=jobs)

@@ -10,9 +10,21 @@ _HOMES = {
     "Classifier": "classifier",
     "DependencyParser": "dependency",
     "Explanation": "explain",
+    "KernelClassifier": "kernel_classifier",
+    "KernelSequenceLabeler": "kernel_sequence",
+    "PerPosition": "per_position",
     "SequenceLabeler": "sequence",
 }
-__all__ = ["CRF", "Classifier", "DependencyParser", "Explanation", "SequenceLabeler"]
+__all__ = [
+    "CRF",
+    "Classifier",
+    "DependencyParser",
+    "Explanation",
+    "KernelClassifier",
+    "KernelSequenceLabeler",
+    "PerPosition",
+    "SequenceLabeler",
+]
 
 
 def __getattr__(name: str) -> Any:

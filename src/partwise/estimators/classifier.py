@@ -26,7 +26,7 @@ from partwise.solvers import Progress, Solver
 from partwise.structures import Multiclass
 
 
-def _has_probabilities(estimator: Any) -> bool:
+def has_probabilities(estimator: Any) -> bool:
     if Loss.of(estimator.loss).is_hard:
         raise AttributeError(
             f"loss={estimator.loss!r} has beta = inf and so no probabilities: use decision_function, or "
@@ -223,12 +223,12 @@ class Classifier(ClassifierMixin, DualEstimator):
         scores = self._scores(X)
         return self.classes_[scores.argmax(axis=1)]
 
-    @available_if(_has_probabilities)
+    @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities ∝ exp(β · score), (n, n_classes); not there for β = ∞ (hinge, perceptron)."""
         return np.exp(self.predict_log_proba(X))
 
-    @available_if(_has_probabilities)
+    @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the class probabilities, (n, n_classes)."""
         scores = Loss.of(self.loss).beta * self._scores(X)

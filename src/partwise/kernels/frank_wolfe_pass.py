@@ -7,7 +7,8 @@ and the worst corner a, and moves mass from a to y*:
     t = clip( l2 g / ( c_i ‖d‖² ), 0, α_a ),   v ← v − t c_i d
 
 which is the exact maximiser of the dual along d. Then it goes on between the corners it has, without
-asking for a new best label, as long as that pays. A corner is kept as its list of parts.
+asking for a new best label, as long as that pays. A corner is kept as its list of parts. Where all slots are
+taken, y* takes over the whole weight of the lightest corner, if that does not lower the dual.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ def _corner_values(batch, i, point, scores, values):  # type: ignore
 
 
 @fragment
-def _slot_for(batch, i, point, parts, fallback):  # type: ignore
-    """The slot that holds `parts`, or a free one filled with them, or `fallback` when all are taken."""
+def _slot_for(batch, i, point, parts):  # type: ignore
+    """The slot that holds `parts`, or a free one filled with them, or −1 when all are taken."""
     first, last = batch.gold_ptr[i], batch.gold_ptr[i + 1]
     free = -1
     for slot in range(point.alpha.shape[1]):
@@ -96,7 +97,35 @@ def _slot_for(batch, i, point, parts, fallback):  # type: ignore
         for k in range(first, last):
             point.corners[free, k] = parts[k - first]
         return free
-    return fallback
+    return -1
+
+
+@fragment
+def _take_over(batch, i, point, parts, gamma, l2, scratch):  # type: ignore
+    """Put `parts` in place of the lightest corner where the dual does not fall; returns whether it was done."""
+    weight, start, first = batch.example_weight[i], batch.part_ptr[i], batch.gold_ptr[i]
+    light = 0
+    for slot in range(point.alpha.shape[1]):
+        if point.alpha[i, slot] < point.alpha[i, light]:
+            light = slot
+    cost, share = 0.0, point.alpha[i, light]
+    for j in range(batch.part_ptr[i + 1] - start):
+        scratch.delta[j] = 0.0
+    for k in range(first, batch.gold_ptr[i + 1]):
+        to, off = parts[k - first], point.corners[light, k]
+        scratch.delta[to] -= 1.0
+        scratch.delta[off] += 1.0
+        if batch.cost.size > 0:
+            cost += batch.cost[start + to] - batch.cost[start + off]
+    growth = scatter_example(batch, i, point.v, share * weight, scratch.delta, 0.0, scratch.row)
+    if gamma * share * weight * cost < growth / (2.0 * l2):
+        scatter_example(batch, i, point.v, -share * weight, scratch.delta, 0.0, scratch.row)
+        return False
+    for k in range(first, batch.gold_ptr[i + 1]):
+        point.corners[light, k] = parts[k - first]
+    point.cost[i] += share * cost
+    point.norm[0] += growth
+    return True
 
 
 @fragment
@@ -150,7 +179,10 @@ def _frank_wolfe_visit(batch, i, point, gamma, l2, n_cached, parts, values, scra
             )
             point.gap[i] = max(top - mean, 0.0)
             _list_parts(scratch.counts, count, parts)
-            target = _slot_for(batch, i, point, parts, target)
+            new = _slot_for(batch, i, point, parts)
+            if new < 0 and _take_over(batch, i, point, parts, gamma, l2, scratch):
+                continue
+            target = new if new >= 0 else target
             gain = top - values[source]
             if point.alpha[i, target] > 0.0:
                 gain = values[target] - values[source]

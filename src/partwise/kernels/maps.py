@@ -1,5 +1,7 @@
 """The feature map in compiled code: scores of an example's rows, and the scatter that undoes it.
 
+Both are generic over the group of rows: explicit attributes here, kernel functions in `gram_group.py`.
+
 A row (a token, an edge, an instance) has attributes; each feeds `width` consecutive score entries.
 Weights of an attribute lie in one of two ways: *wide*, a padded row with one entry per label (a mask
 keeps pairs that were never observed at zero), or *narrow*, a short list of observed labels. Frequent
@@ -8,11 +10,11 @@ attributes are wide and go through vector loops; rare ones, most of the vocabula
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from partwise.kernels.dispatch import fragment, kernel
+from partwise.kernels.dispatch import fragment, kernel, structure_kernel
 from partwise.kernels.simd import (
     combine_rows,
     gather_rows,
@@ -70,6 +72,39 @@ class RowGroup(NamedTuple):
     dense_start: np.ndarray
 
 
+@structure_kernel
+def score_group(
+    group: Any,
+    example: int,
+    weights: np.ndarray,
+    scale: float,
+    scores: np.ndarray,
+    offset: int,
+    row_work: np.ndarray,
+) -> int:
+    """Write the scores of the example's rows from `offset` on; returns the entry behind them."""
+    raise TypeError
+
+
+@structure_kernel
+def scatter_group(
+    group: Any,
+    example: int,
+    weights: np.ndarray,
+    scale: float,
+    delta: np.ndarray,
+    offset: int,
+    threshold: float,
+    row_work: np.ndarray,
+) -> tuple[float, int]:
+    """Add scale · delta through the example's rows; returns the growth of ‖weights‖² and the next entry.
+
+    Rows that moved less than `threshold` are left out and their part of `delta` set to zero, so that
+    the caller keeps their old marginals and the movement is not lost but waits.
+    """
+    raise TypeError
+
+
 @fragment
 def _score_row(group, row, weights, out):  # type: ignore
     """Sum of the row's weights by label into the padded row `out`."""
@@ -108,9 +143,9 @@ def _score_single(group, row, weights):  # type: ignore
     return total
 
 
+@score_group.register(RowGroup)
 @kernel
-def score_group(group, example, weights, scale, scores, offset, row_work):  # type: ignore
-    """Write the scores of the example's rows from `offset` on; returns the entry behind them."""
+def score_rows(group, example, weights, scale, scores, offset, row_work):  # type: ignore
     own = weights[group.first_weight : group.first_weight + group.n_weights]
     if group.stride == 1:
         for row in range(group.row_ptr[example], group.row_ptr[example + 1]):
@@ -175,13 +210,9 @@ def _scatter_single(group, row, weights, delta):  # type: ignore
     return growth
 
 
+@scatter_group.register(RowGroup)
 @kernel
-def scatter_group(group, example, weights, scale, delta, offset, threshold, row_work):  # type: ignore
-    """Add scale · delta through the example's rows; returns the growth of ‖weights‖² and the next entry.
-
-    Rows that moved less than `threshold` are left out and their part of `delta` set to zero, so that
-    the caller keeps their old marginals and the movement is not lost but waits.
-    """
+def scatter_through_rows(group, example, weights, scale, delta, offset, threshold, row_work):  # type: ignore
     own = weights[group.first_weight : group.first_weight + group.n_weights]
     growth = 0.0
     if group.stride == 1:

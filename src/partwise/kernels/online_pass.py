@@ -1,9 +1,12 @@
-"""Online exponentiated gradient: one fused visit per example (Collins et al. 2008, Figure 3 and §7).
+"""Block-coordinate ascent on the dual: one fused visit per example, along one of two paths.
 
-    θ_i ← θ_i + η ( s_i + γ e_i − θ_i / β ),   v ← v + Σ_r (μ_old − μ_new)_r φ(x_i, r)
+    θ_i ← θ_i + η ( s_i + γ e_i − θ_i / β )        geometric: exponentiated gradient (Collins et al. 2008)
+    α_i ← (1 − t) α_i + t p_i,  t = η / β           arithmetic: dual coordinate ascent (SPEC §6)
+    v ← v + Σ_r (μ_old − μ_new)_r φ(x_i, r)
 
-The change of the dual is exact and local: the example's entropy and cost, and the growth of ‖v‖²
-through the weights it touches. A step that would lower the dual is undone and halved.
+Both lead to p_i ∝ exp β (s_i + γ e_i). The change of the dual is exact and local: the example's entropy
+and cost, and the growth of ‖v‖² through the weights it touches. A step that would lower the dual is undone
+and shortened.
 """
 
 from __future__ import annotations
@@ -22,10 +25,12 @@ from partwise.kernels.examples import (
     scatter_example,
     score_example,
 )
-from partwise.kernels.oracles import best, expectations
+from partwise.kernels.oracles import best, expectations, log_partition
 
-FIXED, ADAPTIVE = 0, 1
+FIXED, HALVING, NEWTON = 0, 1, 2
 MAX_HALVINGS = 30
+_BLIND_GROWTH = 1.05
+_TELLING_STEP = 0.25  # of β: what a shorter step sees says little about the gap
 _ROUNDING = 1e-13  # of a dual difference, relative to the log-partition
 
 
@@ -41,7 +46,7 @@ class DualPoint(NamedTuple):
     entropy, cost : ndarray (n_examples,)
         H(α_i) and Σ_r μ_r e_r.
     gap : ndarray (n_examples,)
-        Last known (or estimated) g_i.
+        g_i as the last visit found it, before its step; estimated on the geometric path.
     step : ndarray (n_examples,)
         Step size η_i of each example.
     visited : ndarray (n_examples,) of uint8
@@ -62,14 +67,28 @@ class DualPoint(NamedTuple):
 
 
 class StepRule(NamedTuple):
-    """How far to go: `kind` FIXED or ADAPTIVE; after a success η × growth, never above `largest`.
+    """How far to go.
 
-    `threshold`: rows whose marginals moved less are not scattered now. `noise`: what rounding
-    of the state may do to the dual of one position; a smaller loss is not seen. `lift`: what is added to the true
-    label's potentials when a first step off it fails. `exact_gap`: ask for the gap of every visit.
+    Attributes
+    ----------
+    kind : int
+        FIXED; HALVING: after a success η × growth (Collins et al. §7); NEWTON: the next η is where the
+        parabola seen along this step has its top, at most × growth.
+    arithmetic : bool
+        The path; where a labelling is a single part only.
+    growth, largest : float
+    threshold : float
+        Rows whose marginals moved less are not scattered now.
+    noise : float
+        What rounding of the state may do to the dual of one position; a smaller loss is not seen.
+    lift : float
+        Added to the true label's potentials when a first step off it fails.
+    exact_gap : bool
+        Ask for the gap of a visit also where that takes another sum over labellings.
     """
 
     kind: int
+    arithmetic: bool
     growth: float
     largest: float
     threshold: float
@@ -79,42 +98,103 @@ class StepRule(NamedTuple):
 
 
 @fragment
-def _attempt(batch, i, point, step, inverse_beta, lift, count, scratch):  # type: ignore
-    """Potentials and counts after a step; returns A(θ_new) and H(θ_new).
+def _move_on_geometric_path(batch, i, point, step, inverse_beta, lift, noise, count, scratch):  # type: ignore
+    """Potentials θ + η d with d = s + γ e − θ/β; returns what `_attempt` does.
 
     `lift` raises the true label's potentials: an example that leaves its true label must start close
-    enough to it, and how close is found by trying.
-    """
-    start = batch.part_ptr[i]
-    for j in range(count):
-        theta = point.theta[start + j]
-        scratch.potentials[j] = theta + step * (scratch.scores[j] - inverse_beta * theta)
-    if lift > 0.0:
-        add_gold_rows(batch, i, lift, scratch.potentials)
-    log_total = expectations(
-        batch.specification, layout_of(batch, i), scratch.potentials, scratch.counts, scratch.structure
-    )
-    for j in range(count):
-        scratch.delta[j] = point.mu[start + j] - scratch.counts[j]
-    return log_total, log_total - finite_dot(scratch.potentials, scratch.counts, count)
-
-
-@fragment
-def _estimated_gap(batch, i, point, step, beta, log_total, count, scratch):  # type: ignore
-    """g_i after the step, from the curvature of A seen along it (free); for finite β.
-
-    KL(α‖p) = A(θ+βg) − A(θ) − β μ·g with g the direction; A's second difference scales with η².
+    enough to it, and how close is found by trying. Slope and gap come from the curvature of A:
+    A(θ + ηd) − A(θ) − η μ·d is half of η² dᵀ∇²A d, the slope is dᵀ∇²A d, and at η = β it is β g_i.
     """
     start = batch.part_ptr[i]
     inner, theta_mu = 0.0, 0.0
     for j in range(count):
         theta, mu = point.theta[start + j], point.mu[start + j]
+        direction = scratch.scores[j] - inverse_beta * theta
+        scratch.potentials[j] = theta + step * direction
         if mu != 0.0:
-            inner += mu * (scratch.scores[j] - theta / beta)
+            inner += mu * direction
             theta_mu += theta * mu
-    curvature = max(log_total - (point.entropy[i] + theta_mu) - step * inner, 0.0)
-    left = beta / step - 1.0
-    return curvature * left * left / beta
+    if lift > 0.0:
+        add_gold_rows(batch, i, lift, scratch.potentials)
+    log_total = expectations(
+        batch.specification, layout_of(batch, i), scratch.potentials, scratch.counts, scratch.structure
+    )
+    curvature = log_total - (point.entropy[i] + theta_mu) - step * inner
+    if curvature < noise:
+        curvature = 0.0
+    slope = 2.0 * curvature / (step * step)
+    gap = 0.0 if inverse_beta == 0.0 else 0.5 * slope / inverse_beta
+    return log_total, slope, gap
+
+
+@fragment
+def _move_on_arithmetic_path(batch, i, point, step, beta, count, scratch):  # type: ignore
+    """Potentials log((1 − t) α + t p), in logarithms throughout, so that nothing ever reaches zero."""
+    start = batch.part_ptr[i]
+    specification, layout = batch.specification, layout_of(batch, i)
+    for j in range(count):
+        scratch.potentials[j] = point.theta[start + j]
+    log_old = expectations(specification, layout, scratch.potentials, scratch.counts, scratch.structure)
+    for j in range(count):
+        scratch.potentials[j] = beta * scratch.scores[j]
+    log_target = expectations(specification, layout, scratch.potentials, scratch.delta, scratch.structure)
+    mixing = min(step / beta, 1.0)
+    log_rest = np.log1p(-mixing) if mixing < 1.0 else -np.inf
+    slope, gap = 0.0, 0.0
+    for j in range(count):
+        old, target = point.theta[start + j] - log_old, scratch.potentials[j] - log_target
+        if target > -np.inf:
+            slope += (scratch.delta[j] - scratch.counts[j]) * (target - old) / beta
+            gap += scratch.counts[j] * (old - target) / beta
+        a, b = old + log_rest, target + np.log(mixing)
+        top = max(a, b)
+        scratch.potentials[j] = top + np.log(np.exp(a - top) + np.exp(b - top)) if top > -np.inf else top
+    log_total = expectations(specification, layout, scratch.potentials, scratch.counts, scratch.structure)
+    return log_total, slope / beta, max(gap, 0.0)
+
+
+@fragment
+def _exact_gap(batch, i, point, beta, count, scratch):  # type: ignore
+    """g_i = KL(α_i ‖ p_i) / β, by one more sum over labellings."""
+    start = batch.part_ptr[i]
+    inner = 0.0
+    for j in range(count):
+        target, mu = beta * scratch.scores[j], point.mu[start + j]
+        scratch.potentials[j] = target
+        inner += mu * target if mu != 0.0 else 0.0
+    log_target = log_partition(
+        batch.specification, layout_of(batch, i), scratch.potentials, scratch.structure
+    )
+    return max(log_target - inner - point.entropy[i], 0.0) / beta
+
+
+@fragment
+def _attempt(batch, i, point, step, beta, inverse_beta, lift, rule, count, scratch):  # type: ignore
+    """Potentials and counts after a step; returns A(θ_new), the slope of the dual in η, and g_i before."""
+    if rule.arithmetic and point.visited[i] != 0:
+        result = _move_on_arithmetic_path(batch, i, point, step, beta, count, scratch)
+    else:
+        result = _move_on_geometric_path(
+            batch, i, point, step, inverse_beta, lift, rule.noise * batch.length[i], count, scratch
+        )
+    start = batch.part_ptr[i]
+    for j in range(count):
+        scratch.delta[j] = point.mu[start + j] - scratch.counts[j]
+    return result
+
+
+@fragment
+def _next_step(rule, step, slope, gain):  # type: ignore
+    """η of the next visit."""
+    if rule.kind == HALVING:
+        return min(step * rule.growth, rule.largest)
+    loss = slope * step - gain
+    if slope == 0.0:  # nothing was seen
+        return min(step * _BLIND_GROWTH, rule.largest)
+    target = step * rule.growth
+    if loss > 0.0:
+        target = min(target, max(slope * step * step / (2.0 * loss), 0.5 * step))
+    return min(target, rule.largest)
 
 
 @fragment
@@ -128,7 +208,7 @@ def _commit(batch, i, point, count, scratch):  # type: ignore
 
 @fragment
 def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
-    """One EG step on example i; returns the number of steps tried and the gain of the dual."""
+    """One step on example i; returns the number of steps tried and the gain of the dual."""
     inverse_beta = 0.0 if beta == np.inf else 1.0 / beta
     weight = batch.example_weight[i]
     start = batch.part_ptr[i]
@@ -142,9 +222,14 @@ def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
         point.gap[i] = top - finite_dot(scratch.scores, point.mu[start : start + count], count)
         if fresh and point.gap[i] <= 0.0:  # the true label itself is optimal here
             return 1, 0.0
-    step, lift = point.step[i], 0.0
+    step, lift, exact = point.step[i], 0.0, np.nan
+    if not fresh and step < _TELLING_STEP * beta and beta != np.inf and rule.exact_gap:
+        exact = _exact_gap(batch, i, point, beta, count, scratch)
     for attempt in range(MAX_HALVINGS):
-        log_total, entropy = _attempt(batch, i, point, step, inverse_beta, lift, count, scratch)
+        log_total, slope, gap = _attempt(
+            batch, i, point, step, beta, inverse_beta, lift, rule, count, scratch
+        )
+        entropy = log_total - finite_dot(scratch.potentials, scratch.counts, count)
         if not abs(entropy) < np.inf:  # potentials out of range; scattering NaN could not be undone
             step *= 0.5
             continue
@@ -157,17 +242,19 @@ def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
             or rule.kind == FIXED
         ):
             if beta != np.inf:
-                point.gap[i] = _estimated_gap(batch, i, point, step, beta, log_total, count, scratch)
+                point.gap[i] = gap if exact != exact else exact
             _commit(batch, i, point, count, scratch)
             point.entropy[i], point.cost[i] = entropy, cost
             point.norm[0] += growth
             point.visited[i] = 1
-            if rule.kind == ADAPTIVE:
-                point.step[i] = min(step * rule.growth, rule.largest)
+            if rule.kind != FIXED:
+                point.step[i] = step if fresh else _next_step(rule, step, weight * slope, gain)
             return attempt + 1, gain
         scatter_example(batch, i, point.v, -weight, scratch.delta, 0.0, scratch.row)
-        step *= 0.5
-        lift += rule.lift if fresh else 0.0
+        if fresh:
+            lift += rule.lift
+        else:
+            step *= 0.5
     point.step[i] *= 0.5
     return MAX_HALVINGS, 0.0
 

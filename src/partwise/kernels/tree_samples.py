@@ -164,6 +164,8 @@ def sample_one_by_one(specification, n, arcs, relations, uniforms, heads):  # ty
     (n_samples, n) from `uniforms` of the same shape; returns −inf where no tree is possible.
     """
     work, stride = tree_room(specification, n), stride_of(n)
+    # By a name of its own: Numba takes a write to an attribute of a local object for dead code.
+    scores = work.scores
     for sample in range(heads.shape[0]):
         read_dense(n, arcs, np.int64(0), relations, specification.n_relations, False, work)
         for m in range(1, n + 1):
@@ -180,7 +182,7 @@ def sample_one_by_one(specification, n, arcs, relations, uniforms, heads):  # ty
             heads[sample, m - 1] = head
             for h in range(n + 1):
                 if h != head:
-                    work.scores[m * stride + h] = -np.inf
+                    scores[m * stride + h] = -np.inf
     return 0.0
 
 

@@ -53,7 +53,7 @@ def summarize(model: Any, header: Mapping[str, Any], top: int = 20, label: str |
 
     Parameters
     ----------
-    model : SequenceLabeler, Classifier or DependencyParser
+    model : SequenceLabeler, Classifier, DependencyParser, or a kernel form, which has support points, not weights
     header : dict
         Of its file.
     top : int
@@ -63,9 +63,11 @@ def summarize(model: Any, header: Mapping[str, Any], top: int = 20, label: str |
     """
     kind = str(header["estimator"])
     chosen = _label_named(model, label)
-    features = (
-        _class_features(model, top, chosen) if kind == "Classifier" else model.top_features(top, chosen)
-    )
+    features: list[tuple[Any, Any, float]] = []
+    if kind == "Classifier":
+        features = _class_features(model, top, chosen)
+    elif not _is_kernel(model):
+        features = model.top_features(top, chosen)
     transitions = _transitions(model, top, chosen) if kind == "SequenceLabeler" else []
     return Summary(
         kind=kind,
@@ -80,6 +82,10 @@ def summarize(model: Any, header: Mapping[str, Any], top: int = 20, label: str |
     )
 
 
+def _is_kernel(model: Any) -> bool:
+    return hasattr(model, "dual_coef_")
+
+
 def _settings(model: Any, kind: str) -> dict[str, Any]:
     loss = Loss.of(model.loss)
     names = {"log": "log (CRF)", "hinge": "hinge (max-margin)"}
@@ -87,6 +93,8 @@ def _settings(model: Any, kind: str) -> dict[str, Any]:
         "loss": names.get(loss.name, loss.name), "beta": loss.beta, "gamma": loss.gamma, "l2": model.l2,
         "solver": str(model.solver), "tol": model.tol,
     }  # fmt: skip
+    if _is_kernel(model):
+        settings |= {"kernel": str(model.kernel)}
     if kind == "DependencyParser":
         settings |= {"structure": model.structure, "single root": model.single_root_, "cost": model.cost}
         settings["heads left by pruning"] = None if model._pruner is None else model._pruner.n_heads
@@ -109,7 +117,10 @@ def _sizes(model: Any, header: Mapping[str, Any], kind: str) -> dict[str, Any]:
         sizes["attributes"] = int(model._encoder.n_dense + model._encoder.n_attributes)
     else:
         sizes = {"classes": len(model.classes_), "features": int(model.n_features_in_)}
-    sizes["weights other than zero"] = int(np.count_nonzero(model.coef_))
+    if _is_kernel(model):
+        sizes |= {"support points": len(model.dual_coef_), "bound on the score error": model.score_error_}
+    else:
+        sizes["weights other than zero"] = int(np.count_nonzero(model.coef_))
     training = header.get("training")
     if isinstance(training, dict) and isinstance(training.get("n_examples"), int):
         sizes["training examples"] = training["n_examples"]

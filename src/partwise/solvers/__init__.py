@@ -11,22 +11,31 @@ from partwise.solvers.batch_gradient import BatchEG, PrimalEG
 from partwise.solvers.block_coordinate import BlockFrankWolfe
 from partwise.solvers.cutting_plane import BMRM, SVMStruct
 from partwise.solvers.driver import Progress, solve
+from partwise.solvers.excessive_gap import ExcessiveGap
 from partwise.solvers.exponentiated_gradient import Annealing, ExponentiatedGradient
+from partwise.solvers.extragradient import Extragradient
 from partwise.solvers.gradient import LBFGS, ConjugateGradient
 from partwise.solvers.mira import MIRA, KBestMIRA, Perceptron
 from partwise.solvers.sgd import SGD
+from partwise.solvers.smo import SMO
+from partwise.solvers.smo_eg import SMOThenEG
 
 SOLVERS: dict[str, Solver] = {
     "eg": ExponentiatedGradient("random"),
     "eg-cyclic": ExponentiatedGradient("cyclic"),
     "eg-permuted": ExponentiatedGradient("permuted"),
-    "eg-gap": ExponentiatedGradient("gap"),
+    "eg-gap": ExponentiatedGradient("gap", "newton"),
+    "sdca": ExponentiatedGradient("gap", "newton", "arithmetic"),
     "eg-batch": BatchEG(),
     "eg-primal": PrimalEG(),
     "bcfw": BlockFrankWolfe(),
+    "extragradient": Extragradient(),
+    "excessive-gap": ExcessiveGap(),
     "lbfgs": LBFGS(),
     "cg": ConjugateGradient(),
     "sgd": SGD(),
+    "smo": SMO(),
+    "smo-eg": SMOThenEG(),
     "mira": MIRA(),
     "kbest-mira": KBestMIRA(),
     "perceptron": Perceptron(),
@@ -53,10 +62,10 @@ def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-
 def _fastest(problem: Problem, precision: Literal["single", "double"]) -> Solver:
     """By the tables that benchmarks/sequence.py and benchmarks/multiclass.py print."""
     if not problem.loss.is_hard:
-        return ExponentiatedGradient("gap", precision=precision)
+        return ExponentiatedGradient("gap", "newton", precision=precision)
     if problem.batch.length.max() == 1:
         return BlockFrankWolfe(precision=precision)
-    return ExponentiatedGradient("gap", sharpen=True, precision=precision)
+    return ExponentiatedGradient("gap", "newton", sharpen=True, precision=precision)
 
 
 __all__ = [
@@ -64,18 +73,22 @@ __all__ = [
     "LBFGS",
     "MIRA",
     "SGD",
+    "SMO",
     "SOLVERS",
     "Annealing",
     "BatchEG",
     "BlockFrankWolfe",
     "Certificate",
     "ConjugateGradient",
+    "ExcessiveGap",
     "ExponentiatedGradient",
+    "Extragradient",
     "KBestMIRA",
     "Perceptron",
     "PrimalEG",
     "Progress",
     "Record",
+    "SMOThenEG",
     "SVMStruct",
     "Solution",
     "Solver",

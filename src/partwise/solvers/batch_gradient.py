@@ -158,7 +158,7 @@ class PrimalEG(_BatchSettings):
 def _kept_dual(problem: Problem, state: BatchState | PrimalState) -> float:
     """The state's dual value, which a warm start may carry over from another l2."""
     dual, l2 = state.dual
-    return float(dual + 0.5 * (state.v @ state.v) * (1.0 / l2 - 1.0 / problem.l2))
+    return float(dual + 0.5 * problem.inner(state.v, state.v) * (1.0 / l2 - 1.0 / problem.l2))
 
 
 def _as_evaluation(problem: Problem, theta: np.ndarray) -> Evaluation:

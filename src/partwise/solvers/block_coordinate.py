@@ -9,15 +9,16 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from partwise.errors import InputError
-from partwise.kernels.examples import Scratch
+from partwise.kernels.examples import Batch, Scratch
 from partwise.kernels.frank_wolfe_pass import CornerPoint, corner_counts, frank_wolfe_pass, mixture_pass
 from partwise.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo
-from partwise.solvers.exponentiated_gradient import draw_by_gap
+from partwise.solvers.sampling import expected_gap, most_due, note_exact, note_visits
 
 
 class CornerState(NamedTuple):
-    """A :class:`CornerPoint`, the weighted mean of v so far, and how many points went into it."""
+    """A :class:`CornerPoint`, when examples were visited (see `sampling.py`), the weighted mean of v so far, and
+    how many points went into it."""
 
     alpha: np.ndarray
     corners: np.ndarray
@@ -25,6 +26,9 @@ class CornerState(NamedTuple):
     cost: np.ndarray
     gap: np.ndarray
     norm: np.ndarray
+    seen: np.ndarray
+    waited: np.ndarray
+    clock: np.ndarray
     average: np.ndarray
     n_averaged: np.ndarray
 
@@ -39,9 +43,9 @@ class BlockFrankWolfe:
     Parameters
     ----------
     order : {"gap", "permuted", "random", "cyclic"}
-        Which example next; "gap" draws mostly in proportion to the last known gaps.
+        Which example next; "gap" takes those with the largest gap expected from their last visits.
     n_slots : int
-        Labellings remembered per example.
+        Labellings remembered per example; with too few, long sequences stop short of the optimum.
     n_cached : int
         Further steps of a visit, among the remembered labellings only.
     precision : {"single", "double"}
@@ -49,7 +53,7 @@ class BlockFrankWolfe:
     """
 
     order: Literal["gap", "permuted", "random", "cyclic"] = "gap"
-    n_slots: int = 8
+    n_slots: int = 32
     n_cached: int = 2
     precision: Literal["single", "double"] = "single"
     name = "bcfw"
@@ -69,45 +73,65 @@ class BlockFrankWolfe:
 
     def init(self, problem: Problem, random: np.random.Generator) -> CornerState:
         batch, n = problem.batch, problem.n_examples
-        alpha = np.zeros((n, self.n_slots))
+        n_slots = self.n_slots
+        if batch.length.max() == 1:  # there are no more labellings than labels
+            n_slots = min(n_slots, max(2, problem.structure.n_labels))
+        alpha = np.zeros((n, n_slots))
         alpha[:, 0] = 1.0
-        corners = np.zeros((self.n_slots, len(batch.gold_part)), np.int32)
+        corners = np.zeros((n_slots, len(batch.gold_part)), np.int32)
         corners[0] = batch.gold_part
         v = np.zeros(problem.n_weights, np.float32 if self.precision == "single" else np.float64)
         return CornerState(
-            alpha, corners, v, np.zeros(n), np.full(n, np.nan), np.zeros(1), v.copy(), np.zeros(1)
+            alpha,
+            corners,
+            v,
+            np.zeros(n),
+            np.full(n, np.nan),
+            np.zeros(1),
+            np.full(n, -1.0),
+            np.ones(n),
+            np.zeros(1),
+            v.copy(),
+            np.zeros(1),
         )
 
     def step(
         self, problem: Problem, state: CornerState, random: np.random.Generator
     ) -> tuple[CornerState, StepInfo]:
-        point, scratch = state.point(), problem.scratch(state.v.dtype)
+        point = state.point()
         parts = np.zeros(int(np.diff(problem.batch.gold_ptr).max()), np.int32)
-        values = np.zeros(self.n_slots)
-        for here in self._chunks(problem, point, random):
+        values = np.zeros(point.alpha.shape[1])
+
+        def run(batch: Batch, order: np.ndarray, v: np.ndarray, scratch: Scratch) -> None:
             frank_wolfe_pass(
-                problem.batch, here, point, problem.loss.gamma, problem.l2, self.n_cached,
+                batch, order, point._replace(v=v), problem.loss.gamma, problem.l2, self.n_cached,
                 parts, values, scratch,
             )  # fmt: skip
+
+        for here in self._chunks(problem, state, random):
+            problem.visits(here, point.v, run)
+            note_visits(here, state.seen, state.waited, state.clock)
             state.n_averaged[0] += 1.0
             share = 8.0 / (state.n_averaged[0] + 7.0)
             state.average[:] += (point.v - state.average) * np.float32(share)
-        gap = float(problem.batch.example_weight @ point.gap)
-        return state, StepInfo(1.0, self._dual(problem, point), gap)
+        gap = expected_gap(point.gap, state.seen, state.waited, float(state.clock[0]))
+        estimate = float(problem.batch.example_weight @ gap)
+        return state, StepInfo(1.0, self._dual(problem, point), estimate)
 
     def _chunks(
-        self, problem: Problem, point: CornerPoint, random: np.random.Generator
+        self, problem: Problem, state: CornerState, random: np.random.Generator
     ) -> Iterator[np.ndarray]:
         n = problem.n_examples
         chunk = max(1, n // 10)
-        unknown = np.isnan(point.gap).any()
+        unknown = np.isnan(state.gap).any()
         if self.order == "random" and not unknown:
             order = random.integers(n, size=n)
         else:
             order = np.arange(n) if self.order == "cyclic" else random.permutation(n)
         for first in range(0, n, chunk):
             if self.order == "gap" and not unknown:
-                yield draw_by_gap(point.gap, problem.batch.example_weight, min(chunk, n - first), random)
+                expected = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
+                yield most_due(expected * problem.batch.example_weight, min(chunk, n - first), random)
             else:
                 yield order[first : first + chunk]
 
@@ -125,17 +149,19 @@ class BlockFrankWolfe:
         def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
             mixture_pass(problem.batch, first, last, mu, v, point.cost, scratch)
 
-        v = problem.over_examples(np.float64, work)
-        point.v[:], point.norm[0] = v, v @ v
+        v = problem.settled(problem.over_examples(np.float64, work))
+        point.v[:], point.norm[0] = v, problem.inner(v, v)
         dual = self._dual(problem, point)
         candidates = [v / problem.l2]
         if state.n_averaged[0]:
-            candidates.insert(0, state.average.astype(np.float64) / problem.l2)
+            candidates.insert(0, problem.settled(state.average.astype(np.float64) / problem.l2))
         best_primal, best_weights = np.inf, candidates[0]
         for weights in candidates:
             loss, inner = problem.losses(weights, mu)
-            primal = float(problem.batch.example_weight @ loss + 0.5 * problem.l2 * (weights @ weights))
+            norm = problem.inner(weights, weights)
+            primal = float(problem.batch.example_weight @ loss + 0.5 * problem.l2 * norm)
             if primal < best_primal:
                 best_primal, best_weights = primal, weights
         point.gap[:] = np.maximum(loss - inner, 0.0)  # at w(α), the last candidate
+        note_exact(state.seen, state.waited, state.clock)
         return state, Certificate(best_primal, dual, best_weights, abs(kept - dual))

@@ -10,15 +10,18 @@ import numpy as np
 
 from partwise.bounds import safe_steps
 from partwise.errors import InputError
-from partwise.kernels.online_pass import ADAPTIVE, FIXED, DualPoint, StepRule, online_pass
+from partwise.kernels.examples import Batch, Scratch
+from partwise.kernels.online_pass import FIXED, HALVING, NEWTON, DualPoint, StepRule, online_pass
 from partwise.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.sampling import expected_gap, most_due, note_exact, note_visits
 
 _CHUNK = 1024  # examples between two chances to interrupt
-GOLD_POTENTIAL = 10.0  # θ of the true label's rows at the start: a probability near, not at, one
-_LIFT = 4.0
+GOLD_POTENTIAL = 6.0  # θ of the true label's rows at the start: a probability near, not at, one
+_LIFT = 2.0
 _LARGEST_STEP = 1e4  # of β = ∞, where steps that always succeed would grow beyond all numbers
 _FIRST_BETA, _SHARPENING = 1.0, 1.3
+_PASSES_BEFORE_GAPS = 2.0  # before that every example has much to gain, and gaps grow stale at once
 
 
 class Annealing(NamedTuple):
@@ -38,16 +41,20 @@ class Annealing(NamedTuple):
 
 @dataclass(frozen=True)
 class ExponentiatedGradient:
-    """Block-coordinate ascent on the dual along exponentiated-gradient steps.
+    """Block-coordinate ascent on the dual along exponentiated-gradient steps: `eg`, its orders, and `sdca`.
 
     Parameters
     ----------
     order : {"random", "cyclic", "permuted", "gap"}
-        Which example next: uniform with replacement; a fixed order; a new order every pass; mostly
-        in proportion to the last known gap of each.
-    step_rule : {"adaptive", "safe"}
-        One η per example, halved until the dual improves and then × 1.05 (Collins et al. §7); or the
-        bound that guarantees improvement.
+        Which example next: uniform with replacement; a fixed order; a new order every pass; those with the
+        largest gap expected from what their last visits found.
+    step_rule : {"halving", "newton", "safe"}
+        One η per example: halved until the dual improves and then × 1.05 (Collins et al. §7); taken from the
+        parabola that the visit before saw; or the bound that guarantees improvement.
+    path : {"geometric", "arithmetic"}
+        Exponentiated gradient, or dual coordinate ascent α ← (1 − t) α + t p for plain classes. Where a
+        labelling has several parts a mixture is outside the family that potentials describe, and steps go
+        along the geometric path, to the same target.
     initial_step : float or "search"
         η to start from, in units of β when β is finite. "search" finds one on a tenth of the data
         that improves the dual on 95 % of it. Default: 0.5, and "search" for β = ∞.
@@ -63,7 +70,8 @@ class ExponentiatedGradient:
     """
 
     order: Literal["random", "cyclic", "permuted", "gap"] = "random"
-    step_rule: Literal["adaptive", "safe"] = "adaptive"
+    step_rule: Literal["halving", "newton", "safe"] = "halving"
+    path: Literal["geometric", "arithmetic"] = "geometric"
     initial_step: float | Literal["search"] | None = None
     start: Literal["gold", "smoothed", "uniform"] = "gold"
     annealing: Annealing | None = None
@@ -72,6 +80,8 @@ class ExponentiatedGradient:
 
     @property
     def name(self) -> str:
+        if self.path == "arithmetic":
+            return "sdca"
         return "eg" if self.order == "random" else f"eg-{self.order}"
 
     def check(self, problem: Problem) -> None:
@@ -80,6 +90,10 @@ class ExponentiatedGradient:
                 raise InputError(f"{field} must be one of {', '.join(allowed)}, not {getattr(self, field)!r}")
         if isinstance(self.initial_step, (int, float)) and not 0 < self.initial_step < np.inf:
             raise InputError(f"initial_step must be > 0 or 'search', not {self.initial_step!r}")
+        if self.path == "arithmetic" and problem.loss.is_hard:
+            raise InputError(
+                f"solver 'sdca' is for finite beta and loss={problem.loss.name!r} has beta = inf: use 'bcfw'"
+            )
 
     # -- start ----------------------------------------------------------------------------------
 
@@ -92,6 +106,9 @@ class ExponentiatedGradient:
             point.step[:] = self._initial_step(problem, point, random)
         return EGState(
             **point._asdict(),
+            seen=np.full(problem.n_examples, -1.0),
+            waited=np.ones(problem.n_examples),
+            clock=np.zeros(1),
             average=point.v.copy(),
             n_averaged=np.zeros(1),
             passes=np.zeros(1),
@@ -122,10 +139,7 @@ class ExponentiatedGradient:
         for _ in range(40):
             trial = DualPoint(*(array.copy() for array in start))
             trial.step[:] = step
-            _, improved = online_pass(
-                problem.batch, sample, trial, problem.loss.beta, problem.loss.gamma,
-                problem.l2, rule, problem.scratch(trial.v.dtype),
-            )  # fmt: skip
+            _, improved = _visit(problem, sample, trial, problem.loss.beta, problem.l2, rule)
             if improved >= 0.95 * n_sample:
                 return step
             step *= 0.5
@@ -134,11 +148,12 @@ class ExponentiatedGradient:
     def _rule(self, problem: Problem) -> StepRule:
         single = self.precision == "single"
         return StepRule(
-            kind=ADAPTIVE if self.step_rule == "adaptive" else FIXED,
-            growth=1.05,
+            kind={"halving": HALVING, "newton": NEWTON, "safe": FIXED}[self.step_rule],
+            arithmetic=self.path == "arithmetic" and bool(problem.batch.gold_ptr[-1] == problem.n_examples),
+            growth=1.05 if self.step_rule == "halving" else 1.3,
             largest=min(problem.loss.beta, _LARGEST_STEP),
             threshold=2e-8 if single else 0.0,
-            noise=1e-6 if single else 0.0,
+            noise=1e-6 if single else 1e-14,
             lift=_LIFT,
             exact_gap=self.order == "gap",
         )
@@ -152,59 +167,50 @@ class ExponentiatedGradient:
         beta = self._sharpness(problem, state)
         rule = rule._replace(largest=min(beta, _LARGEST_STEP))
         l2 = problem.l2 * (1.0 if self.annealing is None else self.annealing.factor(float(state.passes[0])))
-        scratch = problem.scratch(point.v.dtype)
         tried = 0
         average_every = max(1, n // _points_averaged(problem))
         next_average = average_every
         if not problem.loss.is_hard:
             state.n_averaged[0] = 0.0
-        for done, here in self._chunks(problem, point, random):
-            chunk_tried, _ = online_pass(
-                problem.batch, here, point, beta, problem.loss.gamma, l2, rule, scratch
-            )
-            tried += chunk_tried
-            if done >= next_average or done == n:
+        done = 0
+        for here in self._chunks(problem, state, random):
+            chunk_tried, _ = _visit(problem, here, point, beta, l2, rule)
+            note_visits(here, state.seen, state.waited, state.clock)
+            tried, done = tried + chunk_tried, done + len(here)
+            if done >= next_average or done >= n:
                 next_average += average_every
                 _average_in(state, problem.loss.is_hard)
         state.passes[0] += tried / n
         return state, StepInfo(
-            tried / n, self._dual(problem, point), self._estimated_gap(problem, point, beta)
+            tried / n, self._dual(problem, point), self._estimated_gap(problem, state, beta)
         )
 
-    def _chunks(
-        self, problem: Problem, point: DualPoint, random: np.random.Generator
-    ) -> Iterator[tuple[int, np.ndarray]]:
-        """n visits, in chunks between which training can be interrupted; with the count so far."""
+    def _chunks(self, problem: Problem, state: EGState, random: np.random.Generator) -> Iterator[np.ndarray]:
+        """About n visits, in chunks between which training can be interrupted."""
         n = problem.n_examples
-        if self.order == "gap" and self._gaps_are_telling(problem, point):
-            chunk = max(1, n // 10)  # gaps learnt in one chunk steer the next
+        chunk = min(_CHUNK, max(1, n // 10))
+        if self.order == "gap" and state.clock[0] >= _PASSES_BEFORE_GAPS and state.visited.all():
             for first in range(0, n, chunk):
-                size = min(chunk, n - first)
-                yield first + size, draw_by_gap(point.gap, problem.batch.example_weight, size, random)
+                expected = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
+                yield most_due(expected * problem.batch.example_weight, min(chunk, n - first), random)
             return
         if self.order == "random":
             order = random.integers(n, size=n)
         else:
             order = np.arange(n) if self.order == "cyclic" else random.permutation(n)
-        chunk = min(_CHUNK, max(1, n // 10))
         for first in range(0, n, chunk):
-            here = order[first : first + chunk]
-            yield first + len(here), here
-
-    def _gaps_are_telling(self, problem: Problem, point: DualPoint) -> bool:
-        """Far from the optimum every example has much to gain, and gaps grow stale within a pass."""
-        gap = float(problem.batch.example_weight @ point.gap)
-        return bool(point.visited.all()) and gap < 0.05 * abs(self._dual(problem, point))
+            yield order[first : first + chunk]
 
     def _dual(self, problem: Problem, point: DualPoint) -> float:
         value = problem.loss.inverse_beta * point.entropy + problem.loss.gamma * point.cost
         return float(problem.batch.example_weight @ value - point.norm[0] / (2.0 * problem.l2))
 
-    def _estimated_gap(self, problem: Problem, point: DualPoint, beta: float) -> float:
-        if not point.visited.all() or (np.isinf(beta) and self.order != "gap"):
+    def _estimated_gap(self, problem: Problem, state: EGState, beta: float) -> float:
+        if not state.visited.all() or (np.isinf(beta) and self.order != "gap"):
             return float("nan")
-        smoothing = point.entropy / beta if problem.loss.is_hard else 0.0
-        return float(problem.batch.example_weight @ (point.gap + smoothing))
+        smoothing = state.entropy / beta if problem.loss.is_hard else 0.0
+        gap = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
+        return float(problem.batch.example_weight @ (gap + smoothing))
 
     def _first_beta(self, problem: Problem) -> float:
         return _FIRST_BETA if self.sharpen and problem.loss.is_hard else problem.loss.beta
@@ -213,7 +219,8 @@ class ExponentiatedGradient:
         """β of the next pass; raised when entropy / β exceeds what optimising can still gain."""
         if self.sharpen and problem.loss.is_hard and state.visited.all():
             weight = problem.batch.example_weight
-            if weight @ state.entropy / state.beta[0] > weight @ state.gap:
+            gap = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
+            if weight @ state.entropy / state.beta[0] > weight @ gap:
                 state.beta[0] *= _SHARPENING
                 state.step[:] *= _SHARPENING
         return float(state.beta[0])
@@ -225,22 +232,29 @@ class ExponentiatedGradient:
         kept = self._dual(problem, point)
         v = refresh(problem, point)
         # The mean has about half the suboptimality of the last iterate, and far less than half for β = ∞.
-        weights = (state.average.astype(np.float64) if state.passes[0] > 0 else v) / problem.l2
+        weights = v / problem.l2
+        if state.passes[0] > 0:
+            weights = problem.settled(state.average.astype(np.float64) / problem.l2)
         certificate = certify(problem, point, v, weights)
+        note_exact(state.seen, state.waited, state.clock)
+        if problem.loss.is_hard and state.beta[0] < np.inf:  # gaps of the sharpened problem are wanted
+            point.gap[:] = np.maximum(point.gap - point.entropy / state.beta[0], 0.0)
         drift = abs(kept - certificate.dual)
         return state, Certificate(certificate.primal, certificate.dual, weights, drift)
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "order": ("random", "cyclic", "permuted", "gap"),
-    "step_rule": ("adaptive", "safe"),
+    "step_rule": ("halving", "newton", "safe"),
+    "path": ("geometric", "arithmetic"),
     "start": ("gold", "smoothed", "uniform"),
     "precision": ("single", "double"),
 }
 
 
 class EGState(NamedTuple):
-    """A :class:`DualPoint`, a mean of v with its number of points, and what the settings made of the run.
+    """A :class:`DualPoint`, when examples were visited (see `sampling.py`), a mean of v with its number of
+    points, and what the settings made of the run.
 
     `passes` were made so far (for annealing), `step_l2` is the l2 that safe steps were computed for, `beta`
     the sharpness now.
@@ -255,6 +269,9 @@ class EGState(NamedTuple):
     step: np.ndarray
     visited: np.ndarray
     norm: np.ndarray
+    seen: np.ndarray
+    waited: np.ndarray
+    clock: np.ndarray
     average: np.ndarray
     n_averaged: np.ndarray
     passes: np.ndarray
@@ -296,13 +313,25 @@ def starting_point(
     return point
 
 
+def _visit(
+    problem: Problem, order: np.ndarray, point: DualPoint, beta: float, l2: float, rule: StepRule
+) -> tuple[int, int]:
+    """EG steps on the examples of `order`; how many were tried, and how many visits gained."""
+
+    def run(batch: Batch, here: np.ndarray, v: np.ndarray, scratch: Scratch) -> tuple[int, int]:
+        return online_pass(batch, here, point._replace(v=v), beta, problem.loss.gamma, l2, rule, scratch)
+
+    results = problem.visits(order, point.v, run)
+    return sum(tried for tried, _ in results), sum(improved for _, improved in results)
+
+
 def refresh(problem: Problem, point: DualPoint) -> np.ndarray:
     """Recompute in double precision all that follows from the potentials; returns v unrounded."""
     exact = problem.at_potentials(point.theta, point.visited, point.mu)
     point.v[:] = exact.v
     point.entropy[:] = exact.entropy
     point.cost[:] = exact.cost
-    point.norm[0] = exact.v @ exact.v
+    point.norm[0] = problem.inner(exact.v, exact.v)
     return exact.v
 
 
@@ -312,8 +341,8 @@ def certify(problem: Problem, point: DualPoint, v: np.ndarray, weights: np.ndarr
     value = problem.loss.inverse_beta * point.entropy + problem.loss.gamma * point.cost
     example_weight = problem.batch.example_weight
     point.gap[:] = np.maximum(loss - inner - problem.loss.inverse_beta * point.entropy, 0.0)
-    dual = float(example_weight @ value - (v @ v) / (2.0 * problem.l2))
-    primal = float(example_weight @ loss + 0.5 * problem.l2 * (weights @ weights))
+    dual = float(example_weight @ value - problem.inner(v, v) / (2.0 * problem.l2))
+    primal = float(example_weight @ loss + 0.5 * problem.l2 * problem.inner(weights, weights))
     return Certificate(primal, dual, weights)
 
 
@@ -328,19 +357,4 @@ def _average_in(state: EGState, hard: bool) -> None:
 
 def _points_averaged(problem: Problem) -> int:
     """How many points of a pass to average: up to ten, fewer where weights outnumber what a pass touches."""
-    node = problem.batch.node
-    touched = node.stride * (len(node.wide_start) + node.dense.size) + int(node.narrow_count.sum())
-    return int(np.clip(touched // (40 * problem.n_weights), 2, 10))
-
-
-def draw_by_gap(gap: np.ndarray, weight: np.ndarray, count: int, random: np.random.Generator) -> np.ndarray:
-    """Four fifths drawn in proportion to the gaps, one fifth uniformly (which also refreshes them)."""
-    n = len(gap)
-    n_gap = int(random.binomial(count, 0.8))
-    cumulative = np.cumsum(gap * weight)
-    total = cumulative[-1]
-    if not 0 < total < np.inf:
-        return random.integers(n, size=count)
-    drawn = np.searchsorted(cumulative, random.random(n_gap) * total, side="right")
-    here = np.concatenate([np.minimum(drawn, n - 1), random.integers(n, size=count - n_gap)])
-    return random.permutation(here)
+    return int(np.clip(problem.n_touched // (40 * problem.n_weights), 2, 10))

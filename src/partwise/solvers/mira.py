@@ -8,7 +8,7 @@ the tolerance is rarely met, and the certificate says honestly how far from the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,6 @@ from partwise.errors import InputError
 from partwise.kernels.mira_pass import HalfSpaces, augmented_scores, half_space_visit, mira_pass
 from partwise.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo, evaluate_model, model_primal
-from partwise.structures.chain import Chain
-from partwise.structures.multiclass import Multiclass
 
 _CHUNK = 1024  # examples between two chances to interrupt
 
@@ -58,6 +56,7 @@ class _Averaged:
     """
 
     name = ""
+    minimises = False
 
     def check(self, problem: Problem) -> None:
         """Nothing is missing for any loss or structure."""
@@ -187,11 +186,6 @@ class KBestMIRA(_Averaged):
                 f"solver 'kbest-mira' ranks single labels, which needs beta = inf, and "
                 f"loss={problem.loss.name!r} has beta = {problem.loss.beta:g}: use 'mira', or loss='hinge'"
             )
-        if not isinstance(problem.structure, Chain | Multiclass):
-            raise InputError(
-                f"solver 'kbest-mira' needs the k best labels of part scores, which it can read off chains "
-                f"and classes only, not {type(problem.structure).__name__}: use 'mira'"
-            )
         if problem.batch.gold_amount.size:
             raise InputError("solver 'kbest-mira' needs true labels, not expectations of them: use 'mira'")
 
@@ -200,12 +194,12 @@ class KBestMIRA(_Averaged):
         ranked_gamma = gamma if self.labels == "augmented" else 0.0
         room = self._room(problem, len(scratch.delta))
         first_visit, cost = int(state.n_visits[0]) + 1, 0.0
+        layout, layout_ptr = problem.batch.layout, problem.batch.layout_ptr
         for t, i in enumerate(order, first_visit):
             count = augmented_scores(problem.batch, i, state.weights, ranked_gamma, scratch)
-            ranked = _kbest(
-                problem.structure, int(problem.batch.length[i]), scratch.potentials[:count].copy(), self.k
+            parts = problem.structure.kbest_parts(
+                layout[layout_ptr[i] : layout_ptr[i + 1]], scratch.potentials[:count].copy(), self.k
             )
-            parts = [problem.structure.encode(label) for label, _ in ranked]
             ptr = np.concatenate([[0], np.cumsum([len(p) for p in parts])]).astype(np.int64)
             cost += half_space_visit(
                 problem.batch, i, ptr, np.concatenate(parts), state.weights, state.moments, t,
@@ -219,16 +213,3 @@ class KBestMIRA(_Averaged):
             np.zeros(problem.n_weights), np.zeros((rows, size)), np.zeros((rows, rows)), np.zeros(rows),
             np.zeros(rows),
         )  # fmt: skip
-
-
-def _kbest(structure: Any, length: int, scores: np.ndarray, k: int) -> list[tuple[Any, float]]:
-    """The k best labels of one example's flat part scores."""
-    if isinstance(structure, Multiclass):
-        return structure.kbest(scores, k)
-    n_labels, order = structure.n_labels, structure.order
-    nodes, edges = np.split(scores, [length * n_labels])
-    if order > 1:
-        shape: tuple[int, ...] = (n_labels + 1,) * order + (n_labels,)
-    else:
-        shape = (n_labels, n_labels) if structure.tied else (length - 1, n_labels, n_labels)
-    return structure.kbest(nodes.reshape(length, n_labels), edges.reshape(shape), k)

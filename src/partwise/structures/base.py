@@ -173,6 +173,10 @@ class Structure(ABC):
         lengths = np.asarray(lengths)
         return Layouts(np.arange(len(lengths) + 1), lengths.astype(np.int32))
 
+    @abstractmethod
+    def kbest_parts(self, layout: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
+        """Parts of the `k` best labellings of one example, best first, from its flat part scores."""
+
     def n_node_rows(self, layouts: Layouts) -> np.ndarray:
         """Node rows of each example, int64 (n,)."""
         return layouts.lengths

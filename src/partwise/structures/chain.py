@@ -222,6 +222,16 @@ class Chain(ChainParts):
             total += np.asarray(end_scores, float)[labels[-1]]
         return float(total) if self.is_allowed(labels) else -np.inf
 
+    def kbest_parts(self, layout: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
+        length, n_labels = int(layout[0]), self.n_labels
+        nodes, edges = np.split(scores, [length * n_labels])
+        if self.order > 1:
+            shape: tuple[int, ...] = (n_labels + 1,) * self.order + (n_labels,)
+        else:
+            shape = (n_labels, n_labels) if self.tied else (length - 1, n_labels, n_labels)
+        found = self.kbest(nodes.reshape(length, n_labels), edges.reshape(shape), k=k)
+        return [self.encode(labels) for labels, _ in found]
+
     # Shared by the methods above.
 
     def _read(self, *scores: Any) -> ChainScores:

@@ -133,6 +133,9 @@ class Multiclass(Structure):
         Structure.check_gold(self, labels, layouts)
         return np.arange(len(layouts.ptr)), np.array(labels, np.int64)
 
+    def kbest_parts(self, layout: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
+        return [self.encode(label) for label, _ in self.kbest(scores, k)]
+
     def _workspace(self, specification: Any, longest: int) -> Any:
         return multiclass_workspace(specification, longest)
 

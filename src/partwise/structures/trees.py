@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InputError
-from partwise.structures.base import Packed, checked_count, checked_scores, random_generator, require_possible
+from partwise.structures.base import (
+    Layouts,
+    Packed,
+    checked_count,
+    checked_scores,
+    random_generator,
+    require_possible,
+)
 from partwise.structures.tree_parts import LabelledHeads, TreeMarginals, TreeParts
 from partwise.structures.tree_scores import TreeScores, read_scores, refuse_numbers
 
@@ -141,6 +148,16 @@ class Trees(TreeParts):
             else:
                 results.append(heads)
         return results[0] if scores.single else results
+
+    def kbest_parts(self, layout: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
+        size, head, modifier = int(layout[0]) + 1, layout[1::2], layout[2::2]
+        arcs, relations = np.full((size, size), -np.inf), None
+        arcs[head, modifier] = scores[: len(head)]
+        if self.labelled:
+            relations = np.zeros((size, size, self.n_relations))
+            relations[head, modifier] = scores[len(head) :].reshape(-1, self.n_relations)
+        layouts = Layouts(np.array([0, len(layout)]), np.asarray(layout))
+        return [self.encode_all(self.codes(y), layouts)[1] for y, _ in self.kbest(arcs, relations, k)]
 
     def log_count(self, length: Any) -> Any:
         """Log of the number of trees, with relations: a float, or float64 (n,) for many lengths."""

@@ -1,0 +1,140 @@
+"""What the two kernel machines share: the kernel's parameters, the solvers that can, training, saving."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from partwise.errors import InputError
+from partwise.estimators.base import DualEstimator, Training, n_threads
+from partwise.estimators.support import Support
+from partwise.gram import Gram
+from partwise.kernel_functions import KernelFunction
+from partwise.kernel_problem import KernelProblem
+from partwise.losses import Loss
+from partwise.problem import check_positive
+from partwise.structures.base import Structure
+
+KERNEL_SOLVERS = (
+    "eg", "eg-cyclic", "eg-permuted", "eg-gap", "eg-batch", "eg-primal", "bcfw", "excessive-gap",
+)  # fmt: skip
+
+
+class KernelEstimator(DualEstimator):
+    """Base of :class:`KernelSequenceLabeler` and :class:`KernelClassifier`."""
+
+    kernel: Any
+    gamma: Any
+    degree: float
+    coef0: float
+    kernel_params: Any
+    precision: str
+    cache_mb: float
+    support_tol: float
+    cost: Any
+    _support: Support
+
+    def _check_parameters(self) -> Loss:
+        loss = super()._check_parameters()
+        name = self.solver if isinstance(self.solver, str) else self.solver.name
+        if name not in ("auto", *KERNEL_SOLVERS):
+            raise InputError(
+                f"solver {name!r} needs explicit features; with a kernel there are auto, "
+                f"{', '.join(KERNEL_SOLVERS)}"
+            )
+        check_positive("cache_mb", self.cache_mb)
+        if not isinstance(self.support_tol, (int, float)) or not 0 <= self.support_tol < np.inf:
+            raise InputError(f"support_tol must be a finite number >= 0, not {self.support_tol!r:.60}")
+        return loss
+
+    def _kernel_function(self, X: np.ndarray) -> KernelFunction:
+        return KernelFunction.of(
+            self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params, self.precision, X
+        )
+
+    def _train(
+        self,
+        structure: Structure,
+        function: KernelFunction,
+        X: np.ndarray,
+        codes: np.ndarray,
+        lengths: np.ndarray,
+        second: np.ndarray | None,
+        weights: np.ndarray | None,
+    ) -> np.ndarray:
+        """Fit to the points X; `second` are the positions of edge rows. Returns the tied weights."""
+        share = 1.0 if second is None else 0.5
+        gram = Gram.of_points(function, X, share * self.cache_mb)
+        edge_gram = None if second is None else Gram.of_neighbours(gram, second, share * self.cache_mb)
+        problem = KernelProblem.of_kernels(
+            structure, codes, lengths, gram, edge_gram, loss=self.loss, l2=self.l2, cost=self.cost,
+            example_weight=weights, n_jobs=n_threads(self.n_jobs),
+        )  # fmt: skip
+        solver, solution = self._solve(problem)
+        self._set_certificate(solution)
+        self._training = Training(problem, solver, solution.state, solution.weights)
+        self._support = Support.of(problem, solution.weights, X, function, second, self.support_tol)
+        half = problem.n_sums
+        return solution.weights[half - problem.batch.tied_size : half]
+
+    # -- fitted attributes ----------------------------------------------------------------------
+
+    @property
+    def support_vectors_(self) -> np.ndarray:
+        """Points that scores are computed from, (n_support, n_features)."""
+        if self._fitted_support().function.is_precomputed:
+            raise AttributeError("with a precomputed kernel there are no support vectors, only support_")
+        return self._fitted_support().points
+
+    @property
+    def support_(self) -> np.ndarray:
+        """Numbers of the training points that scores are computed from, for a precomputed kernel."""
+        if not self._fitted_support().function.is_precomputed:
+            raise AttributeError("points may have been merged: see support_vectors_")
+        return self._fitted_support().points
+
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        """Coefficients of the support points, (n_support, n_labels)."""
+        return self._fitted_support().node
+
+    @property
+    def score_error_(self) -> float:
+        """Bound on what leaving out all other points does to the score of a part."""
+        return self._fitted_support().score_error
+
+    def _fitted_support(self) -> Support:
+        if not hasattr(self, "_support"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        return self._support
+
+    # -- model files ----------------------------------------------------------------------------
+
+    def _kernel_state(self, labels: list[Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        if not all(isinstance(label, (str, bool, int, float)) for label in labels):
+            raise InputError("only labels that are strings or numbers can be saved")
+        kernel, arrays = self._support.state()
+        names = [name for name in self._get_param_names() if name != "kernel_params"]
+        header = {
+            "estimator": type(self).__name__,
+            "parameters": self._parameters_state(names),
+            "labels": labels,
+            "kernel": kernel,
+            "record": self._record_state(),
+        }
+        return header, arrays
+
+    @classmethod
+    def _from_kernel_state(
+        cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], edges: bool
+    ) -> tuple[Any, list[Any]]:
+        estimator = cls._with_parameters(header["parameters"])
+        labels = header["labels"]
+        if not labels or len(set(labels)) != len(labels):
+            raise InputError("the labels are missing, or one is there twice")
+        estimator._support = Support.from_state(header.get("kernel"), arrays, len(labels), edges)
+        estimator.n_features_in_ = estimator._support.n_features
+        estimator._set_record(header["record"])
+        return estimator, labels

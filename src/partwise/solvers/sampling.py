@@ -1,0 +1,51 @@
+"""Which examples next: those that have most to gain, by what their last visits found."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_SHORTEST_WAIT = 0.05  # passes
+_UNIFORM_SHARE = 0.1
+_FLOOR = 1e-3
+
+
+def expected_gap(gap: np.ndarray, seen: np.ndarray, waited: np.ndarray, now: float) -> np.ndarray:
+    """Estimates of all g_i: a visit closes a gap, and it opens again at the rate seen before.
+
+    Parameters
+    ----------
+    gap, waited : ndarray (n_examples,)
+        What the last visit found before its step, and after how many passes without a visit.
+    seen : ndarray (n_examples,)
+        When that was, in passes.
+    now : float
+    """
+    # Curvature seen from a corner says nothing of what lies beyond: no gap is taken to be quite closed.
+    return (gap + _FLOOR * gap.mean()) * ((now - seen) / waited)
+
+
+def most_due(expected: np.ndarray, count: int, random: np.random.Generator) -> np.ndarray:
+    """`count` different examples in random order: those with the largest `expected`, and a tenth of any.
+
+    The tenth keeps estimates honest that would otherwise never be looked at again.
+    """
+    n_uniform = int(_UNIFORM_SHARE * count + random.random())
+    n_largest = count - n_uniform
+    kth = min(n_largest, len(expected) - 1)
+    largest = np.argpartition(-expected, kth)[:n_largest]
+    rest = np.setdiff1d(np.arange(len(expected)), largest, assume_unique=True)
+    chosen = random.choice(rest, min(n_uniform, len(rest)), replace=False)
+    return random.permutation(np.concatenate([largest, chosen]))
+
+
+def note_visits(here: np.ndarray, seen: np.ndarray, waited: np.ndarray, clock: np.ndarray) -> None:
+    """Examples `here` were visited now; `clock` (1,) counts visits in passes."""
+    clock[0] += len(here) / len(seen)
+    waited[here] = np.maximum(clock[0] - seen[here], _SHORTEST_WAIT)
+    seen[here] = clock[0]
+
+
+def note_exact(seen: np.ndarray, waited: np.ndarray, clock: np.ndarray) -> None:
+    """All gaps were computed just now, without visits."""
+    waited[:] = np.maximum(clock[0] - seen, _SHORTEST_WAIT)
+    seen[:] = clock[0] - waited

@@ -9,7 +9,7 @@ import pytest
 
 from partwise.features.maps import FeatureMap, Pairs
 from partwise.features.vocabulary import AttributeRows
-from partwise.kernels.maps import scatter_group, score_group
+from partwise.kernels.maps import scatter_through_rows, score_rows
 
 N_ROWS, N_SPARSE, N_DENSE = 9, 12, 3
 
@@ -43,15 +43,15 @@ def test_score_and_scatter(width: int, real: bool, dense: bool, pairs: Pairs) ->
     random = np.random.default_rng(5)
     weights = random.normal(size=layout.n_weights) * (np.abs(matrix).sum(axis=0) > 0)
     scores, row = np.zeros(N_ROWS * width + 8), np.zeros(max(layout.stride, 8))
-    middle = score_group(group, 0, weights, 2.0, scores, 0, row)
+    middle = score_rows(group, 0, weights, 2.0, scores, 0, row)
     assert middle == 4 * width
-    assert score_group(group, 1, weights, 2.0, scores, middle, row) == N_ROWS * width
+    assert score_rows(group, 1, weights, 2.0, scores, middle, row) == N_ROWS * width
     np.testing.assert_allclose(scores[: N_ROWS * width], 2.0 * matrix @ weights, atol=1e-12)
     delta = random.normal(size=5 * width)
     delta[:width] = 1e-4
     moved, expected = weights.copy(), delta.copy()
     expected[:width] = 0.0
-    growth, _ = scatter_group(group, 1, moved, 0.5, delta, 0, 1e-3, row)
+    growth, _ = scatter_through_rows(group, 1, moved, 0.5, delta, 0, 1e-3, row)
     np.testing.assert_array_equal(delta, expected)  # a row below the threshold waits
     np.testing.assert_allclose(moved, weights + 0.5 * expected @ matrix[4 * width :], atol=1e-12)
     np.testing.assert_allclose(growth, moved @ moved - weights @ weights, atol=1e-12)

@@ -188,7 +188,7 @@ class ExponentiatedGradient:
     def _chunks(self, problem: Problem, state: EGState, random: np.random.Generator) -> Iterator[np.ndarray]:
         """About n visits, in chunks between which training can be interrupted."""
         n = problem.n_examples
-        chunk = min(_CHUNK, max(1, n // 10))
+        chunk = max(1, n // 10)  # gaps learnt in one chunk steer the next
         if self.order == "gap" and state.clock[0] >= _PASSES_BEFORE_GAPS and state.visited.all():
             for first in range(0, n, chunk):
                 expected = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
@@ -198,6 +198,7 @@ class ExponentiatedGradient:
             order = random.integers(n, size=n)
         else:
             order = np.arange(n) if self.order == "cyclic" else random.permutation(n)
+        chunk = min(_CHUNK, chunk)
         for first in range(0, n, chunk):
             yield order[first : first + chunk]
 

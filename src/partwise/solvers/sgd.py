@@ -16,6 +16,7 @@ from partwise.solvers.base import Certificate, StepInfo, evaluate_model, primal_
 _CHUNK = 1024  # examples between two chances to interrupt
 _SAMPLE = 1000  # examples a trial of η₀ sees
 _RATIO = math.sqrt(10.0)
+_TELLING = 0.01  # relative improvement of a trial over the one before
 _FIRST_TRIAL = 0.1
 _MAX_TRIALS = 16
 
@@ -159,7 +160,8 @@ def _search_step(problem: Problem, random: np.random.Generator) -> tuple[float, 
         while n_trials < _MAX_TRIALS and _is_stable(problem, step):
             value = _value_after(problem, sample, step)
             n_trials += 1
-            if not value < best_value:
+            # Ever smaller steps come ever closer to P(0), from above if need be: that is no reason to take them.
+            if not value < best_value - _TELLING * abs(best_value):
                 break
             best_step, best_value, step = step, value, step * ratio
         if best_step < start:

@@ -123,6 +123,9 @@ class Multiclass(Structure):
     def indicators(self, y: Any) -> np.ndarray:
         return (np.arange(self.n_labels) == y).astype(float)
 
+    def kbest_parts(self, layout: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
+        return [self.encode(label) for label, _ in self.kbest(scores, k)]
+
     def specification(self) -> MulticlassSpecification:
         return multiclass_specification(self.n_labels)
 
@@ -132,9 +135,6 @@ class Multiclass(Structure):
     def encode_all(self, labels: np.ndarray, layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
         Structure.check_gold(self, labels, layouts)
         return np.arange(len(layouts.ptr)), np.array(labels, np.int64)
-
-    def kbest_parts(self, layout: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
-        return [self.encode(label) for label, _ in self.kbest(scores, k)]
 
     def _workspace(self, specification: Any, longest: int) -> Any:
         return multiclass_workspace(specification, longest)

@@ -69,8 +69,9 @@ class KernelFunction:
         settings: Any,
         precision: str,
         X: np.ndarray,
+        weights: np.ndarray | None = None,
     ) -> KernelFunction:
-        """From an estimator's parameters; `gamma` may depend on the points X ("scale", "auto")."""
+        """From an estimator's parameters; `gamma` may depend on the points X and how much each counts."""
         if precision not in ("single", "double"):
             raise InputError(f"precision must be 'single' or 'double', not {precision!r}")
         dtype = np.float32 if precision == "single" else np.float64
@@ -91,16 +92,22 @@ class KernelFunction:
         for name, value in (("degree", degree), ("coef0", coef0)):
             if not isinstance(value, (int, float, np.number)) or not np.isfinite(value):
                 raise InputError(f"{name} must be a finite number, not {value!r:.60}")
-        shared = {"gamma": _width(gamma, X, kernel), "degree": degree, "coef0": coef0}
+        shared = {"gamma": _width(gamma, X, weights, kernel), "degree": degree, "coef0": coef0}
         return cls(kernel, {**shared, **own}, dtype)
 
 
-def _width(gamma: Any, X: np.ndarray, kernel: str) -> float | None:
-    """γ as in scikit-learn's SVC: "scale" is 1 / (d · variance), "auto" 1 / d."""
+def _width(gamma: Any, X: np.ndarray, weights: np.ndarray | None, kernel: str) -> float | None:
+    """γ as in scikit-learn's SVC: "scale" is 1 / (d · variance), "auto" 1 / d.
+
+    A point of weight 2 counts as two, so that weighting examples is the same as repeating them.
+    """
     if kernel == PRECOMPUTED:
         return None
     if isinstance(gamma, str) and gamma == "scale":
-        variance = float(X.var()) if X.size else 0.0
+        variance = 0.0
+        if X.size:
+            mean = np.average(X.mean(axis=1), weights=weights)
+            variance = float(np.average(((X - mean) ** 2).mean(axis=1), weights=weights))
         return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
     if isinstance(gamma, str) and gamma == "auto":
         return 1.0 / max(X.shape[1], 1)

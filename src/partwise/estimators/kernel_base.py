@@ -49,9 +49,9 @@ class KernelEstimator(DualEstimator):
             raise InputError(f"support_tol must be a finite number >= 0, not {self.support_tol!r:.60}")
         return loss
 
-    def _kernel_function(self, X: np.ndarray) -> KernelFunction:
+    def _kernel_function(self, X: np.ndarray, weights: np.ndarray | None = None) -> KernelFunction:
         return KernelFunction.of(
-            self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params, self.precision, X
+            self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params, self.precision, X, weights
         )
 
     def _train(

@@ -145,8 +145,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         data = ClassData.read(self, X, y, sample_weight)
         if sparse.issparse(data.X):
             data = replace(data, X=data.X.toarray())
+        distinct = data if self._is_precomputed() else data.in_order()
+        function, used = self._kernel_function(distinct.X, distinct.weights), None
         data = data.weighted(self.class_weight)
-        function, used = self._kernel_function(data.X), None
         if self._is_precomputed():  # examples of weight zero are gone from the rows
             used = np.arange(len(X)) if sample_weight is None else np.flatnonzero(sample_weight)
             data = replace(data, X=data.X[:, used])

@@ -166,6 +166,8 @@ def _search_step(problem: Problem, random: np.random.Generator) -> tuple[float, 
             best_step, best_value, step = step, value, step * ratio
         if best_step < start:
             break
+    if problem.loss.is_hard:  # below half of what strong convexity asks for, it would take for ever
+        best_step = max(best_step, 0.5 / problem.l2)
     # A trial visits the sample once to learn and once to be judged.
     return best_step, 2.0 * n_trials * len(sample) / problem.n_examples
 

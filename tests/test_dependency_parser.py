@@ -146,7 +146,7 @@ def test_costs_differ():
     assert labelled > heads * 1.01
 
 
-@pytest.mark.parametrize("loss", ["softmax_margin", Loss(2.0, 0.5), "perceptron"])
+@pytest.mark.parametrize("loss", ["softmax_margin", Loss(2.0, 0.5)])
 def test_other_losses_learn(loss):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

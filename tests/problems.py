@@ -13,6 +13,7 @@ from partwise.features.maps import FeatureMap, Pairs
 from partwise.features.vocabulary import AttributeRows
 from partwise.losses import Loss
 from partwise.problem import Problem
+from partwise.solvers.untied import untied
 from partwise.structures import Chain, Multiclass, Projective, Spanning, Structure, transition_mask
 from partwise.structures.base import Layouts
 
@@ -306,3 +307,21 @@ def divergence(alphas: list[np.ndarray], others: list[np.ndarray]) -> float:
     for alpha, other in zip(alphas, others, strict=True):
         total += float(alpha[alpha > 0] @ np.log(alpha[alpha > 0] / other[alpha > 0]))
     return total
+
+
+def as_distributions(written: WrittenOut, mu: np.ndarray) -> list[np.ndarray]:
+    """α_i(y) = μ(y_1) Π_t μ(y_{t-1}, y_t) / μ(y_{t-1}), straight from the marginals of the untied problem."""
+    view, result = untied(written.problem), []
+    width = view.structure.n_labels
+    for i, length in enumerate(view.batch.length):
+        own = mu[view.batch.part_ptr[i] : view.batch.part_ptr[i + 1]]
+        node = own[: length * width].reshape(length, width)
+        edge = own[length * width :].reshape(length - 1, width, width)
+        alpha = []
+        for y in (np.atleast_1d(y) for y in written.problem.structure.labellings(int(length))):
+            value = node[0, y[0]]
+            for t in range(1, length):
+                value *= edge[t - 1, y[t - 1], y[t]] / max(node[t - 1, y[t - 1]], 1e-300)
+            alpha.append(value)
+        result.append(np.array(alpha))
+    return result

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from contract_solvers import SolverContract, optimum, problem_of
-from problems import WrittenOut, small
+from problems import WrittenOut, as_distributions, small
 
 from partwise import SequenceLabeler
 from partwise.errors import InputError
@@ -21,24 +21,6 @@ from partwise.solvers.smo_eg import FLOOR
 from partwise.solvers.untied import untied
 
 CASES = ("multiclass", "tied", "untied", "masked")
-
-
-def as_distributions(written: WrittenOut, mu: np.ndarray) -> list[np.ndarray]:
-    """α_i(y) = μ(y_1) Π_t μ(y_{t-1}, y_t) / μ(y_{t-1}), straight from the marginals of the untied problem."""
-    view, result = untied(written.problem), []
-    width = view.structure.n_labels
-    for i, length in enumerate(view.batch.length):
-        own = mu[view.batch.part_ptr[i] : view.batch.part_ptr[i + 1]]
-        node = own[: length * width].reshape(length, width)
-        edge = own[length * width :].reshape(length - 1, width, width)
-        alpha = []
-        for y in (np.atleast_1d(y) for y in written.problem.structure.labellings(int(length))):
-            value = node[0, y[0]]
-            for t in range(1, length):
-                value *= edge[t - 1, y[t - 1], y[t]] / max(node[t - 1, y[t - 1]], 1e-300)
-            alpha.append(value)
-        result.append(np.array(alpha))
-    return result
 
 
 class TestSMO(SolverContract):

@@ -77,6 +77,10 @@ class KernelProblem(Problem):
         return cls(**known, node_gram=node_gram, edge_gram=edge_gram)
 
     @property
+    def has_features(self) -> bool:
+        return False
+
+    @property
     def n_sums(self) -> int:
         return self.n_weights // 2
 

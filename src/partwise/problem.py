@@ -67,6 +67,11 @@ class Problem:
         return len(self.batch.length)
 
     @property
+    def has_features(self) -> bool:
+        """Whether weights belong to features, and not to a kernel function's examples."""
+        return True
+
+    @property
     def n_sums(self) -> int:
         """Entries of what passes add up."""
         return self.n_weights

@@ -16,8 +16,9 @@ from partwise.solvers.exponentiated_gradient import Annealing, ExponentiatedGrad
 from partwise.solvers.extragradient import Extragradient
 from partwise.solvers.gradient import LBFGS, ConjugateGradient
 from partwise.solvers.mira import MIRA, KBestMIRA, Perceptron
+from partwise.solvers.segments import SegmentAscent
 from partwise.solvers.sgd import SGD
-from partwise.solvers.smo import SMO
+from partwise.solvers.smo import SMO, is_first_order
 from partwise.solvers.smo_eg import SMOThenEG
 
 SOLVERS: dict[str, Solver] = {
@@ -29,6 +30,7 @@ SOLVERS: dict[str, Solver] = {
     "eg-batch": BatchEG(),
     "eg-primal": PrimalEG(),
     "bcfw": BlockFrankWolfe(),
+    "segments": SegmentAscent(),
     "extragradient": Extragradient(),
     "excessive-gap": ExcessiveGap(),
     "lbfgs": LBFGS(),
@@ -65,6 +67,8 @@ def _fastest(problem: Problem, precision: Literal["single", "double"]) -> Solver
         return ExponentiatedGradient("gap", "newton", precision=precision)
     if problem.batch.length.max() == 1:
         return BlockFrankWolfe(precision=precision)
+    if problem.has_features and is_first_order(problem.structure):
+        return SegmentAscent(precision=precision)
     return ExponentiatedGradient("gap", "newton", sharpen=True, precision=precision)
 
 
@@ -90,6 +94,7 @@ __all__ = [
     "Record",
     "SMOThenEG",
     "SVMStruct",
+    "SegmentAscent",
     "Solution",
     "Solver",
     "StepInfo",

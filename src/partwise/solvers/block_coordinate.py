@@ -10,9 +10,10 @@ import numpy as np
 
 from partwise.errors import InputError
 from partwise.kernels.examples import Batch, Scratch
-from partwise.kernels.frank_wolfe_pass import CornerPoint, corner_counts, frank_wolfe_pass, mixture_pass
+from partwise.kernels.frank_wolfe_pass import CornerPoint, corner_counts, frank_wolfe_pass
 from partwise.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.hard import add_to_average, hard_certificate, hard_dual, settle
 from partwise.solvers.sampling import expected_gap, most_due, note_exact, note_visits
 
 
@@ -111,12 +112,10 @@ class BlockFrankWolfe:
         for here in self._chunks(problem, state, random):
             problem.visits(here, point.v, run)
             note_visits(here, state.seen, state.waited, state.clock)
-            state.n_averaged[0] += 1.0
-            share = 8.0 / (state.n_averaged[0] + 7.0)
-            state.average[:] += (point.v - state.average) * np.float32(share)
+            add_to_average(state.average, state.n_averaged, point.v)
         gap = expected_gap(point.gap, state.seen, state.waited, float(state.clock[0]))
         estimate = float(problem.batch.example_weight @ gap)
-        return state, StepInfo(1.0, self._dual(problem, point), estimate)
+        return state, StepInfo(1.0, hard_dual(problem, point), estimate)
 
     def _chunks(
         self, problem: Problem, state: CornerState, random: np.random.Generator
@@ -135,33 +134,14 @@ class BlockFrankWolfe:
             else:
                 yield order[first : first + chunk]
 
-    def _dual(self, problem: Problem, point: CornerPoint) -> float:
-        cost = problem.loss.gamma * (problem.batch.example_weight @ point.cost)
-        return float(cost - point.norm[0] / (2.0 * problem.l2))
-
     def certificate(self, problem: Problem, state: CornerState) -> tuple[CornerState, Certificate]:
         point = state.point()
-        kept = self._dual(problem, point)
+        kept = hard_dual(problem, point)
         point.alpha[:] /= point.alpha.sum(axis=1, keepdims=True)
         mu = np.zeros(problem.n_parts)
         corner_counts(problem.batch, 0, problem.n_examples, point.alpha, point.corners, mu)
-
-        def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
-            mixture_pass(problem.batch, first, last, mu, v, point.cost, scratch)
-
-        v = problem.settled(problem.over_examples(np.float64, work))
-        point.v[:], point.norm[0] = v, problem.inner(v, v)
-        dual = self._dual(problem, point)
-        candidates = [v / problem.l2]
-        if state.n_averaged[0]:
-            candidates.insert(0, problem.settled(state.average.astype(np.float64) / problem.l2))
-        best_primal, best_weights = np.inf, candidates[0]
-        for weights in candidates:
-            loss, inner = problem.losses(weights, mu)
-            norm = problem.inner(weights, weights)
-            primal = float(problem.batch.example_weight @ loss + 0.5 * problem.l2 * norm)
-            if primal < best_primal:
-                best_primal, best_weights = primal, weights
-        point.gap[:] = np.maximum(loss - inner, 0.0)  # at w(α), the last candidate
+        v = settle(problem, mu, point)
+        average = state.average if state.n_averaged[0] else None
+        certificate = hard_certificate(problem, mu, point, v, kept, average)
         note_exact(state.seen, state.waited, state.clock)
-        return state, Certificate(best_primal, dual, best_weights, abs(kept - dual))
+        return state, certificate

@@ -82,8 +82,14 @@ def load_checkpoint(
 
 
 def _state_like(template: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """A state of the template's class; ValueError unless names, shapes and types are the same."""
+    """A state of the template's class; ValueError unless names, shapes and types are the same.
+
+    Arrays that its `growing` names may be larger than they start.
+    """
+    growing = template.growing() if hasattr(template, "growing") else ()
     for name, value in template._asdict().items():
-        if arrays[name].shape != value.shape or arrays[name].dtype != value.dtype:
+        found = arrays[name]
+        may_grow = name in growing and found.ndim == value.ndim and found.size >= value.size
+        if not (may_grow or found.shape == value.shape) or found.dtype != value.dtype:
             raise ValueError(name)
     return type(template)(**arrays)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 
 _SHORTEST_WAIT = 0.05  # passes
@@ -51,3 +54,19 @@ def note_exact(seen: np.ndarray, waited: np.ndarray, clock: np.ndarray) -> None:
     """All gaps were computed just now, without visits."""
     waited[:] = np.maximum(clock[0] - seen, _SHORTEST_WAIT)
     seen[:] = clock[0] - waited
+
+
+def due_chunks(state: Any, weight: np.ndarray, random: np.random.Generator) -> Iterator[np.ndarray]:
+    """Visits for one pass, a tenth at a time: all examples while any gap is unknown, then those most due.
+
+    `state` has `gap`, `seen`, `waited` and `clock`, which must be kept up between chunks.
+    """
+    n = len(weight)
+    chunk, order = max(1, n // 10), random.permutation(n)
+    by_gap = not np.isnan(state.gap).any()
+    for first in range(0, n, chunk):
+        here = order[first : first + chunk]
+        if by_gap:
+            expected = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
+            here = most_due(expected * weight, len(here), random)
+        yield here

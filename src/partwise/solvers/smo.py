@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -12,8 +11,10 @@ from partwise.errors import InputError
 from partwise.kernels.smo_pass import MarginalPoint, log_conditionals, smo_pass
 from partwise.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo
-from partwise.solvers.sampling import expected_gap, most_due, note_exact, note_visits
+from partwise.solvers.hard import add_to_average, hard_certificate, hard_dual
+from partwise.solvers.sampling import due_chunks, expected_gap, note_exact, note_visits
 from partwise.solvers.untied import untied
+from partwise.structures.base import Structure
 from partwise.structures.chain import Chain
 from partwise.structures.multiclass import Multiclass
 
@@ -86,49 +87,25 @@ class SMO:
     ) -> tuple[SMOState, StepInfo]:
         view, point, weight = untied(problem), state.point(), problem.batch.example_weight
         scratch, entropic, visits = view.scratch(np.float64), self.mass == "entropy", 0
-        for here in _chunks(state, weight, random):
+        for here in due_chunks(state, weight, random):
             smo_pass(view.batch, here, point, view.loss.gamma, view.l2, entropic, scratch)
             note_visits(here, state.seen, state.waited, state.clock)
             visits += len(here)
-            state.n_averaged[0] += 1.0
-            state.average[:] += (point.v - state.average) * (8.0 / (state.n_averaged[0] + 7.0))
+            add_to_average(state.average, state.n_averaged, point.v)
         gap = expected_gap(point.gap, state.seen, state.waited, float(state.clock[0]))
-        return state, StepInfo(visits / len(weight), _dual(view, point), float(weight @ gap))
+        return state, StepInfo(visits / len(weight), hard_dual(view, point), float(weight @ gap))
 
     def certificate(self, problem: Problem, state: SMOState) -> tuple[SMOState, Certificate]:
         """Marginals are made consistent again on the way, by way of their conditionals."""
         view, point = untied(problem), state.point()
-        kept = _dual(view, point)
+        kept = hard_dual(view, point)
         theta = conditional_potentials(view, point.mu)
         exact = view.at_potentials(theta, np.ones(view.n_examples, np.uint8), point.mu)
         point.v[:], point.cost[:], point.norm[0] = exact.v, exact.cost, exact.v @ exact.v
-        dual = _dual(view, point)
-        candidates = [point.v / view.l2]
-        if state.n_averaged[0]:
-            candidates.insert(0, state.average / view.l2)
-        best_primal, best_weights = np.inf, candidates[0]
-        for weights in candidates:
-            loss, inner = view.losses(weights, point.mu)
-            primal = float(view.batch.example_weight @ loss + 0.5 * view.l2 * (weights @ weights))
-            if primal < best_primal:
-                best_primal, best_weights = primal, weights
-        point.gap[:] = np.maximum(loss - inner, 0.0)  # at w(α), the last candidate
+        average = state.average if state.n_averaged[0] else None
+        found = hard_certificate(view, point.mu, point, point.v, kept, average)
         note_exact(state.seen, state.waited, state.clock)
-        weights = best_weights[: problem.n_weights].copy()
-        return state, Certificate(best_primal, dual, weights, abs(kept - dual))
-
-
-def _chunks(state: SMOState, weight: np.ndarray, random: np.random.Generator) -> Iterator[np.ndarray]:
-    """About as many visits as there are examples, a tenth at a time."""
-    n = len(weight)
-    chunk, order = max(1, n // 10), random.permutation(n)
-    by_gap = not np.isnan(state.gap).any()
-    for first in range(0, n, chunk):
-        here = order[first : first + chunk]
-        if by_gap:
-            expected = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
-            here = most_due(expected * weight, len(here), random)
-        yield here
+        return state, replace(found, weights=found.weights[: problem.n_weights].copy())
 
 
 def require_marginals(problem: Problem, name: str) -> None:
@@ -138,12 +115,16 @@ def require_marginals(problem: Problem, name: str) -> None:
             f"solver {name!r} is for beta = inf and loss={problem.loss.name!r} has "
             f"beta = {problem.loss.beta:g}: use an 'eg' solver"
         )
-    structure = problem.structure
-    if not isinstance(structure, Multiclass) and not (isinstance(structure, Chain) and structure.order == 1):
+    if not is_first_order(problem.structure):
         raise InputError(
             f"solver {name!r} keeps marginals of classes, or of neighbours in chains of order 1; other "
             "structures have other parts: use 'bcfw' or an 'eg' solver"
         )
+
+
+def is_first_order(structure: Structure) -> bool:
+    """Whether consistent marginals of the structure's parts are always those of a distribution."""
+    return isinstance(structure, Multiclass) or (isinstance(structure, Chain) and structure.order == 1)
 
 
 def gold_marginals(problem: Problem) -> np.ndarray:
@@ -161,8 +142,3 @@ def conditional_potentials(problem: Problem, mu: np.ndarray) -> np.ndarray:
     batch, theta = problem.batch, np.zeros(problem.n_parts)
     log_conditionals(batch.length, batch.part_ptr, problem.structure.n_labels, mu, theta)
     return theta
-
-
-def _dual(problem: Problem, point: MarginalPoint) -> float:
-    cost = problem.loss.gamma * (problem.batch.example_weight @ point.cost)
-    return float(cost - point.norm[0] / (2.0 * problem.l2))

@@ -35,7 +35,7 @@ from partwise.kernels.segment_store import (
 _LEAST_GAIN = 1e-12  # relative to the scores
 
 
-@fragment
+@kernel
 def _step(k, weight, point, store, gamma, l2):  # type: ignore
     """Move along segment k; stores by how much the dual rises, and returns whether every pair had a slot."""
     head = store.head[k]

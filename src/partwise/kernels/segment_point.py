@@ -90,18 +90,18 @@ def has_room(point, first, path, start, n_pairs):  # type: ignore
 @fragment
 def add_mass(point, first, path, start, n_pairs, amount):  # type: ignore
     """Give every pair of the path `amount` more; a pair left without mass is dropped from its list."""
-    n_slots = point.pair.shape[1]
+    pair, mass = point.pair, point.mass
     for k in range(n_pairs):
         p = first + k
         slot = slot_of(point, p, path[start + k])
-        point.pair[p, slot] = path[start + k]
-        point.mass[p, slot] += amount
-        if point.mass[p, slot] < _DUST:
+        pair[p, slot] = path[start + k]
+        mass[p, slot] += amount
+        if mass[p, slot] < _DUST:
             last = slot
-            while last + 1 < n_slots and point.pair[p, last + 1] >= 0:
+            while last + 1 < pair.shape[1] and pair[p, last + 1] >= 0:
                 last += 1
-            point.pair[p, slot], point.mass[p, slot] = point.pair[p, last], point.mass[p, last]
-            point.pair[p, last], point.mass[p, last] = -1, 0.0
+            pair[p, slot], mass[p, slot] = pair[p, last], mass[p, last]
+            pair[p, last], mass[p, last] = -1, 0.0
 
 
 @fragment

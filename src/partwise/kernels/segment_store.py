@@ -126,13 +126,14 @@ def _is_same(store, k, first, n_pairs, at):  # type: ignore
 @fragment
 def _add_up(store, start, end, tally):  # type: ignore
     """Entries of the same weight become one; ‖d‖² and the new end."""
+    entry, value = store.entry, store.value
     for k in range(start, end):
-        tally[store.entry[k]] += store.value[k]
+        tally[entry[k]] += value[k]
     at, squared = start, 0.0
     for k in range(start, end):
-        w = store.entry[k]
+        w = entry[k]
         if tally[w] != 0.0:
-            store.entry[at], store.value[at] = w, tally[w]
+            entry[at], value[at] = w, tally[w]
             squared += tally[w] * tally[w]
             tally[w] = 0.0
             at += 1

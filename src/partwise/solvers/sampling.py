@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+PASSES_BEFORE_GAPS = 2.0  # before that every example has much to gain, and gaps grow stale at once
 _SHORTEST_WAIT = 0.05  # passes
 _UNIFORM_SHARE = 0.1
 _FLOOR = 1e-3
@@ -51,3 +52,9 @@ def note_exact(seen: np.ndarray, waited: np.ndarray, clock: np.ndarray) -> None:
     """All gaps were computed just now, without visits."""
     waited[:] = np.maximum(clock[0] - seen, _SHORTEST_WAIT)
     seen[:] = clock[0] - waited
+
+
+def forget_gaps(seen: np.ndarray, waited: np.ndarray, clock: np.ndarray) -> None:
+    """The problem has changed: one pass over all examples before gaps decide again."""
+    clock[0] = PASSES_BEFORE_GAPS - 1.0
+    seen[:], waited[:] = clock[0] - 1.0, 1.0

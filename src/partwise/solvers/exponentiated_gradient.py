@@ -193,10 +193,14 @@ class ExponentiatedGradient:
 
     def _carry_over(self, problem: Problem, state: EGState) -> None:
         """What was learnt of gaps and of curvature, which is ∝ 1/l2, was of another problem."""
+        weaker = min(problem.l2 / state.step_l2[0], 1.0)
         if self.step_rule == "safe":
             state.step[:] = safe_steps(problem)
         else:
-            state.step[:] *= min(problem.l2 / state.step_l2[0], 1.0)
+            state.step[:] *= weaker
+        if self.sharpen and problem.loss.is_hard:  # there is more to gain again, and less to be smoothed away
+            state.beta[0] = max(weaker * state.beta[0], _FIRST_BETA)
+        state.n_averaged[0] = 0.0
         forget_gaps(state.seen, state.waited, state.clock)
         state.step_l2[0] = problem.l2
 

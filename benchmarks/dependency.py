@@ -37,6 +37,7 @@ def accuracy(options: argparse.Namespace, shared: dict[str, Any]) -> list[dict[s
         for l2 in numbers(options.l2 or "1"):
             settings = {**shared, "loss": loss, "l2": l2, "labelled": options.labelled}
             settings |= {"tol": options.tol or 1e-3, "max_passes": options.max_passes or 200}
+            settings["solver"] = options.solvers or "auto"
             results.append({**settings, **run("accuracy", **settings)})
             show_accuracy(results)
     return results
@@ -177,7 +178,7 @@ def main() -> None:
     parser.add_argument("--data", help=f"folder of one of {', '.join(dependency_tasks.FILES)}")
     parser.add_argument("--loss", default="log", help="loss, or for accuracy a comma-separated list of them")
     parser.add_argument("--l2", help="comma-separated values of l2")
-    parser.add_argument("--solvers", help="comma-separated solvers, for curves")
+    parser.add_argument("--solvers", help="comma-separated solvers for curves, one for accuracy")
     parser.add_argument("--prune", default="10", help="heads left to each word, or none")
     parser.add_argument("--labelled", action="store_true", help="learn relations too, for accuracy")
     parser.add_argument(

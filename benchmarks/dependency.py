@@ -62,13 +62,15 @@ def show_accuracy(results: list[dict[str, Any]]) -> None:
 def iterations(options: argparse.Namespace, shared: dict[str, Any]) -> list[dict[str, Any]]:
     """Figure 12: log-linear, EG against L-BFGS and SGD by effective iterations."""
     shared = {**shared, "loss": "log"}
-    return curves(options, shared, options.solvers or "auto,eg,lbfgs,sgd", (1e-1, 1e-2, 1e-3), 100.0)
+    return curves(options, shared, options.solvers or "eg-gap,eg,lbfgs,sgd", (1e-1, 1e-2, 1e-3), 100.0)
 
 
 def margin(options: argparse.Namespace, shared: dict[str, Any]) -> list[dict[str, Any]]:
     """Figure 13: max-margin, EG against SVM-struct by time."""
     shared = {**shared, "loss": "hinge"}
-    return curves(options, shared, options.solvers or "auto,eg,bcfw,svm-struct", (1e-1, 3e-2, 1e-2), 1e6)
+    return curves(
+        options, shared, options.solvers or "bcfw,eg,eg-sharpen,svm-struct", (1e-1, 3e-2, 1e-2), 1e6
+    )
 
 
 def curves(

@@ -19,8 +19,9 @@ from partwise.report import palette
 from partwise.report.plots import _STYLE, _finish, _pyplot
 
 LABELS = {
-    ("log", "auto"): "eg-gap (auto)",
-    ("hinge", "auto"): "eg-gap, sharpening (auto)",
+    ("log", "eg-gap"): "eg-gap (auto)",
+    ("hinge", "bcfw"): "bcfw (auto)",
+    ("hinge", "eg-sharpen"): "eg-gap, sharpening",
     ("log", "eg"): "eg, random order",
     ("hinge", "eg"): "eg at β = ∞",
     ("log", "lbfgs"): "L-BFGS",

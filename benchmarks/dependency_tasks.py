@@ -138,17 +138,26 @@ def task_trajectory(
     **settings: Any,
 ) -> dict[str, Any]:
     """The primal objective after every step, with passes, CPU seconds and now and then accuracy on dev."""
-    from partwise.solvers import solve, solver_for
+    from partwise.solvers import solve
 
     small, _ = parser_for(folder, **settings).problem_for(read(folder, 0, WARM_UP))
-    solve(small, solver_for(small, solver), tol=1e-9, max_passes=2)
+    solve(small, solver_named(small, solver), tol=1e-9, max_passes=2)
     parser = parser_for(folder, **settings)
     problem, encoder = parser.problem_for(read(folder, 0, limit))
     watch = _dev_watch(parser, problem, encoder, read(folder, 1))
     curve = trajectory(
-        problem, solver_for(problem, solver), optimum, max_passes, tuple(targets), max_seconds, watch
+        problem, solver_named(problem, solver), optimum, max_passes, tuple(targets), max_seconds, watch
     )
     return {**curve, "megabytes": peak_megabytes()}
+
+
+def solver_named(problem: Any, name: str) -> Any:
+    """As the library calls them, and "eg-sharpen", which approaches β = ∞ through finite β."""
+    from partwise.solvers import ExponentiatedGradient, solver_for
+
+    if name == "eg-sharpen":
+        return ExponentiatedGradient("gap", "newton", sharpen=True)
+    return solver_for(problem, name)
 
 
 def _dev_watch(parser: Any, problem: Any, encoder: Any, dev: Any) -> Callable[..., float | None]:

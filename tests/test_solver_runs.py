@@ -110,6 +110,21 @@ def test_unknown_solver_is_named() -> None:
     assert all(solver_for(_tiny(), name).name == name for name in SOLVERS)
 
 
+@pytest.mark.parametrize(
+    ("case", "loss", "name"),
+    [
+        ("tied", "log", "eg-gap"),
+        ("spanning", "log", "eg-gap"),
+        ("tied", "hinge", "eg-gap"),
+        ("multiclass", "hinge", "bcfw"),
+        ("projective", "hinge", "bcfw"),
+        ("spanning", "hinge", "bcfw"),
+    ],
+)
+def test_what_auto_takes(case: str, loss: str, name: str) -> None:
+    assert solver_for(problem_of(case, loss).problem).name == name
+
+
 # -- paths ---------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from partwise.solvers.mira import MIRA, KBestMIRA, Perceptron
 from partwise.solvers.sgd import SGD
 from partwise.solvers.smo import SMO
 from partwise.solvers.smo_eg import SMOThenEG
+from partwise.structures.tree_parts import TreeParts
 
 SOLVERS: dict[str, Solver] = {
     "eg": ExponentiatedGradient("random"),
@@ -60,10 +61,11 @@ def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-
 
 
 def _fastest(problem: Problem, precision: Literal["single", "double"]) -> Solver:
-    """By the tables that benchmarks/sequence.py and benchmarks/multiclass.py print."""
+    """By the tables that benchmarks/sequence.py, multiclass.py and dependency.py print."""
     if not problem.loss.is_hard:
         return ExponentiatedGradient("gap", "newton", precision=precision)
-    if problem.batch.length.max() == 1:
+    if problem.batch.length.max() == 1 or isinstance(problem.structure, TreeParts):
+        # Sums over trees become several times slower as potentials grow sharp; best trees do not.
         return BlockFrankWolfe(precision=precision)
     return ExponentiatedGradient("gap", "newton", sharpen=True, precision=precision)
 

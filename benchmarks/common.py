@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +58,18 @@ def certified_optimum(problem: Any, tol: float = 1e-6, max_passes: float = 1500)
 
 
 def trajectory(
-    problem: Any, solver: Any, optimum: float, max_passes: float, targets: tuple[float, ...] = TARGETS
+    problem: Any,
+    solver: Any,
+    optimum: float,
+    max_passes: float,
+    targets: tuple[float, ...] = TARGETS,
+    max_seconds: float = math.inf,
+    watch: Callable[[float, Any], float | None] = lambda passes, weights: None,
 ) -> dict[str, Any]:
     """Passes and CPU seconds until the primal is within each target of the optimum.
 
     The clock stands still while the primal is evaluated, on a copy of the state, so that nothing the
-    evaluation learns helps the solver.
+    evaluation learns helps the solver. What `watch` says of passes and weights is the last number of a point.
     """
     import numpy as np
 
@@ -71,7 +79,7 @@ def trajectory(
     seconds, wall_seconds, passes = time.process_time() - cpu, time.perf_counter() - wall, 0.0
     reached: dict[str, dict[str, float]] = {}
     points = []
-    while passes < max_passes and len(reached) < len(targets):
+    while passes < max_passes and seconds < max_seconds and len(reached) < len(targets):
         cpu, wall = time.process_time(), time.perf_counter()
         state, info = solver.step(problem, state, random)
         seconds += time.process_time() - cpu
@@ -79,7 +87,8 @@ def trajectory(
         passes += info.passes
         _, certificate = solver.certificate(problem, type(state)(*(np.copy(a) for a in state)))
         suboptimality = certificate.primal / optimum - 1.0
-        points.append([passes, seconds, certificate.primal, certificate.dual])
+        seen = watch(passes, certificate.weights)
+        points.append([passes, seconds, certificate.primal, certificate.dual, seen])
         for target in targets:
             if suboptimality <= target and f"{target:g}" not in reached:
                 reached[f"{target:g}"] = {"passes": passes, "cpu": seconds, "wall": wall_seconds}

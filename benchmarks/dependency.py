@@ -7,324 +7,204 @@
     python benchmarks/dependency.py losses --data DIR/cdt-da                  between CRF and max-margin
 
 `iterations`, `margin` and `path` are Figures 12 and 13 and Table 3 of Collins et al. (2008) on the data at hand,
-`losses` the comparison of Martins et al. (2010). Each run has a process of its own, one after another, on one thread;
-times are CPU seconds, with kernels compiled before the clock starts. `--json` keeps all figures, `--plot` draws curves.
+`losses` is Table 1 of Martins et al. (2010). Each run has a process of its own, one after another, on one thread;
+times are CPU seconds, with kernels compiled before the clock starts. `--json` keeps all figures, `--plot` draws them.
+conll2007-es has no dev set: the last 500 training sentences are held out for one.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-from common import in_child, need_data, peak_megabytes, table, trajectory, write_json
+import dependency_tasks
+from common import in_child, need_data, table, write_json
 
-FILES = {
-    "ud-en-ewt": ("train.conllu.gz", "dev.conllu.gz", "test.conllu.gz"),
-    "ptb-sample": ("train.dp", "dev.dp", "test.dp"),
-    "cdt-da": ("train.conll.gz", "dev.conll.gz", "test.conll.gz"),
-    "conll2007-es": ("esp.train.gz", None, "esp.test"),
-}
-PROJECTIVE = ("ptb-sample", "conll2007-es")
-WARM_UP = 30  # sentences on which everything is compiled, or loaded, before the clock starts
 EXPERIMENTS = ("accuracy", "iterations", "margin", "path", "losses")
+FAMILY = ((1, 0), (1, 1), (1, 3), (1, 5), (3, 1), (5, 1), ("inf", 1))  # (β, γ) of Martins et al., Table 1
 
 
-def read(folder: str, part: int, limit: int | None = None) -> Any:
-    import numpy as np
-
-    from partwise.data import read_dependencies
-
-    name = FILES[Path(folder).name][part]
-    if name is None:
-        return None
-    corpus = read_dependencies(Path(folder) / name)
-    return corpus if limit is None or limit >= corpus.n_sentences else corpus.subset(np.arange(limit))
-
-
-def parser_for(folder: str, **settings: Any) -> Any:
-    from partwise import DependencyParser, Loss
-
-    structure = "projective" if Path(folder).name in PROJECTIVE else "spanning"
-    loss = settings.pop("loss", "log")
-    if isinstance(loss, list):
-        loss = Loss(*loss)
-    return DependencyParser(loss=loss, **{"structure": structure, **settings})
-
-
-def scores(parser: Any, corpus: Any) -> dict[str, Any]:
-    from partwise.attachment import attachment_scores
-
-    start = time.process_time()
-    parsed = parser.parse(corpus)
-    seconds = time.process_time() - start
-    whole, bare = (
-        attachment_scores(corpus, parsed.heads, parsed.relations, punctuation=counted)
-        for counted in (True, False)
-    )
-    return {
-        "uas": 100 * whole.uas,
-        "las": None if whole.las is None else 100 * whole.las,
-        "uas_bare": 100 * bare.uas,
-        "las_bare": None if bare.las is None else 100 * bare.las,
-        "words_per_second": corpus.n_words / seconds,
-    }
-
-
-# -- tasks, each in a process of its own ----------------------------------------------------------
-
-
-def task_accuracy(folder: str, limit: int | None = None, **settings: Any) -> dict[str, Any]:
-    """Train as a user would, and score on dev and test."""
-    import warnings
-
-    warnings.simplefilter("ignore")
-    train = read(folder, 0, limit)
-    parser_for(folder, **settings).fit(read(folder, 0, WARM_UP))
-    parser = parser_for(folder, **settings)
-    start = time.process_time()
-    parser.fit(train)
-    result: dict[str, Any] = {
-        "cpu": time.process_time() - start,
-        "solver_cpu": parser.history_[-1]["cpu_seconds"],
-        "passes": parser.n_passes_,
-        "relative_gap": parser.duality_gap_,
-        "objective": parser.objective_,
-        "megabytes": peak_megabytes(),
-        "n_sentences": train.n_sentences,
-    }
-    for part, name in ((1, "dev"), (2, "test")):
-        corpus = read(folder, part)
-        if corpus is not None:
-            result[name] = scores(parser, corpus)
-            recall = parser.pruning_recall(corpus)
-            result[name]["pruning_recall"] = None if recall is None else 100 * recall.recall
-    return result
-
-
-def task_optimum(folder: str, limit: int | None, tol: float, **settings: Any) -> dict[str, Any]:
-    from partwise.solvers import BlockFrankWolfe, ExponentiatedGradient, Solver, solve
-
-    problem, _ = parser_for(folder, **settings).problem_for(read(folder, 0, limit))
-    solver: Solver = ExponentiatedGradient("gap", precision="double")
-    if problem.loss.is_hard:
-        solver = BlockFrankWolfe(precision="double")
-    solution = solve(problem, solver, tol=tol, max_passes=600)
-    return {"primal": solution.certificate.primal, "dual": solution.certificate.dual}
-
-
-def task_trajectory(
-    folder: str, limit: int | None, solver: str, optimum: float, max_passes: float, **settings: Any
-) -> dict[str, Any]:
-    """The primal objective after every step, with passes and CPU seconds."""
-    from partwise.solvers import solve, solver_for
-
-    small, _ = parser_for(folder, **settings).problem_for(read(folder, 0, WARM_UP))
-    solve(small, solver_for(small, solver), tol=1e-9, max_passes=2)
-    problem, _ = parser_for(folder, **settings).problem_for(read(folder, 0, limit))
-    chosen = solver_for(problem, solver)
-    return {
-        **trajectory(problem, chosen, optimum, max_passes, (1e-1, 1e-2, 1e-3)),
-        "megabytes": peak_megabytes(),
-    }
-
-
-def task_path(
-    folder: str, limit: int | None, l2s: list[float], tol: float, **settings: Any
-) -> dict[str, Any]:
-    """From strong to weak regularisation, each from the last one's dual variables and afresh."""
-    from partwise.estimators.model import compact
-    from partwise.solvers import solve, solver_for
-
-    parser = parser_for(folder, l2=l2s[0], **settings)
-    problem, encoder = parser.problem_for(read(folder, 0, limit))
-    test, rows, state = read(folder, 2), [], None
-    solve(problem, solver_for(problem, "auto"), tol=1.0, max_passes=0.1)
-    for l2 in l2s:
-        at = problem.with_l2(l2)
-        solver, runs = solver_for(at, "auto", tol), []
-        for start_at in (None, state):
-            start = time.process_time()
-            solution = solve(at, solver, tol=tol, max_passes=300, warm_start=start_at)
-            runs.append((solution, time.process_time() - start))
-        state = runs[1][0].state
-        parser._encoder, parser._model = compact(
-            at.structure, encoder, at.node_map, at.edge_map, runs[0][0].weights
-        )
-        parser._loss = at.loss
-        rows.append(
-            {
-                "l2": l2,
-                "passes": runs[0][0].passes,
-                "cpu": runs[0][1],
-                "warm_passes": runs[1][0].passes,
-                "warm_cpu": runs[1][1],
-                "relative_gap": runs[0][0].certificate.relative_gap,
-                **scores(parser, test),
-            }
-        )
-    return {"rows": rows}
-
-
-# -- experiments -----------------------------------------------------------------------------------
+def run(task: str, **settings: Any) -> dict[str, Any]:
+    return in_child(dependency_tasks.__file__, task, **settings)
 
 
 def accuracy(options: argparse.Namespace, shared: dict[str, Any]) -> list[dict[str, Any]]:
-    results = []
+    """Whole training runs, a row for each loss and l2."""
+    results: list[dict[str, Any]] = []
     for loss in options.loss.split(","):
         for l2 in numbers(options.l2 or "1"):
-            settings = {**shared, "loss": loss, "l2": l2, "labelled": options.labelled, "tol": options.tol}
-            if options.max_passes:
-                settings["max_passes"] = options.max_passes
-            results.append({**settings, **in_child(__file__, "accuracy", **settings)})
+            settings = {**shared, "loss": loss, "l2": l2, "labelled": options.labelled}
+            settings |= {"tol": options.tol or 1e-3, "max_passes": options.max_passes or 200}
+            settings["solver"] = options.solvers or "auto"
+            results.append({**settings, **run("accuracy", **settings)})
             show_accuracy(results)
     return results
 
 
 def show_accuracy(results: list[dict[str, Any]]) -> None:
     rows = []
-    for run in results:
-        cells = [str(run["loss"]), f"{run['l2']:g}", str(run.get("prune"))]
+    for found in results:
+        cells = [found["loss"], f"{found['l2']:g}", str(found["prune"])]
         for part in ("dev", "test"):
-            found = run.get(part) or {}
-            cells += [_number(found.get(name)) for name in ("uas", "las", "uas_bare")]
-        cells += [f"{run['cpu']:.0f}", f"{run['passes']:.1f}", f"{run['relative_gap']:.1e}"]
-        rows.append([*cells, f"{run['megabytes']:.0f}"])
+            cells += [number(found[part][name]) for name in ("uas", "las", "uas_bare")]
+        cells += [f"{found['cpu']:.0f}", f"{found['passes']:.1f}", f"{found['relative_gap']:.1e}"]
+        rows.append([*cells, f"{found['megabytes']:.0f}"])
     header = ["loss", "l2", "heads", "dev UAS", "LAS", "no punct."]
     header += ["test UAS", "LAS", "no punct.", "CPU s", "passes", "gap", "MB"]
     print(table(rows, header), flush=True)
 
 
+# -- curves ------------------------------------------------------------------------------------------
+
+
 def iterations(options: argparse.Namespace, shared: dict[str, Any]) -> list[dict[str, Any]]:
     """Figure 12: log-linear, EG against L-BFGS and SGD by effective iterations."""
-    return _curves(options, shared, "log", options.solvers or "eg,lbfgs,sgd", "passes")
+    shared = {**shared, "loss": "log"}
+    return curves(options, shared, options.solvers or "eg-gap,eg,lbfgs,sgd", (1e-1, 1e-2, 1e-3), 100.0)
 
 
 def margin(options: argparse.Namespace, shared: dict[str, Any]) -> list[dict[str, Any]]:
     """Figure 13: max-margin, EG against SVM-struct by time."""
-    return _curves(options, shared, "hinge", options.solvers or "auto,bcfw,svm-struct", "CPU s")
+    shared = {**shared, "loss": "hinge"}
+    return curves(
+        options, shared, options.solvers or "bcfw,eg,eg-sharpen,svm-struct", (1e-1, 3e-2, 1e-2), 1e6
+    )
 
 
-def _curves(
-    options: argparse.Namespace, shared: dict[str, Any], loss: str, solvers: str, axis: str
+def curves(
+    options: argparse.Namespace,
+    shared: dict[str, Any],
+    solvers: str,
+    targets: tuple[float, ...],
+    max_passes: float,
 ) -> list[dict[str, Any]]:
-    results = []
-    for l2 in numbers(options.l2 or "1"):
-        settings = {**shared, "loss": loss, "l2": l2, "labelled": False}
-        optimum = in_child(__file__, "optimum", tol=1e-4 if loss == "log" else 5e-3, **settings)
-        value = optimum["dual"] if loss == "hinge" else 0.5 * (optimum["primal"] + optimum["dual"])
-        print(f"\nl2 = {l2:g}, {loss}: optimum between {optimum['dual']:.3f} and {optimum['primal']:.3f}")
-        runs = {}
-        for solver in solvers.split(","):
-            limits = {"solver": solver, "optimum": value, "max_passes": options.max_passes or 100}
-            runs[solver] = in_child(__file__, "trajectory", **settings, **limits)
-        results.append({**settings, "optimum": optimum, "runs": runs})
-        show_curves(results[-1])
-        if options.plot:
-            plot_curves(results[-1], value, axis, f"{options.plot}-{loss}-{l2:g}.png")
+    """A curve for each l2 and solver, how near it is to the optimum by passes or by time."""
+    results: list[dict[str, Any]] = []
+    for l2 in numbers(options.l2 or "10,1"):
+        settings = {**shared, "l2": l2, "labelled": False}
+        best = run("optimum", tol=options.tol or targets[-1] / 10, max_passes=300, **settings)
+        print(f"\nl2 = {l2:g}: {best['dual']:.3f} <= optimum <= {best['primal']:.3f}", flush=True)
+        limits = {"targets": targets, "max_passes": options.max_passes or max_passes}
+        limits["max_seconds"] = options.seconds
+        runs = {
+            solver: run("trajectory", **settings, **limits, solver=solver, optimum=best["dual"])
+            for solver in solvers.split(",")
+        }
+        results.append({**settings, "optimum": best, "runs": runs})
+        show_curves(results[-1], targets)
     return results
 
 
-def show_curves(result: dict[str, Any]) -> None:
-    targets = ("0.1", "0.01", "0.001")
+def show_curves(result: dict[str, Any], targets: tuple[float, ...]) -> None:
+    """Where each solver's objective came within the targets of the lower bound on the optimum."""
     rows = []
-    for solver, run in result["runs"].items():
-        cells = [solver, f"{run['cpu_per_pass']:.2f}"]
+    for solver, found in result["runs"].items():
+        cells = [solver, f"{found['cpu_per_pass']:.2f}"]
         for target in targets:
-            here = run["reached"].get(target)
+            here = found["reached"].get(f"{target:g}")
             cells.append("-" if here is None else f"{here['passes']:.1f} / {here['cpu']:.1f} s")
-        rows.append([*cells, f"{run['megabytes']:.0f}"])
-    print(table(rows, ["passes / CPU s to", "s/pass", *targets, "MB"]), flush=True)
+        passes, cpu, primal = found["points"][-1][:3]
+        cells.append(f"{primal / result['optimum']['dual'] - 1:.1e} at {passes:.0f} / {cpu:.0f} s")
+        best = max(point[4] for point in found["points"] if point[4] is not None)
+        rows.append([*cells, number(best), f"{found['megabytes']:.0f}"])
+    header = ["passes / CPU s to", "s/pass", *(f"{target:g}" for target in targets)]
+    print(table(rows, [*header, "at the end", "best dev UAS", "MB"]), flush=True)
 
 
-def plot_curves(result: dict[str, Any], optimum: float, axis: str, path: str) -> None:
-    from partwise.report.plots import _pyplot
-
-    pyplot = _pyplot()
-    figure, panel = pyplot.subplots(figsize=(6, 4))
-    for solver, run in result["runs"].items():
-        column = 0 if axis == "passes" else 1
-        panel.plot(
-            [point[column] for point in run["points"]],
-            [max(point[2] / optimum - 1, 1e-6) for point in run["points"]],
-            label=solver,
-        )
-    panel.set(yscale="log", xlabel=axis, ylabel="primal over optimum − 1", title=Path(result["folder"]).name)
-    panel.legend(frameon=False)
-    figure.savefig(path, bbox_inches="tight", dpi=150)
+# -- paths -------------------------------------------------------------------------------------------
 
 
 def path(options: argparse.Namespace, shared: dict[str, Any]) -> dict[str, Any]:
-    """Table 3: iterations and accuracy along the path of l2."""
-    l2s = numbers(options.l2 or "100,30,10,3,1,0.3,0.1")
-    result = in_child(__file__, "path", **shared, l2s=l2s, tol=options.tol, labelled=False)
-    rows = [
-        [
-            f"{row['l2']:g}",
-            f"{row['passes']:.1f}",
-            f"{row['cpu']:.1f}",
-            f"{row['warm_passes']:.1f}",
-            f"{row['warm_cpu']:.1f}",
-            f"{row['relative_gap']:.1e}",
-            _number(row["uas"]),
-            _number(row["uas_bare"]),
-        ]
-        for row in result["rows"]
-    ]
-    header = ["l2", "passes", "CPU s", "warm passes", "CPU s", "gap", "test UAS", "no punct."]
-    print(table(rows, header))
+    """Table 3: passes and accuracy along the path of l2."""
+    l2s = numbers(options.l2 or "100,50,25,12,6,3,1.5,0.8,0.4")
+    settings = {**shared, "loss": options.loss, "labelled": False, "tol": options.tol or 1e-3}
+    settings |= {"l2s": l2s, "max_passes": options.max_passes or 300, "cold": True}
+    result = {**settings, **run("path", **settings)}
+    rows, warm, cold = [], 0.0, 0.0
+    for row in result["rows"]:
+        warm, cold = warm + row["warm"]["passes"], cold + row["cold"]["passes"]
+        cells = [f"{row['l2']:g}", f"{row['warm']['passes']:.1f}", f"{warm:.1f}", f"{row['warm']['cpu']:.1f}"]
+        cells += [f"{row['cold']['passes']:.1f}", f"{cold:.1f}", f"{row['cold']['cpu']:.1f}"]
+        cells += [f"{row['warm']['relative_gap']:.1e}", number(row["dev"]["uas"]), number(row["test"]["uas"])]
+        rows.append([*cells, number(row["test"]["uas_bare"])])
+    header = ["l2", "warm passes", "total", "CPU s", "cold passes", "total", "CPU s", "gap"]
+    print(table(rows, [*header, "dev UAS", "test UAS", "no punct."]))
+    print(f"dev takes l2 = {dependency_tasks.best_on_dev(result['rows'])['l2']:g}")
     return result
 
 
 def losses(options: argparse.Namespace, shared: dict[str, Any]) -> list[dict[str, Any]]:
-    """CRF, max-margin and what lies between: Loss(β, γ) for β, γ on the way."""
+    """CRF, max-margin and what lies between: for each Loss(β, γ) the l2 that dev takes, from one path."""
+    settings = {**shared, "labelled": False, "tol": options.tol or 1e-2, "cold": False}
+    settings |= {"l2s": numbers(options.l2 or "30,10,3,1"), "max_passes": options.max_passes or 60}
     results = []
-    for loss in ("log", [1.0, 1.0], [3.0, 1.0], [5.0, 1.0], "hinge"):
-        for l2 in numbers(options.l2 or "1"):
-            settings = {**shared, "loss": loss, "l2": l2, "labelled": options.labelled, "tol": options.tol}
-            if options.max_passes:
-                settings["max_passes"] = options.max_passes
-            results.append({**settings, **in_child(__file__, "accuracy", **settings)})
-            show_accuracy(results)
+    for loss in FAMILY:
+        found = run("path", **settings, loss=loss)
+        results.append({**settings, "loss": loss, **found})
+        show_losses(results)
     return results
+
+
+def show_losses(results: list[dict[str, Any]]) -> None:
+    rows = []
+    for found in results:
+        (beta, gamma), best = found["loss"], dependency_tasks.best_on_dev(found["rows"])
+        cells = [str(beta), str(gamma), f"{best['l2']:g}", number(best["dev"]["uas"])]
+        cells += [number(best["test"][name]) for name in ("uas", "uas_bare")]
+        cells.append(f"{best['warm']['relative_gap']:.1e}")
+        cells.append(" ".join(f"{row['l2']:g}:{row['dev']['uas']:.2f}" for row in found["rows"]))
+        passes, cpu = (sum(row["warm"][name] for row in found["rows"]) for name in ("passes", "cpu"))
+        rows.append([*cells, f"{passes:.0f} / {cpu:.0f} s"])
+    header = ["β", "γ", "l2", "dev UAS", "test UAS", "no punct.", "gap", "dev UAS by l2"]
+    print(table(rows, [*header, "passes / CPU s of the path"]), flush=True)
+
+
+# -- command line ------------------------------------------------------------------------------------
 
 
 def numbers(text: str) -> list[float]:
     return [float(each) for each in text.split(",")]
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
 def main() -> None:
-    if "--task" in sys.argv:
-        task, settings = sys.argv[sys.argv.index("--task") + 1], json.loads(sys.argv[-1])
-        print(json.dumps(globals()[f"task_{task}"](**settings)))
-        return
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("experiment", choices=EXPERIMENTS)
-    parser.add_argument("--data", help=f"folder of one of {', '.join(FILES)}")
-    parser.add_argument("--loss", default="log", help="comma-separated losses, for accuracy")
+    parser.add_argument("--data", help=f"folder of one of {', '.join(dependency_tasks.FILES)}")
+    parser.add_argument("--loss", default="log", help="loss, or for accuracy a comma-separated list of them")
     parser.add_argument("--l2", help="comma-separated values of l2")
-    parser.add_argument("--solvers", help="comma-separated solvers, for curves")
+    parser.add_argument("--solvers", help="comma-separated solvers for curves, one for accuracy")
     parser.add_argument("--prune", default="10", help="heads left to each word, or none")
-    parser.add_argument("--labelled", action="store_true", help="learn relations too")
-    parser.add_argument("--tol", type=float, default=1e-3)
+    parser.add_argument("--labelled", action="store_true", help="learn relations too, for accuracy")
+    parser.add_argument(
+        "--tol", type=float, help="relative gap to train to; for curves, of the optimum's bracket"
+    )
     parser.add_argument("--max-passes", type=float)
+    parser.add_argument("--seconds", type=float, default=120.0, help="most CPU seconds of a curve")
     parser.add_argument("--limit", type=int, help="train on the first sentences only")
     parser.add_argument("--json", help="file to write all figures to")
-    parser.add_argument("--plot", help="beginning of the names of plots")
+    parser.add_argument("--plot", help="PNG file to draw, of all experiments but accuracy")
     options = parser.parse_args()
-    folder = need_data(options.data, " or ".join(FILES))
+    if options.plot and options.experiment == "accuracy":
+        parser.error("there is no picture of accuracy")
+    folder = need_data(options.data, " or ".join(dependency_tasks.FILES))
+    if Path(folder).name not in dependency_tasks.FILES:
+        raise SystemExit(f"--data must end in one of {', '.join(dependency_tasks.FILES)}")
     shared = {"folder": str(folder), "limit": options.limit}
     shared["prune"] = None if options.prune == "none" else int(options.prune)
-    write_json(options.json, globals()[options.experiment](options, shared))
+    results = globals()[options.experiment](options, shared)
+    write_json(options.json, results)
+    if options.plot:
+        import dependency_plots
+
+        getattr(dependency_plots, f"plot_{options.experiment}")(results, options.plot)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from partwise.attachment import attachment_scores
 from partwise.data import corpus_from_sentences, is_projective, read_dependencies
 from partwise.estimators.arc_pruning import ArcPruner
 from partwise.features.arcs import all_arcs
+from partwise.solvers import ExponentiatedGradient
 from partwise.structures import Spanning
 
 # Tag to the tag of its head: every sentence below has one verb at its root.
@@ -121,7 +122,9 @@ def test_solvers_reach_the_same_crf(solver):
     assert other.objective_ >= reference.dual_objective_ * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("solver", ["auto", "bcfw", "svm-struct"])
+@pytest.mark.parametrize(
+    "solver", ["auto", ExponentiatedGradient("gap", "newton", sharpen=True), "svm-struct"]
+)
 @pytest.mark.parametrize("cost", ["heads", "labelled"])
 def test_max_margin_with_either_cost(solver, cost):
     parser = DependencyParser("hinge", l2=50.0, tol=1e-2, solver=solver, cost=cost, max_passes=500).fit(

@@ -110,6 +110,43 @@ def test_unknown_solver_is_named() -> None:
     assert all(solver_for(_tiny(), name).name == name for name in SOLVERS)
 
 
+@pytest.mark.parametrize(
+    ("case", "loss", "name"),
+    [
+        ("tied", "log", "eg-gap"),
+        ("spanning", "log", "eg-gap"),
+        ("tied", "hinge", "eg-gap"),
+        ("multiclass", "hinge", "bcfw"),
+        ("projective", "hinge", "bcfw"),
+        ("spanning", "hinge", "bcfw"),
+    ],
+)
+def test_what_auto_takes(case: str, loss: str, name: str) -> None:
+    assert solver_for(problem_of(case, loss).problem).name == name
+
+
+# -- paths ---------------------------------------------------------------------------------------
+
+
+def test_a_path_of_l2_is_cheaper_with_warm_starts() -> None:
+    """Gaps and steps of the last l2 mislead at the next: what they say must be forgotten."""
+    random = np.random.default_rng(0)
+    labels = random.integers(5, size=300)
+    inputs = random.normal(size=(300, 200)) + 0.5 * np.eye(5, 200)[labels]
+    problem = _tiny(
+        structure=Multiclass(5), labels=labels, lengths=np.ones(300, int), node_dense=inputs,
+        node_map=FeatureMap.build(5, n_dense=200),
+    )  # fmt: skip
+    solver, state, passes = solver_for(problem), None, np.zeros(2)
+    for l2 in (100.0, 50.0, 25.0, 12.0, 6.0, 3.0, 1.5, 0.8):
+        at = problem.with_l2(l2)
+        warm, cold = solve(at, solver, warm_start=state), solve(at, solver)
+        assert warm.converged
+        passes += warm.passes, cold.passes
+        state = warm.state
+    assert passes[0] < 0.7 * passes[1], passes
+
+
 # -- checkpoints ---------------------------------------------------------------------------------
 
 

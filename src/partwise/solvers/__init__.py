@@ -20,6 +20,7 @@ from partwise.solvers.segments import SegmentAscent
 from partwise.solvers.sgd import SGD
 from partwise.solvers.smo import SMO, is_first_order
 from partwise.solvers.smo_eg import SMOThenEG
+from partwise.structures.tree_parts import TreeParts
 
 SOLVERS: dict[str, Solver] = {
     "eg": ExponentiatedGradient("random"),
@@ -62,10 +63,11 @@ def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-
 
 
 def _fastest(problem: Problem, precision: Literal["single", "double"]) -> Solver:
-    """By the tables that benchmarks/sequence.py and benchmarks/multiclass.py print."""
+    """By the tables that benchmarks/sequence.py, multiclass.py and dependency.py print."""
     if not problem.loss.is_hard:
         return ExponentiatedGradient("gap", "newton", precision=precision)
-    if problem.batch.length.max() == 1:
+    if problem.batch.length.max() == 1 or isinstance(problem.structure, TreeParts):
+        # Sums over trees become several times slower as potentials grow sharp; best trees do not.
         return BlockFrankWolfe(precision=precision)
     if problem.has_features and is_first_order(problem.structure):
         return SegmentAscent(precision=precision)

@@ -14,14 +14,20 @@ from partwise.kernels.examples import Batch, Scratch
 from partwise.kernels.online_pass import FIXED, HALVING, NEWTON, DualPoint, StepRule, online_pass
 from partwise.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo
-from partwise.solvers.sampling import expected_gap, most_due, note_exact, note_visits
+from partwise.solvers.sampling import (
+    PASSES_BEFORE_GAPS,
+    expected_gap,
+    forget_gaps,
+    most_due,
+    note_exact,
+    note_visits,
+)
 
 _CHUNK = 1024  # examples between two chances to interrupt
 GOLD_POTENTIAL = 6.0  # θ of the true label's rows at the start: a probability near, not at, one
 _LIFT = 2.0
 _LARGEST_STEP = 1e4  # of β = ∞, where steps that always succeed would grow beyond all numbers
 _FIRST_BETA, _SHARPENING = 1.0, 1.3
-_PASSES_BEFORE_GAPS = 2.0  # before that every example has much to gain, and gaps grow stale at once
 
 
 class Annealing(NamedTuple):
@@ -162,8 +168,8 @@ class ExponentiatedGradient:
 
     def step(self, problem: Problem, state: EGState, random: np.random.Generator) -> tuple[EGState, StepInfo]:
         point, rule, n = state.point(), self._rule(problem), problem.n_examples
-        if self.step_rule == "safe" and state.step_l2[0] != problem.l2:  # a warm start from another l2
-            point.step[:], state.step_l2[0] = safe_steps(problem), problem.l2
+        if state.step_l2[0] != problem.l2:  # a warm start from another l2
+            self._carry_over(problem, state)
         beta = self._sharpness(problem, state)
         rule = rule._replace(largest=min(beta, _LARGEST_STEP))
         l2 = problem.l2 * (1.0 if self.annealing is None else self.annealing.factor(float(state.passes[0])))
@@ -185,11 +191,24 @@ class ExponentiatedGradient:
             tried / n, self._dual(problem, point), self._estimated_gap(problem, state, beta)
         )
 
+    def _carry_over(self, problem: Problem, state: EGState) -> None:
+        """What was learnt of gaps and of curvature, which is ∝ 1/l2, was of another problem."""
+        weaker = min(problem.l2 / state.step_l2[0], 1.0)
+        if self.step_rule == "safe":
+            state.step[:] = safe_steps(problem)
+        else:
+            state.step[:] *= weaker
+        if self.sharpen and problem.loss.is_hard:  # there is more to gain again, and less to be smoothed away
+            state.beta[0] = max(weaker * state.beta[0], _FIRST_BETA)
+        state.n_averaged[0] = 0.0
+        forget_gaps(state.seen, state.waited, state.clock)
+        state.step_l2[0] = problem.l2
+
     def _chunks(self, problem: Problem, state: EGState, random: np.random.Generator) -> Iterator[np.ndarray]:
         """About n visits, in chunks between which training can be interrupted."""
         n = problem.n_examples
         chunk = max(1, n // 10)  # gaps learnt in one chunk steer the next
-        if self.order == "gap" and state.clock[0] >= _PASSES_BEFORE_GAPS and state.visited.all():
+        if self.order == "gap" and state.clock[0] >= PASSES_BEFORE_GAPS and state.visited.all():
             for first in range(0, n, chunk):
                 expected = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
                 yield most_due(expected * problem.batch.example_weight, min(chunk, n - first), random)
@@ -257,7 +276,7 @@ class EGState(NamedTuple):
     """A :class:`DualPoint`, when examples were visited (see `sampling.py`), a mean of v with its number of
     points, and what the settings made of the run.
 
-    `passes` were made so far (for annealing), `step_l2` is the l2 that safe steps were computed for, `beta`
+    `passes` were made so far (for annealing), `step_l2` is the l2 that steps and gaps were found for, `beta`
     the sharpness now.
     """
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+PASSES_BEFORE_GAPS = 2.0  # before that every example has much to gain, and gaps grow stale at once
 _SHORTEST_WAIT = 0.05  # passes
 _UNIFORM_SHARE = 0.1
 _FLOOR = 1e-3
@@ -70,3 +71,9 @@ def due_chunks(state: Any, weight: np.ndarray, random: np.random.Generator) -> I
             expected = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
             here = most_due(expected * weight, len(here), random)
         yield here
+
+
+def forget_gaps(seen: np.ndarray, waited: np.ndarray, clock: np.ndarray) -> None:
+    """The problem has changed: one pass over all examples before gaps decide again."""
+    clock[0] = PASSES_BEFORE_GAPS - 1.0
+    seen[:], waited[:] = clock[0] - 1.0, 1.0

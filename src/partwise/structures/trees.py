@@ -7,6 +7,11 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InputError
+from partwise.kernels.tree_inference import (
+    best_of_matrices,
+    log_partitions_of_matrices,
+    marginals_of_matrices,
+)
 from partwise.structures.base import (
     Layouts,
     Packed,
@@ -34,8 +39,6 @@ class Trees(TreeParts):
 
     def log_partition(self, arc_scores: Any, relation_scores: Any = None) -> Any:
         """log Σ exp(score of a tree): a float, or float64 (n,) for a list; −inf where nothing is possible."""
-        from partwise.kernels.tree_inference import log_partitions_of_matrices
-
         scores = self._read(arc_scores, relation_scores)
         values = np.empty(len(scores.lengths))
         if len(values):
@@ -192,8 +195,6 @@ class Trees(TreeParts):
         return scores
 
     def _run_marginals(self, scores: TreeScores) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        from partwise.kernels.tree_inference import marginals_of_matrices
-
         n = len(scores.lengths)
         arcs, values, entropies = np.empty(len(scores.arcs)), np.zeros(n), np.empty(n)
         relations = np.empty(len(arcs) * self.n_relations if self.labelled else 0)
@@ -203,8 +204,6 @@ class Trees(TreeParts):
         return arcs, relations, entropies
 
     def _best(self, scores: TreeScores) -> Any:
-        from partwise.kernels.tree_inference import best_of_matrices
-
         n_words = scores.n_words
         heads, labels = np.empty(n_words, np.int64), np.empty(n_words if self.labelled else 0, np.int64)
         values = np.zeros(len(scores.lengths))

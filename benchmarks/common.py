@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
 import subprocess
@@ -56,12 +57,20 @@ def certified_optimum(problem: Any, tol: float = 1e-6, max_passes: float = 1500)
 
 
 def trajectory(
-    problem: Any, solver: Any, optimum: float, max_passes: float, targets: tuple[float, ...] = TARGETS
+    problem: Any,
+    solver: Any,
+    optimum: float,
+    max_passes: float,
+    targets: tuple[float, ...] = TARGETS,
+    *,
+    max_cpu: float = math.inf,
+    spacing: float = 0.0,
 ) -> dict[str, Any]:
     """Passes and CPU seconds until the primal is within each target of the optimum.
 
     The clock stands still while the primal is evaluated, on a copy of the state, so that nothing the
-    evaluation learns helps the solver.
+    evaluation learns helps the solver. It is evaluated after every step, or, since that takes time as well,
+    each time that passes have grown by the share `spacing`.
     """
     import numpy as np
 
@@ -69,21 +78,34 @@ def trajectory(
     cpu, wall = time.process_time(), time.perf_counter()
     state = solver.init(problem, random)
     seconds, wall_seconds, passes = time.process_time() - cpu, time.perf_counter() - wall, 0.0
+    points: list[list[float]] = []
     reached: dict[str, dict[str, float]] = {}
-    points = []
-    while passes < max_passes and len(reached) < len(targets):
+    while passes < max_passes and seconds < max_cpu and len(reached) < len(targets):
         cpu, wall = time.process_time(), time.perf_counter()
         state, info = solver.step(problem, state, random)
         seconds += time.process_time() - cpu
         wall_seconds += time.perf_counter() - wall
         passes += info.passes
+        last = passes >= max_passes or seconds >= max_cpu
+        if points and not last and passes < points[-1][0] * (1.0 + spacing):
+            continue
         _, certificate = solver.certificate(problem, type(state)(*(np.copy(a) for a in state)))
-        suboptimality = certificate.primal / optimum - 1.0
-        points.append([passes, seconds, certificate.primal, certificate.dual])
-        for target in targets:
-            if suboptimality <= target and f"{target:g}" not in reached:
-                reached[f"{target:g}"] = {"passes": passes, "cpu": seconds, "wall": wall_seconds}
+        points.append([passes, seconds, certificate.primal, certificate.dual, wall_seconds])
+        reached = first_within(points, optimum, targets)
     return {"reached": reached, "points": points, "cpu_per_pass": seconds / passes}
+
+
+def first_within(
+    points: list[list[float]], optimum: float, targets: tuple[float, ...] = TARGETS
+) -> dict[str, dict[str, float]]:
+    """The first of a trajectory's points with a primal within each target of the optimum."""
+    reached = {}
+    for target in targets:
+        for passes, cpu, primal, _, wall in points:
+            if primal / optimum - 1.0 <= target:
+                reached[f"{target:g}"] = {"passes": passes, "cpu": cpu, "wall": wall}
+                break
+    return reached
 
 
 def certified_fit(problem: Any, solver: Any, tol: float, max_passes: float) -> dict[str, float]:

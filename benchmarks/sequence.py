@@ -40,7 +40,16 @@ def read(folder: Path, part: str) -> Any:
     raise SystemExit(f"{folder} has no {part} file")
 
 
-def build_problem(folder: Path, l2: float, pairs: str, loss: str = "log") -> Any:
+def build_problem(
+    folder: Path,
+    l2: float,
+    pairs: str,
+    loss: str = "log",
+    *,
+    template: str = "chunking",
+    n_sentences: int | None = None,
+) -> Any:
+    """The training part, or its first sentences, with features of a template that comes with partwise."""
     import numpy as np
 
     from partwise.features.attributes import AttributeExtractor
@@ -50,11 +59,13 @@ def build_problem(folder: Path, l2: float, pairs: str, loss: str = "log") -> Any
     from partwise.structures import Chain
 
     data = read(folder, "train")
-    labels, encoded = np.unique(data.labels, return_inverse=True)
-    extractor = AttributeExtractor(load_template("chunking").bind(len(data.columns)))
-    rows = extractor.fit_transform(data.columns, data.sequence_ptr)
+    ptr = data.sequence_ptr[: None if n_sentences is None else n_sentences + 1]
+    labels, encoded = np.unique(data.labels[: ptr[-1]], return_inverse=True)
+    columns = [list(column[: ptr[-1]]) for column in data.columns]
+    extractor = AttributeExtractor(load_template(template).bind(len(columns)))
+    rows = extractor.fit_transform(columns, ptr)
     node_map = FeatureMap.build(len(labels), extractor.n_attributes, 0, rows, encoded, pairs)  # type: ignore
-    return Problem.build(Chain(len(labels)), encoded, data.lengths, node_map, rows, l2=l2, loss=loss)
+    return Problem.build(Chain(len(labels)), encoded, np.diff(ptr), node_map, rows, l2=l2, loss=loss)
 
 
 def feature_strings(data: Any) -> list[list[list[str]]]:

@@ -6,20 +6,23 @@
 
 The folder is that of conll2000 or conll2002-es (chunking template, transitions shared) or of the handwritten
 words (pixels, and a constant unless `--constant 0`; one fold). `--solvers all` takes every solver that minimises
-the loss; "auto" and any registered name can be given. First the optimum is bracketed; then every solver starts
-from nothing in a process of its own, on one thread, until its primal is within 1e-6 of the optimum or passes or
-CPU seconds are used up. Compiling and evaluating the primal are not in the times. Distances are to the largest
-dual value that any of them saw: what no weights can get below. `--precision` is for solvers that have the choice.
-`--mark 12,1e-6` puts a star there, against passes; `--from-json` prints and draws what was measured before.
+the loss; "auto" and any registered name can be given. First the optimum is bracketed (which for β = ∞ takes
+`--minutes`); then every solver starts from nothing in a process of its own, on one thread, until its primal is
+within 1e-6 of the optimum or passes or CPU seconds are used up. Compiling and evaluating the primal are not in
+the times. Distances are to the largest dual value that any of them saw: what no weights can get below.
+`--precision` is for solvers that have the choice. `--mark 12,1e-6` puts a star there, against passes;
+`--from-json` prints and draws what was measured before, `--add NAMES` after measuring more solvers in the same way.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from common import (
     arguments,
     first_within,
@@ -34,7 +37,6 @@ from common import (
 TARGETS = (1e-2, 1e-3, 1e-4, 1e-6)
 SPACING = 0.04  # evaluations this share of the passes apart
 WARM_UP = 8  # steps on few examples; `smo-eg` changes its kind of step after five
-MINUTES_FOR_HINGE = 4.0
 BOLD = ("auto", "eg-gap", "sdca", "bcfw")
 
 
@@ -74,7 +76,7 @@ def task_bracket(data: dict[str, Any]) -> dict[str, Any]:
     from partwise.solvers import SOLVERS, BlockFrankWolfe, ExponentiatedGradient, solve
 
     problem = build(data)
-    names = []
+    names = ["auto"] if problem.loss.is_hard else []  # one of those below otherwise
     for name, solver in SOLVERS.items():
         try:
             solver.check(problem)
@@ -85,7 +87,7 @@ def task_bracket(data: dict[str, Any]) -> dict[str, Any]:
     best: Any = ExponentiatedGradient("gap", "newton", precision="double")
     if problem.loss.is_hard:
         best = BlockFrankWolfe(n_slots=64, precision="double")
-    limit = 60 * MINUTES_FOR_HINGE
+    limit = 60 * data.get("minutes", 4.0)
     found = solve(problem, best, tol=1e-8, max_passes=2000, time_limit=limit).certificate
     return {"dual": found.dual, "primal": found.primal, "solvers": names}
 
@@ -96,11 +98,10 @@ def task_run(data: dict[str, Any], solver: str, optimum: float, limits: dict[str
     trajectory(few, warm, -1.0, WARM_UP)
     problem = build(data)
     chosen = chosen_solver(problem, solver, limits["precision"])
-    before = peak_megabytes()
     result = trajectory(
         problem, chosen, optimum, limits["passes"], TARGETS, max_cpu=limits["cpu"], spacing=SPACING
     )
-    return {**result, "megabytes": peak_megabytes(), "megabytes_before": before}
+    return {**result, "megabytes": peak_megabytes()}
 
 
 # -- the whole comparison --------------------------------------------------------------------------
@@ -108,9 +109,17 @@ def task_run(data: dict[str, Any], solver: str, optimum: float, limits: dict[str
 
 def compare(data: dict[str, Any], names: str, limits: dict[str, Any]) -> dict[str, Any]:
     bracket = in_child(__file__, "bracket", data=data)
-    runs: dict[str, Any] = {}
-    for name in bracket["solvers"] if names == "all" else names.split(","):
-        run = in_child(__file__, "run", data=data, solver=name, optimum=bracket["dual"], limits=limits)
+    result = {"data": data, "limits": limits, "bracket": bracket, "runs": {}}
+    measure(result, bracket["solvers"] if names == "all" else names.split(","))
+    return result
+
+
+def measure(result: dict[str, Any], names: list[str]) -> None:
+    """Run solvers under the limits of the result, and add what they did to it."""
+    bracket, runs = result["bracket"], result["runs"]
+    shared = {"data": result["data"], "limits": result["limits"], "optimum": bracket["dual"]}
+    for name in names:
+        run = in_child(__file__, "run", **shared, solver=name)
         runs[name] = run
         passes, cpu, primal, dual, _ = run["points"][-1]
         print(
@@ -120,7 +129,6 @@ def compare(data: dict[str, Any], names: str, limits: dict[str, Any]) -> dict[st
         bracket["primal"] = min(bracket["primal"], *(point[2] for point in run["points"]))
     for run in runs.values():
         run["reached"] = first_within(run["points"], bracket["dual"], TARGETS)
-    return {"data": data, "limits": limits, "bracket": bracket, "runs": runs}
 
 
 def cell(run: dict[str, Any], target: float) -> str:
@@ -142,8 +150,20 @@ def show(result: dict[str, Any]) -> None:
         rows.append([*own, *(cell(run, t) for t in TARGETS), f"{end:.1e}", f"{run['megabytes']:.0f}"])
     header = ["passes / CPU s to", "s/pass", *(f"{t:g}" for t in TARGETS), "best", "MB"]
     print(table(rows, header))
+    show_gaps(runs)
     if result.get("below"):
         show_below(runs, result["below"])
+
+
+def show_gaps(runs: dict[str, Any]) -> None:
+    """Relative gaps after whole numbers of passes, between two steps by a straight line of logarithms."""
+    marks, rows = (2, 5, 6, 10), []
+    for name, run in runs.items():
+        passes = [point[0] for point in run["points"]]
+        logs = [math.log((point[2] - point[3]) / point[2]) for point in run["points"]]
+        gaps = [math.exp(np.interp(mark, passes, logs)) for mark in marks if mark <= passes[-1]]
+        rows.append([name, *(f"{gap:.2e}" for gap in gaps), *(["–"] * (len(marks) - len(gaps)))])
+    print("\n" + table(rows, ["relative gap after passes", *map(str, marks)]))
 
 
 def show_below(runs: dict[str, Any], value: float) -> None:
@@ -198,7 +218,7 @@ def main() -> None:
     more = {
         "--loss": "log", "--pairs": "observed", "--fold": "1", "--passes": "150", "--cpu": "30",
         "--precision": "double", "--constant": "1", "--below": None, "--plot": None, "--mark": None,
-        "--from-json": None,
+        "--minutes": "4", "--from-json": None, "--add": None,
     }  # fmt: skip
     options = arguments(__doc__ or "", l2="2", solvers="all", more=more)
     if options.task:
@@ -206,10 +226,13 @@ def main() -> None:
         return
     if options.from_json:  # draw and print again what was measured before
         result = json.loads(Path(options.from_json).read_text(encoding="utf-8"))
+        if options.add:
+            measure(result, options.add.split(","))
     else:
         folder = need_data(options.data, "conll2000, conll2002-es or ocr")
         data = {"folder": str(folder), "loss": options.loss, "l2": float(options.l2), "pairs": options.pairs}
         limits = {"passes": float(options.passes), "cpu": float(options.cpu), "precision": options.precision}
+        data["minutes"] = float(options.minutes)
         letters = {"fold": int(options.fold), "constant": bool(int(options.constant))}
         result = compare({**data, **letters}, options.solvers, limits)
         result["below"] = None if options.below is None else float(options.below)

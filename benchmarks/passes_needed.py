@@ -4,7 +4,8 @@
 
 For every value of `--longest` sentences are cut into pieces of at most so many tokens (features stay those of
 the sentence; a transition across a cut is lost) and `eg-gap` runs in double precision until the primal is within
-1e-6 of the optimum. The log is that of whole sentences: dual and primal suboptimality, by what factor the dual's
+1e-6 of the optimum. The log is that of whole sentences: suboptimality of the primal at the weights returned (their
+mean over the last pass), at the last weights and at the mean of two passes, and of the dual, by what factor that
 fell, steps η by quantile, steps tried for a visit, and which share of visits and of the gap sentences of more
 than 60 tokens have.
 """
@@ -40,6 +41,7 @@ def run(problem: Any, most_passes: float = 80.0) -> dict[str, Any]:
     random = np.random.default_rng(0)
     state, passes, records = solver.init(problem, random), 0.0, []
     long = problem.batch.length > LONG
+    before = np.zeros(problem.n_weights)
     while passes < most_passes:
         visits[:] = 0
         state, info = solver.step(problem, state, random)
@@ -49,12 +51,15 @@ def run(problem: Any, most_passes: float = 80.0) -> dict[str, Any]:
             "passes": passes,
             "dual": 1.0 - certificate.dual / best.dual,
             "primal": certificate.primal / best.dual - 1.0,
+            "last": problem.primal(state.v / problem.l2) / best.dual - 1.0,
+            "two": problem.primal(0.5 * (certificate.weights + before)) / best.dual - 1.0,
             "tried": info.passes * problem.n_examples / visits.sum(),
             "steps": np.quantile(state.step, (0.1, 0.5, 0.9)).tolist(),
             "unvisited": float((visits == 0).mean()),
             "long_visits": float(visits[long].sum() / visits.sum()),
             "long_gap": float(copy.gap[long].sum() / copy.gap.sum()),
         }
+        before = certificate.weights
         records.append(record)
         if record["primal"] <= 1e-6:
             break
@@ -66,11 +71,22 @@ def run(problem: Any, most_passes: float = 80.0) -> dict[str, Any]:
 def log(found: dict[str, Any]) -> str:
     rows, before = [], float("nan")
     for r in found["records"]:
-        row = [f"{r['passes']:.1f}", f"{r['primal']:.1e}", f"{r['dual']:.1e}", f"{r['dual'] / before:.2f}"]
+        row = [f"{r['passes']:.1f}", *(f"{r[key]:.1e}" for key in ("primal", "last", "two", "dual"))]
+        row += [f"{r['dual'] / before:.2f}"]
         row += [" ".join(f"{step:.2f}" for step in r["steps"]), f"{r['tried']:.2f}", f"{r['unvisited']:.2f}"]
         rows.append([*row, f"{r['long_visits']:.2f}", f"{r['long_gap']:.2f}"])
         before = r["dual"]
-    header = ["passes", "primal", "dual", "factor", "steps 10 50 90 %", "tried", "not visited"]
+    header = [
+        "passes",
+        "primal",
+        "last w",
+        "two passes",
+        "dual",
+        "factor",
+        "steps 10 50 90 %",
+        "tried",
+        "not visited",
+    ]
     return table(rows, [*header, "visits of long", "gap of long"])
 
 

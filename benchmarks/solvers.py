@@ -34,7 +34,7 @@ from common import (
     write_json,
 )
 
-TARGETS = (1e-2, 1e-3, 1e-4, 1e-6)
+TARGETS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)
 SPACING = 0.04  # evaluations this share of the passes apart
 WARM_UP = 8  # steps on few examples; `smo-eg` changes its kind of step after five
 BOLD = ("auto", "eg-gap", "sdca", "bcfw")
@@ -176,8 +176,8 @@ def show_below(runs: dict[str, Any], value: float) -> None:
 
 
 def order_of(run: dict[str, Any]) -> tuple[float, ...]:
-    """By CPU time to 1e-3, then to 1e-2, then by what was reached."""
-    times = [run["reached"].get(f"{t:g}", {}).get("cpu", float("inf")) for t in (1e-3, 1e-2)]
+    """By CPU time to 1e-3, then to 1e-2 and 1e-1, then by what was reached."""
+    times = [run["reached"].get(f"{t:g}", {}).get("cpu", float("inf")) for t in (1e-3, 1e-2, 1e-1)]
     return (*times, min(point[2] for point in run["points"]))
 
 
@@ -226,8 +226,7 @@ def main() -> None:
         return
     if options.from_json:  # draw and print again what was measured before
         result = json.loads(Path(options.from_json).read_text(encoding="utf-8"))
-        if options.add:
-            measure(result, options.add.split(","))
+        measure(result, options.add.split(",") if options.add else [])
     else:
         folder = need_data(options.data, "conll2000, conll2002-es or ocr")
         data = {"folder": str(folder), "loss": options.loss, "l2": float(options.l2), "pairs": options.pairs}

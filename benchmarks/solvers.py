@@ -95,7 +95,7 @@ def task_bracket(data: dict[str, Any]) -> dict[str, Any]:
 def task_run(data: dict[str, Any], solver: str, optimum: float, limits: dict[str, Any]) -> dict[str, Any]:
     few = build(data, few=True)
     warm = chosen_solver(few, solver, limits["precision"])
-    trajectory(few, warm, -1.0, WARM_UP)
+    trajectory(few, warm, 1e-300, WARM_UP)  # an optimum that is never reached
     problem = build(data)
     chosen = chosen_solver(problem, solver, limits["precision"])
     result = trajectory(
@@ -190,6 +190,7 @@ def plot(result: dict[str, Any], path: str, mark: str | None) -> None:
 
     bracket, runs, data = result["bracket"], result["runs"], result["data"]
     width = bracket["primal"] / bracket["dual"] - 1.0
+    lowest = min(point[2] for run in runs.values() for point in run["points"]) / bracket["dual"] - 1.0
     figure, both = pyplot.subplots(1, 2, figsize=(12, 5), sharey=True, constrained_layout=True)
     colors = pyplot.get_cmap("tab20").colors[::2] + pyplot.get_cmap("tab20").colors[1::2]
     for number, (name, run) in enumerate(sorted(runs.items(), key=lambda item: order_of(item[1]))):
@@ -199,7 +200,7 @@ def plot(result: dict[str, Any], path: str, mark: str | None) -> None:
             across = [point[column] for point in run["points"]]
             axes.loglog(across, above, label=name, lw=2.6 if name in BOLD else 1.3, **style)
     for axes, label in zip(both, ("passes over the data", "CPU seconds"), strict=True):
-        axes.set(xlabel=label, ylim=(max(1e-7, width / 3), 3.0))
+        axes.set(xlabel=label, ylim=(max(1e-7, lowest / 3), 3.0 if data["loss"] == "log" else 30.0))
         axes.grid(color="#eceff4")
         if width > 1e-7:
             axes.axhspan(1e-9, width, color="#d5dae4", alpha=0.6, lw=0)

@@ -63,13 +63,17 @@ def trajectory(
     optimum: float,
     max_passes: float,
     targets: tuple[float, ...] = TARGETS,
-    max_seconds: float = math.inf,
+    *,
+    max_cpu: float = math.inf,
+    spacing: float = 0.0,
     watch: Callable[[float, Any], float | None] = lambda passes, weights: None,
 ) -> dict[str, Any]:
     """Passes and CPU seconds until the primal is within each target of the optimum.
 
     The clock stands still while the primal is evaluated, on a copy of the state, so that nothing the
-    evaluation learns helps the solver. What `watch` says of passes and weights is the last number of a point.
+    evaluation learns helps the solver. It is evaluated after every step, or, since that takes time as well,
+    each time that passes have grown by the share `spacing`. A point is passes, CPU seconds, primal, dual, wall
+    seconds, and what `watch` says of passes and weights.
     """
     import numpy as np
 
@@ -77,22 +81,35 @@ def trajectory(
     cpu, wall = time.process_time(), time.perf_counter()
     state = solver.init(problem, random)
     seconds, wall_seconds, passes = time.process_time() - cpu, time.perf_counter() - wall, 0.0
+    points: list[list[Any]] = []
     reached: dict[str, dict[str, float]] = {}
-    points = []
-    while passes < max_passes and seconds < max_seconds and len(reached) < len(targets):
+    while passes < max_passes and seconds < max_cpu and len(reached) < len(targets):
         cpu, wall = time.process_time(), time.perf_counter()
         state, info = solver.step(problem, state, random)
         seconds += time.process_time() - cpu
         wall_seconds += time.perf_counter() - wall
         passes += info.passes
+        last = passes >= max_passes or seconds >= max_cpu
+        if points and not last and passes < points[-1][0] * (1.0 + spacing):
+            continue
         _, certificate = solver.certificate(problem, type(state)(*(np.copy(a) for a in state)))
-        suboptimality = certificate.primal / optimum - 1.0
         seen = watch(passes, certificate.weights)
-        points.append([passes, seconds, certificate.primal, certificate.dual, seen])
-        for target in targets:
-            if suboptimality <= target and f"{target:g}" not in reached:
-                reached[f"{target:g}"] = {"passes": passes, "cpu": seconds, "wall": wall_seconds}
+        points.append([passes, seconds, certificate.primal, certificate.dual, wall_seconds, seen])
+        reached = first_within(points, optimum, targets)
     return {"reached": reached, "points": points, "cpu_per_pass": seconds / passes}
+
+
+def first_within(
+    points: list[list[Any]], optimum: float, targets: tuple[float, ...] = TARGETS
+) -> dict[str, dict[str, float]]:
+    """The first of a trajectory's points with a primal within each target of the optimum."""
+    reached = {}
+    for target in targets:
+        for passes, cpu, primal, _, wall, *_ in points:
+            if primal / optimum - 1.0 <= target:
+                reached[f"{target:g}"] = {"passes": passes, "cpu": cpu, "wall": wall}
+                break
+    return reached
 
 
 def certified_fit(problem: Any, solver: Any, tol: float, max_passes: float) -> dict[str, float]:

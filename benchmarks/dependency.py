@@ -107,7 +107,7 @@ def show_curves(result: dict[str, Any], targets: tuple[float, ...]) -> None:
             cells.append("-" if here is None else f"{here['passes']:.1f} / {here['cpu']:.1f} s")
         passes, cpu, primal = found["points"][-1][:3]
         cells.append(f"{primal / result['optimum']['dual'] - 1:.1e} at {passes:.0f} / {cpu:.0f} s")
-        best = max(point[4] for point in found["points"] if point[4] is not None)
+        best = max(point[5] for point in found["points"] if point[5] is not None)
         rows.append([*cells, number(best), f"{found['megabytes']:.0f}"])
     header = ["passes / CPU s to", "s/pass", *(f"{target:g}" for target in targets)]
     print(table(rows, [*header, "at the end", "best dev UAS", "MB"]), flush=True)

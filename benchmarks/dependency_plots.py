@@ -67,13 +67,13 @@ def _plot_curves(results: list[dict[str, Any]], column: int, axis: str, path: st
                 label = LABELS.get((result["loss"], solver), solver)
                 above = [max(point[2] / bound - 1, 1e-5) for point in run["points"]]
                 upper.plot(place, above, color=color, label=label, **LINE)
-                seen = [(at, point[4]) for at, point in zip(place, run["points"], strict=True) if point[4]]
+                seen = [(at, point[5]) for at, point in zip(place, run["points"], strict=True) if point[5]]
                 lower.plot(*zip(*seen, strict=True), color=color, **LINE)
             upper.set(yscale="log", ylim=(None, 30.0), title=f"l2 = {result['l2']:g}")
             upper.axhspan(1e-6, max(result["optimum"]["primal"] / bound - 1, 1e-6), color=palette.BAND)
             lower.set(xscale="log", xlabel=axis)
             plain_ticks(lower.xaxis)
-        best = max(point[4] or 0.0 for r in results for run in r["runs"].values() for point in run["points"])
+        best = max(point[5] or 0.0 for r in results for run in r["runs"].values() for point in run["points"])
         panels[1][0].set(ylim=(best - 12, best + 1))
         lowest = min(line.get_ydata().min() for panel in panels[0] for line in panel.lines)
         panels[0][0].set(ylim=(0.6 * lowest, 30.0))

@@ -146,7 +146,13 @@ def task_trajectory(
     problem, encoder = parser.problem_for(read(folder, 0, limit))
     watch = _dev_watch(parser, problem, encoder, read(folder, 1))
     curve = trajectory(
-        problem, solver_named(problem, solver), optimum, max_passes, tuple(targets), max_seconds, watch
+        problem,
+        solver_named(problem, solver),
+        optimum,
+        max_passes,
+        tuple(targets),
+        max_cpu=max_seconds,
+        watch=watch,
     )
     return {**curve, "megabytes": peak_megabytes()}
 

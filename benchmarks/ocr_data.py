@@ -51,13 +51,17 @@ def select(letters: Letters, words: np.ndarray) -> Letters:
     return Letters(letters.pixels[keep], letters.labels[keep], letters.lengths[words])
 
 
-def explicit_problem(letters: Letters, l2: float, loss: str = "hinge", chain: bool = True) -> Any:
-    """Pixels and a constant as dense attributes; shared transitions."""
+def explicit_problem(
+    letters: Letters, l2: float, loss: str = "hinge", chain: bool = True, constant: bool = True
+) -> Any:
+    """Pixels and, if asked for, a constant as dense attributes; shared transitions."""
     from partwise.features.maps import FeatureMap
     from partwise.problem import Problem
     from partwise.structures import Chain, Multiclass, Structure
 
-    dense = np.hstack([letters.pixels, np.ones((len(letters.pixels), 1), np.float32)])
+    dense = letters.pixels
+    if constant:
+        dense = np.hstack([dense, np.ones((len(dense), 1), np.float32)])
     lengths = letters.lengths if chain else np.ones(len(letters.labels), np.int64)
     structure: Structure = Chain(26) if chain else Multiclass(26)
     layout = FeatureMap.build(26, 0, dense.shape[1])

@@ -1,6 +1,7 @@
 """Chunking against CRFsuite's L-BFGS: CPU seconds and passes to a given suboptimality, memory, F1, tagging.
 
-    python benchmarks/sequence.py --data DIR/conll2000 [--l2 2,0.2] [--pairs observed,all] [--json out.json]
+    python benchmarks/sequence.py --data DIR/conll2000 [--l2 2,0.2] [--pairs observed,all]
+                                  [--iterations 260] [--json out.json]
 
 Both train the same features (word and POS windows, bigrams, POS trigrams; all transitions) to the same
 objective; CRFsuite's c2 is l2 / 2. Each run has a process of its own, one after another, on one thread.
@@ -40,7 +41,20 @@ def read(folder: Path, part: str) -> Any:
     raise SystemExit(f"{folder} has no {part} file")
 
 
-def build_problem(folder: Path, l2: float, pairs: str, loss: str = "log") -> Any:
+def build_problem(
+    folder: Path,
+    l2: float,
+    pairs: str,
+    loss: str = "log",
+    *,
+    template: str = "chunking",
+    n_sentences: int | None = None,
+    longest: int | None = None,
+) -> Any:
+    """The training part, or its first sentences, with features of a template that comes with partwise.
+
+    With `longest`, longer sentences are cut into pieces, which keep the features they had in the sentence.
+    """
     import numpy as np
 
     from partwise.features.attributes import AttributeExtractor
@@ -50,11 +64,22 @@ def build_problem(folder: Path, l2: float, pairs: str, loss: str = "log") -> Any
     from partwise.structures import Chain
 
     data = read(folder, "train")
-    labels, encoded = np.unique(data.labels, return_inverse=True)
-    extractor = AttributeExtractor(load_template("chunking").bind(len(data.columns)))
-    rows = extractor.fit_transform(data.columns, data.sequence_ptr)
+    ptr = data.sequence_ptr[: None if n_sentences is None else n_sentences + 1]
+    labels, encoded = np.unique(data.labels[: ptr[-1]], return_inverse=True)
+    columns = [list(column[: ptr[-1]]) for column in data.columns]
+    extractor = AttributeExtractor(load_template(template).bind(len(columns)))
+    rows = extractor.fit_transform(columns, ptr)
     node_map = FeatureMap.build(len(labels), extractor.n_attributes, 0, rows, encoded, pairs)  # type: ignore
-    return Problem.build(Chain(len(labels)), encoded, data.lengths, node_map, rows, l2=l2, loss=loss)
+    lengths = np.diff(ptr) if longest is None else pieces(np.diff(ptr), longest)
+    return Problem.build(Chain(len(labels)), encoded, lengths, node_map, rows, l2=l2, loss=loss)
+
+
+def pieces(lengths: Any, longest: int) -> Any:
+    """Lengths of pieces of nearly equal size, none above `longest`."""
+    import numpy as np
+
+    cuts = [np.array_split(np.ones(n, int), -(-n // longest)) for n in lengths]
+    return np.array([len(piece) for sentence in cuts for piece in sentence])
 
 
 def feature_strings(data: Any) -> list[list[list[str]]]:
@@ -193,7 +218,9 @@ def task_tagging(folder: Path, l2: float, pairs: str) -> dict[str, Any]:
 # -- the whole comparison --------------------------------------------------------------------------
 
 
-def compare(folder: Path, l2: float, pairs: str, solvers: list[str], skip_peer: bool) -> dict[str, Any]:
+def compare(
+    folder: Path, l2: float, pairs: str, solvers: list[str], skip_peer: bool, iterations: int
+) -> dict[str, Any]:
     shared = {"folder": str(folder), "l2": l2, "pairs": pairs}
     optimum = in_child(__file__, "optimum", **shared)
     value = 0.5 * (optimum["dual"] + optimum["primal"])
@@ -202,7 +229,6 @@ def compare(folder: Path, l2: float, pairs: str, solvers: list[str], skip_peer: 
         result["partwise"][solver] = in_child(__file__, "partwise", **shared, solver=solver, optimum=value)
     result["tagging"] = in_child(__file__, "tagging", **shared)
     if not skip_peer:
-        iterations = 260 if l2 >= 1 else 420
         result["crfsuite"] = in_child(__file__, "crfsuite", **shared, optimum=value, iterations=iterations)
     show(result)
     return result
@@ -240,7 +266,12 @@ def show(result: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    options = arguments(__doc__, l2="2,0.2", solvers="eg-gap,eg-permuted,eg", more={"--pairs": "observed"})
+    options = arguments(
+        __doc__,
+        l2="2,0.2",
+        solvers="eg-gap,eg-permuted,eg",
+        more={"--pairs": "observed", "--iterations": None},
+    )
     if options.task:
         settings = json.loads(options.options)
         settings["folder"] = Path(settings["folder"])
@@ -248,7 +279,14 @@ def main() -> None:
         return
     folder = need_data(options.data, "conll2000 or conll2002-es")
     results = [
-        compare(folder, float(l2), pairs, options.solvers.split(","), options.skip_peer)
+        compare(
+            folder,
+            float(l2),
+            pairs,
+            options.solvers.split(","),
+            options.skip_peer,
+            int(options.iterations or (260 if float(l2) >= 1 else 420)),
+        )
         for pairs in options.pairs.split(",")
         for l2 in options.l2.split(",")
     ]

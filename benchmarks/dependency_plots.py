@@ -80,7 +80,7 @@ def _plot_curves(results: list[dict[str, Any]], column: int, axis: str, path: st
         panels[0][0].set_ylabel("objective above the optimum, relative")
         panels[1][0].set_ylabel("dev UAS, %")
         lines, labels = panels[0][0].get_legend_handles_labels()
-        figure.legend(lines, labels, frameon=False, loc="outside lower center", ncols=len(labels))
+        figure.legend(lines, labels, frameon=False, loc="outside lower center", ncols=2 * len(results))
         figure.suptitle(_heading(results[0]), x=0.01, ha="left", weight="bold")
         _finish(pyplot, figure, path)
 

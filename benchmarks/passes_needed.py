@@ -7,7 +7,7 @@ the sentence; a transition across a cut is lost) and `eg-gap` runs in double pre
 1e-6 of the optimum. The log is that of whole sentences: suboptimality of the primal at the weights returned (their
 mean over the last pass), at the last weights and at the mean of two passes, and of the dual, by what factor that
 fell, steps η by quantile, steps tried for a visit, and which share of visits and of the gap sentences of more
-than 60 tokens have.
+than 60 tokens have, and which the three longest.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def run(problem: Any, most_passes: float = 80.0) -> dict[str, Any]:
     random = np.random.default_rng(0)
     state, passes, records = solver.init(problem, random), 0.0, []
     long = problem.batch.length > LONG
+    three = np.argsort(problem.batch.length)[-3:]
     before = np.zeros(problem.n_weights)
     while passes < most_passes:
         visits[:] = 0
@@ -57,6 +58,8 @@ def run(problem: Any, most_passes: float = 80.0) -> dict[str, Any]:
             "steps": np.quantile(state.step, (0.1, 0.5, 0.9)).tolist(),
             "unvisited": float((visits == 0).mean()),
             "long_visits": float(visits[long].sum() / visits.sum()),
+            "three_gap": float(copy.gap[three].sum() / copy.gap.sum()),
+            "three_steps": state.step[three].tolist(),
             "long_gap": float(copy.gap[long].sum() / copy.gap.sum()),
         }
         before = certificate.weights
@@ -74,7 +77,8 @@ def log(found: dict[str, Any]) -> str:
         row = [f"{r['passes']:.1f}", *(f"{r[key]:.1e}" for key in ("primal", "last", "two", "dual"))]
         row += [f"{r['dual'] / before:.2f}"]
         row += [" ".join(f"{step:.2f}" for step in r["steps"]), f"{r['tried']:.2f}", f"{r['unvisited']:.2f}"]
-        rows.append([*row, f"{r['long_visits']:.2f}", f"{r['long_gap']:.2f}"])
+        row += [f"{r['long_visits']:.2f}", f"{r['long_gap']:.2f}", f"{r['three_gap']:.2f}"]
+        rows.append([*row, " ".join(f"{step:.2f}" for step in r["three_steps"])])
         before = r["dual"]
     header = [
         "passes",
@@ -87,7 +91,7 @@ def log(found: dict[str, Any]) -> str:
         "tried",
         "not visited",
     ]
-    return table(rows, [*header, "visits of long", "gap of long"])
+    return table(rows, [*header, "visits of long", "gap of long", "of 3 longest", "their steps"])
 
 
 def needed(found: dict[str, Any], target: float) -> str:

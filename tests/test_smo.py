@@ -15,7 +15,8 @@ from partwise.errors import InputError
 from partwise.kernels.smo_pass import smo_pass
 from partwise.problem import Problem
 from partwise.solvers import SMO, SMOThenEG, solve
-from partwise.solvers.exponentiated_gradient import EGState, ExponentiatedGradient
+from partwise.solvers.exponentiated_gradient import ExponentiatedGradient
+from partwise.solvers.potentials import EGState
 from partwise.solvers.smo import conditional_potentials, gold_marginals
 from partwise.solvers.smo_eg import FLOOR
 from partwise.solvers.untied import untied

@@ -290,7 +290,7 @@ def test_annealed_run_reaches_the_same_optimum() -> None:
 @pytest.mark.parametrize("loss", ["log", "hinge"])
 def test_searched_step_improves_a_tenth_of_the_data(loss: str) -> None:
     from partwise.kernels.online_pass import FIXED, DualPoint, online_pass
-    from partwise.solvers.exponentiated_gradient import starting_point
+    from partwise.solvers.potentials import starting_point
 
     problem = small("tied", loss, n=300, features="real").problem
     solver = ExponentiatedGradient("random", initial_step="search", precision="double")

@@ -20,7 +20,7 @@ from partwise.estimators.base import n_threads, random_generator
 from partwise.estimators.model import LinearModel
 from partwise.problem import Problem
 from partwise.solvers import Solution, Solver, StopReason, solver_for
-from partwise.solvers.exponentiated_gradient import GOLD_POTENTIAL, EGState, refresh
+from partwise.solvers.potentials import GOLD_POTENTIAL, EGState, refresh
 from partwise.structures.base import offsets
 
 MAX_ROUNDS = 100

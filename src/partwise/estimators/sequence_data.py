@@ -17,7 +17,7 @@ from partwise.features.maps import FeatureMap
 from partwise.features.vocabulary import AttributeRows
 from partwise.problem import Problem
 from partwise.solvers import solver_for
-from partwise.solvers.exponentiated_gradient import EGState, refresh
+from partwise.solvers.potentials import EGState, refresh
 from partwise.structures import Chain, transition_mask
 
 

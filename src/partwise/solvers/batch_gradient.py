@@ -19,7 +19,7 @@ from partwise.bounds import safe_batch_step
 from partwise.errors import InputError
 from partwise.problem import Evaluation, Problem
 from partwise.solvers.base import Certificate, StepInfo
-from partwise.solvers.exponentiated_gradient import GOLD_POTENTIAL, starting_point
+from partwise.solvers.potentials import GOLD_POTENTIAL, starting_point
 
 _GROWTH = 1.05
 _MAX_HALVINGS = 60

@@ -15,7 +15,8 @@ import numpy as np
 from partwise.errors import InputError
 from partwise.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo
-from partwise.solvers.exponentiated_gradient import EGState, ExponentiatedGradient, refresh
+from partwise.solvers.exponentiated_gradient import ExponentiatedGradient
+from partwise.solvers.potentials import EGState, refresh
 from partwise.solvers.smo import SMO, SMOState, conditional_potentials, require_marginals
 from partwise.solvers.untied import untied
 

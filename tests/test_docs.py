@@ -21,7 +21,6 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -196,11 +195,10 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 
 def test_the_guide_names_every_solver_loss_and_template_function() -> None:
-    from types import SimpleNamespace
-
     from partwise.features.templates import FUNCTIONS, PRESETS
     from partwise.losses import NAMED_LOSSES, Loss
     from partwise.solvers import SOLVERS, StopReason, solver_for
+    from partwise.solvers.support import STRUCTURES, tiny_problem
 
     guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
     templates = (ROOT / "docs/templates.md").read_text(encoding="utf-8")
@@ -212,14 +210,15 @@ def test_the_guide_names_every_solver_loss_and_template_function() -> None:
     missing += [name for name in (*FUNCTIONS, *PRESETS) if f"`{name}" not in templates]
     missing += [reason.name for reason in StopReason if f"| {reason.value.split(':')[0]} |" not in guide]
     assert not missing
-    for loss, length, words in (
-        ("log", 1, "finite β"),
-        ("log", 5, "finite β"),
-        ("hinge", 1, "classes with β = ∞"),
-        ("hinge", 5, "sequences with β = ∞"),
+    for loss, structure, words in (
+        ("log", "classes", "finite β"),
+        ("log", "chain", "finite β"),
+        ("hinge", "classes", "classes and for trees with β = ∞"),
+        ("hinge", "chain", "sequences with β = ∞"),
+        ("hinge", "spanning tree", "classes and for trees with β = ∞"),
+        ("hinge", "chain of order 2", "chains of order 2 and more"),
     ):
-        batch = SimpleNamespace(length=np.array([length]))
-        chosen = solver_for(SimpleNamespace(loss=Loss.of(loss), batch=batch)).name  # type: ignore[arg-type]
+        chosen = solver_for(tiny_problem(*STRUCTURES[structure], Loss.of(loss))).name
         assert f"`{chosen}` for {words}" in solvers
 
 

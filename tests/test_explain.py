@@ -80,7 +80,17 @@ def test_largest_weights_and_transitions() -> None:
         model.top_features(label="Z")
 
 
-@pytest.mark.parametrize("settings", [{"solver": "eg"}, {"solver": "lbfgs"}, {"loss": "softmax_margin"}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"solver": "eg"},
+        {"solver": "lbfgs"},
+        {"loss": "softmax_margin"},
+        {"loss": "hinge"},
+        {"loss": "hinge", "solver": "bcfw"},
+    ],
+    ids=str,
+)
 def test_shares_of_training_sequences_add_up_to_the_score(settings: dict) -> None:
     model = SequenceLabeler(tol=1e-7, **settings).fit([[], *X], [[], *Y])
     for x, y in ((X[0], None), (X[3], Y[3])):

@@ -115,7 +115,9 @@ def test_unknown_solver_is_named() -> None:
     [
         ("tied", "log", "eg-gap"),
         ("spanning", "log", "eg-gap"),
-        ("tied", "hinge", "eg-gap"),
+        ("tied", "hinge", "segments"),
+        ("untied", "hinge", "segments"),
+        ("order2", "hinge", "eg-gap"),
         ("multiclass", "hinge", "bcfw"),
         ("projective", "hinge", "bcfw"),
         ("spanning", "hinge", "bcfw"),

@@ -110,7 +110,9 @@ def _expected_counts(training: Training, n_jobs: int) -> np.ndarray:
     mu = getattr(training.state, "mu", None)
     if mu is not None:
         return np.asarray(mu, np.float64)
+    if hasattr(training.state, "expected_counts"):
+        return training.state.expected_counts(problem)
     if loss.is_hard:
-        raise InputError("this solver keeps no dual variables; for beta = inf fit with an 'eg' solver")
+        raise InputError("this solver keeps no dual variables; for beta = inf fit with 'auto' or 'bcfw'")
     model = LinearModel(problem.structure, problem.node_map, problem.edge_map, training.weights)
     return model.counts(problem.batch, loss.beta, loss.beta * loss.gamma, what="all", n_jobs=n_jobs)[0]

@@ -36,6 +36,12 @@ class CornerState(NamedTuple):
     def point(self) -> CornerPoint:
         return CornerPoint(*self[:6])
 
+    def expected_counts(self, problem: Problem) -> np.ndarray:
+        """μ of all parts, (n_parts,)."""
+        mu = np.zeros(problem.n_parts)
+        corner_counts(problem.batch, 0, problem.n_examples, self.alpha, self.corners, mu)
+        return mu
+
 
 @dataclass(frozen=True)
 class BlockFrankWolfe:
@@ -138,8 +144,7 @@ class BlockFrankWolfe:
         point = state.point()
         kept = hard_dual(problem, point)
         point.alpha[:] /= point.alpha.sum(axis=1, keepdims=True)
-        mu = np.zeros(problem.n_parts)
-        corner_counts(problem.batch, 0, problem.n_examples, point.alpha, point.corners, mu)
+        mu = state.expected_counts(problem)
         v = settle(problem, mu, point)
         average = state.average if state.n_averaged[0] else None
         certificate = hard_certificate(problem, mu, point, v, kept, average)

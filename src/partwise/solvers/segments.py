@@ -55,6 +55,12 @@ class SegmentState(NamedTuple):
     def store(self) -> SegmentStore:
         return SegmentStore(*self[6:13])
 
+    def expected_counts(self, problem: Problem) -> np.ndarray:
+        """μ of all parts, (n_parts,)."""
+        mu = np.zeros(problem.n_parts)
+        pair_counts(problem.batch, 0, problem.n_examples, self.point(), mu)
+        return mu
+
     def growing(self) -> tuple[str, ...]:
         """Names of the arrays that are larger the longer a run takes."""
         return "pair", "mass", "head", "number", "path", "entry", "value"
@@ -163,8 +169,7 @@ class SegmentAscent:
         point = state.point()
         kept = hard_dual(problem, point)
         point.mass[:] /= point.mass.sum(axis=1, keepdims=True)
-        mu = np.zeros(problem.n_parts)
-        pair_counts(problem.batch, 0, problem.n_examples, point, mu)
+        mu = state.expected_counts(problem)
         v = settle(problem, mu, point)
         average = state.average if state.n_averaged[0] else None
         found = hard_certificate(problem, mu, point, v, kept, average)

@@ -9,8 +9,9 @@ STAMP = $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/partwise demo
 
+# A file stays with one worker, so that few kernels are compiled twice.
 test: $(STAMP) lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadfile
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

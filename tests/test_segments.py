@@ -117,6 +117,23 @@ def test_lists_and_stores_grow(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.weights, whole.weights)
 
 
+@pytest.mark.parametrize("name", ["used", "head", "newest", "entry", "mass"])
+def test_a_file_that_would_lead_kernels_astray_is_refused(name: str, tmp_path: Path) -> None:
+    problem, file = problem_of("tied", "hinge").problem, tmp_path / "run"
+    solve(problem, SOLVER, tol=1e-12, max_passes=3, checkpoint=file)
+    with np.load(file) as saved:
+        arrays = dict(saved)
+    changed = arrays[f"state.{name}"]
+    if name == "mass":
+        arrays[f"state.{name}"] = np.hstack([changed, changed])
+    else:
+        changed[:2] = 10**6
+    with file.open("wb") as handle:
+        np.savez(handle, **arrays)
+    with pytest.raises(InputError, match="not a whole partwise checkpoint"):
+        solve(problem, SOLVER, tol=1e-12, max_passes=6, checkpoint=file, resume=True)
+
+
 def test_single_precision_is_as_good_as_it_says() -> None:
     found = solve(problem_of("tied", "hinge").problem, SegmentAscent(), tol=1e-4, max_passes=500)
     assert found.converged

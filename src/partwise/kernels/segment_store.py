@@ -67,10 +67,8 @@ def list_row_entries(group, row, label, sign, entry, value, at):  # type: ignore
     for k in range(group.wide_ptr[row], group.wide_ptr[row + 1]):
         w = group.wide_start[k] + label
         if not masked or group.mask[w] > 0.0:
-            entry[at], value[at] = (
-                base + w,
-                sign * (group.wide_value[k] if group.wide_value.size > 0 else 1.0),
-            )
+            entry[at] = base + w
+            value[at] = sign * (group.wide_value[k] if group.wide_value.size > 0 else 1.0)
             at += 1
     for k in range(group.narrow_ptr[row], group.narrow_ptr[row + 1]):
         start = group.narrow_start[k]

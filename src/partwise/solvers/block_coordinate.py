@@ -14,7 +14,7 @@ from partwise.kernels.frank_wolfe_pass import CornerPoint, corner_counts, frank_
 from partwise.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo
 from partwise.solvers.hard import add_to_average, hard_certificate, hard_dual, settle
-from partwise.solvers.sampling import expected_gap, most_due, note_exact, note_visits
+from partwise.solvers.sampling import due_chunks, expected_gap, note_exact, note_visits
 
 
 class CornerState(NamedTuple):
@@ -126,19 +126,17 @@ class BlockFrankWolfe:
     def _chunks(
         self, problem: Problem, state: CornerState, random: np.random.Generator
     ) -> Iterator[np.ndarray]:
+        if self.order == "gap":
+            yield from due_chunks(state, problem.batch.example_weight, random)
+            return
         n = problem.n_examples
-        chunk = max(1, n // 10)
-        unknown = np.isnan(state.gap).any()
-        if self.order == "random" and not unknown:
+        if self.order == "random" and not np.isnan(state.gap).any():
             order = random.integers(n, size=n)
         else:
             order = np.arange(n) if self.order == "cyclic" else random.permutation(n)
+        chunk = max(1, n // 10)
         for first in range(0, n, chunk):
-            if self.order == "gap" and not unknown:
-                expected = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
-                yield most_due(expected * problem.batch.example_weight, min(chunk, n - first), random)
-            else:
-                yield order[first : first + chunk]
+            yield order[first : first + chunk]
 
     def certificate(self, problem: Problem, state: CornerState) -> tuple[CornerState, Certificate]:
         point = state.point()

@@ -84,12 +84,17 @@ def load_checkpoint(
 def _state_like(template: Any, arrays: dict[str, np.ndarray]) -> Any:
     """A state of the template's class; ValueError unless names, shapes and types are the same.
 
-    Arrays that its `growing` names may be larger than they start.
+    Arrays that its `growing` names may be larger than they start, if the state then is sound.
     """
     growing = template.growing() if hasattr(template, "growing") else ()
     for name, value in template._asdict().items():
         found = arrays[name]
-        may_grow = name in growing and found.ndim == value.ndim and found.size >= value.size
+        may_grow = (
+            name in growing and found.ndim == value.ndim and np.greater_equal(found.shape, value.shape).all()
+        )
         if not (may_grow or found.shape == value.shape) or found.dtype != value.dtype:
             raise ValueError(name)
-    return type(template)(**arrays)
+    state = type(template)(**arrays)
+    if growing and not state.is_sound():
+        raise ValueError("arrays do not fit together")
+    return state

@@ -14,7 +14,19 @@ import numpy as np
 from partwise.errors import InputError
 from partwise.kernels.segment_pass import segment_pass, sweep
 from partwise.kernels.segment_point import PathRoom, SegmentPoint, pair_counts
-from partwise.kernels.segment_store import GAIN, SegmentStore, make_store, with_room
+from partwise.kernels.segment_store import (
+    ENTRY,
+    EXAMPLE,
+    FIRST,
+    GAIN,
+    N_ENTRIES,
+    N_PAIRS,
+    OLDER,
+    PATH,
+    SegmentStore,
+    make_store,
+    with_room,
+)
 from partwise.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo
 from partwise.solvers.hard import add_to_average, hard_certificate, hard_dual, settle
@@ -64,6 +76,31 @@ class SegmentState(NamedTuple):
     def growing(self) -> tuple[str, ...]:
         """Names of the arrays that are larger the longer a run takes."""
         return "pair", "mass", "head", "number", "path", "entry", "value"
+
+    def is_sound(self) -> bool:
+        """Whether all that is read from a file leads somewhere: kernels do not look where they read."""
+        n_segments, n_pairs, n_entries = (int(count) for count in self.used)
+        head, n_positions = self.head[:n_segments], len(self.pair)
+        return bool(
+            self.pair.shape == self.mass.shape
+            and len(self.head) == len(self.number)
+            and len(self.entry) == len(self.value)
+            and min(n_segments, n_pairs, n_entries) >= 0
+            and n_segments <= len(self.head)
+            and n_pairs <= len(self.path)
+            and n_entries <= len(self.entry)
+            and (head[:, :OLDER] >= 0).all()
+            and (head[:, EXAMPLE] < len(self.gap)).all()
+            and (head[:, FIRST] + head[:, N_PAIRS] <= n_positions).all()
+            and (head[:, PATH] + 2 * head[:, N_PAIRS] <= n_pairs).all()
+            and (head[:, ENTRY] + head[:, N_ENTRIES] <= n_entries).all()
+            and (head[:, OLDER] >= -1).all()
+            and (head[:, OLDER] < np.arange(n_segments)).all()
+            and (self.newest >= -1).all()
+            and (self.newest < n_segments).all()
+            and (self.entry[:n_entries] >= 0).all()
+            and (self.entry[:n_entries] < len(self.v)).all()
+        )
 
     def with_slots(self) -> SegmentState:
         """The same with twice as many slots a position."""

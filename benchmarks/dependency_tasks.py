@@ -58,7 +58,7 @@ def parser_for(folder: str, **settings: Any) -> Any:
 
 def scores(parser: Any, corpus: Any) -> dict[str, Any]:
     """Attachment in percent, with and without punctuation, and the speed of parsing."""
-    from partwise.attachment import attachment_scores
+    from partwise.scoring.attachment import attachment_scores
 
     start = time.process_time()
     parsed = parser.parse(corpus)

@@ -26,7 +26,7 @@ MOST_PASSES = 14
 
 
 def chunk_f1(test: Any, predicted: Any) -> float:
-    from partwise.metrics import chunk_scores
+    from partwise.scoring.metrics import chunk_scores
 
     return 100 * chunk_scores(test.label_sequences(), predicted).f1
 

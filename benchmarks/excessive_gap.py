@@ -23,7 +23,7 @@ TARGETS = (1e-1, 1e-2, 1e-3, 1e-4)
 
 
 def solvers(problem: Any) -> dict[str, Any]:
-    from partwise.bounds import feature_spread
+    from partwise.core.bounds import feature_spread
     from partwise.solvers import BMRM, BatchEG, BlockFrankWolfe, ExcessiveGap
 
     n = problem.batch.example_weight.sum()
@@ -76,7 +76,7 @@ def first_below(points: list[dict[str, float]], target: float) -> dict[str, floa
 
 def guaranteed(problem: Any, solver: Any, gap: float) -> float:
     """Iterations after which 6 L Σ log|Y_i| / ((k+1)(k+2)) is below `gap`."""
-    from partwise.bounds import dual_smoothness
+    from partwise.core.bounds import dual_smoothness
 
     counts = problem.at_weights(np.zeros(problem.n_weights), 1.0).log_total
     smoothness = dual_smoothness(problem) if solver.smoothness is None else solver.smoothness

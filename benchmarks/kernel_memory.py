@@ -17,9 +17,9 @@ from common import arguments, in_child, peak_megabytes, table, write_json
 
 
 def task_train(n: int, megabytes: float) -> dict[str, Any]:
-    from partwise.gram import Gram
-    from partwise.kernel_functions import KernelFunction
-    from partwise.kernel_problem import KernelProblem
+    from partwise.mercer.functions import KernelFunction
+    from partwise.mercer.gram import Gram
+    from partwise.mercer.problem import KernelProblem
     from partwise.solvers import ExcessiveGap, solve
     from partwise.structures import Multiclass
 

@@ -22,7 +22,7 @@ BETAS, GAMMAS = (1.0, 3.0, 5.0, math.inf), (0.0, 1.0, 3.0, 5.0)
 
 
 def chunk_f1(model: Any, data: Any) -> float:
-    from partwise.metrics import chunk_scores
+    from partwise.scoring.metrics import chunk_scores
 
     bounds = zip(data.sequence_ptr[:-1], data.sequence_ptr[1:], strict=True)
     gold = [list(data.labels[first:last]) for first, last in bounds]

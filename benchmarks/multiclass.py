@@ -45,9 +45,9 @@ def read(folder: Path) -> tuple[Any, np.ndarray]:
 
 
 def build_problem(folder: Path, l2: float, loss: str) -> Any:
-    from partwise.features.maps import FeatureMap
+    from partwise.core.maps import FeatureMap
+    from partwise.core.problem import Problem
     from partwise.features.vocabulary import AttributeRows
-    from partwise.problem import Problem
     from partwise.structures import Multiclass
 
     x, y = read(folder)

@@ -55,8 +55,8 @@ def explicit_problem(
     letters: Letters, l2: float, loss: str = "hinge", chain: bool = True, constant: bool = True
 ) -> Any:
     """Pixels and, if asked for, a constant as dense attributes; shared transitions."""
-    from partwise.features.maps import FeatureMap
-    from partwise.problem import Problem
+    from partwise.core.maps import FeatureMap
+    from partwise.core.problem import Problem
     from partwise.structures import Chain, Multiclass, Structure
 
     dense = letters.pixels

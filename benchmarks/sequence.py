@@ -57,10 +57,10 @@ def build_problem(
     """
     import numpy as np
 
+    from partwise.core.maps import FeatureMap
+    from partwise.core.problem import Problem
     from partwise.features.attributes import AttributeExtractor
-    from partwise.features.maps import FeatureMap
     from partwise.features.templates import load_template
-    from partwise.problem import Problem
     from partwise.structures import Chain
 
     data = read(folder, "train")
@@ -178,7 +178,7 @@ def task_crfsuite(folder: Path, l2: float, pairs: str, optimum: float, iteration
 def _tag_with_crfsuite(folder: Path, path: str) -> dict[str, float]:
     import pycrfsuite
 
-    from partwise.metrics import chunk_scores
+    from partwise.scoring.metrics import chunk_scores
 
     test = read(folder, "test")
     features = feature_strings(test)
@@ -198,7 +198,7 @@ def _tag_with_crfsuite(folder: Path, path: str) -> dict[str, float]:
 def task_tagging(folder: Path, l2: float, pairs: str) -> dict[str, Any]:
     """Train to 1e-3 through the public interface, from the same strings, and tag the test set."""
     from partwise import SequenceLabeler
-    from partwise.metrics import chunk_scores
+    from partwise.scoring.metrics import chunk_scores
 
     train, test = read(folder, "train"), read(folder, "test")
     model = SequenceLabeler(l2=l2, pairs=pairs, tol=1e-3).fit(feature_strings(train), train.label_sequences())

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from problems import Small, WrittenOut, small
 
+from partwise.core.losses import Loss
 from partwise.errors import InputError
-from partwise.losses import Loss
 from partwise.solvers import LBFGS, Solution, Solver, StopReason, solve
-from partwise.solvers.simplex_qp import simplex_qp
+from partwise.solvers.dual.simplex_qp import simplex_qp
 
 LOSSES: dict[str, str | Loss] = {
     "log": "log",

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from partwise.compiled.inference import best_of_all, expectations_of_all, log_partition_of_all
+from partwise.compiled.simd import LANES
 from partwise.errors import InputError
-from partwise.kernels.inference import best_of_all, expectations_of_all, log_partition_of_all
-from partwise.kernels.simd import LANES
 from partwise.structures import Brute, Structure
 
 # An inherited test runs on several classes, which Hypothesis would otherwise complain about.

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.losses import Loss
+from partwise.core.maps import FeatureMap, Pairs
+from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.features.maps import FeatureMap, Pairs
 from partwise.features.vocabulary import AttributeRows
-from partwise.losses import Loss
-from partwise.problem import Problem
-from partwise.solvers.untied import untied
+from partwise.solvers.dual.untied import untied
 from partwise.structures import Chain, Multiclass, Projective, Spanning, Structure, transition_mask
-from partwise.structures.base import Layouts
+from partwise.structures.contract import Layouts
 
 N_ATTRIBUTES = 7
 KINDS = ("multiclass", "tied", "untied", "order2", "masked", "projective", "spanning")

@@ -12,12 +12,12 @@ from data_paths import SHARED, needs_shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from partwise.core.maps import FeatureMap
 from partwise.data import corpus_from_sentences, read_dependencies
 from partwise.errors import InputError
 from partwise.features.arc_templates import PRESETS, arc_templates, parse_arc_template
 from partwise.features.arcs import ArcFeatures, Arcs, all_arcs, gold_arcs
-from partwise.features.maps import FeatureMap
-from partwise.model_file import load_model, save_model
+from partwise.storage.model_file import load_model, save_model
 
 MIXED = [
     "head.form + modifier.tag + direction",

@@ -9,10 +9,10 @@ from data_paths import SHARED, needs_shared
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partwise.attachment import attachment_scores, is_punctuation
 from partwise.data import corpus_from_sentences, parse_dependencies, read_dependencies
 from partwise.errors import InputError
-from partwise.universal_attachment import universal_scores
+from partwise.scoring.attachment import attachment_scores, is_punctuation
+from partwise.scoring.universal_attachment import universal_scores
 
 GOLD = corpus_from_sentences(
     [["Dogs", "bark", "."], ["No", "!"], ["--"]],

@@ -63,7 +63,7 @@ def test_first_step_has_the_closed_form() -> None:
     problem, written = data.problem, data.written_out
     solver = BlockFrankWolfe("cyclic", precision="double")
     state = solver.init(problem, np.random.default_rng(0))
-    from partwise.kernels.frank_wolfe_pass import frank_wolfe_pass
+    from partwise.solvers.dual.frank_wolfe_pass import frank_wolfe_pass
 
     parts, values = np.zeros(1, np.int32), np.zeros(state.alpha.shape[1])
     frank_wolfe_pass(

@@ -12,8 +12,8 @@ from problems import WrittenOut, small
 
 from partwise.errors import InputError
 from partwise.solvers import BMRM, SOLVERS, SVMStruct, solve
-from partwise.solvers.active_set import maximise_on_simplex
-from partwise.solvers.simplex_qp import simplex_qp
+from partwise.solvers.bundle.active_set import maximise_on_simplex
+from partwise.solvers.dual.simplex_qp import simplex_qp
 
 
 class TestBMRM(SolverContract):

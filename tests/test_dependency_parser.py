@@ -10,10 +10,10 @@ import pytest
 from data_paths import SHARED, needs_shared
 
 from partwise import DependencyParser, InputError, Loss, load
-from partwise.attachment import attachment_scores
 from partwise.data import corpus_from_sentences, is_projective, read_dependencies
-from partwise.estimators.arc_pruning import ArcPruner
+from partwise.estimators.parsing.arc_pruning import ArcPruner
 from partwise.features.arcs import all_arcs
+from partwise.scoring.attachment import attachment_scores
 from partwise.solvers import ExponentiatedGradient
 from partwise.structures import Spanning
 

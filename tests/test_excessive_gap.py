@@ -10,10 +10,10 @@ import pytest
 from contract_solvers import SolverContract, optimum, problem_of
 from problems import WrittenOut, divergence, small, softmax
 
-from partwise.bounds import dual_smoothness
+from partwise.core.bounds import dual_smoothness
 from partwise.errors import InputError
 from partwise.solvers import ExcessiveGap, solve
-from partwise.solvers.excessive_gap import ExcessiveGapState
+from partwise.solvers.saddle.excessive_gap import ExcessiveGapState
 
 CASES = ["multiclass", "tied", "untied", "order2", "masked"]
 

@@ -9,9 +9,9 @@ import pytest
 from contract_solvers import SolverContract, optimum, problem_of
 from problems import WrittenOut, divergence, entropy, softmax
 
-from partwise.bounds import feature_spread
+from partwise.core.bounds import feature_spread
 from partwise.solvers import Extragradient, solve
-from partwise.solvers.extragradient import GOLD_POTENTIAL, Labels
+from partwise.solvers.saddle.extragradient import GOLD_POTENTIAL, Labels
 
 
 def distributions(written: WrittenOut, u: np.ndarray, kappa: float, rho: float) -> list[np.ndarray]:
@@ -126,7 +126,7 @@ def test_divergences_follow_from_sums(case: str, loss: str) -> None:
 
 def test_safe_steps_always_pass() -> None:
     """τσ = 1/B², whatever the ratio of the two, and wherever the players are."""
-    from partwise.solvers.extragradient import _try
+    from partwise.solvers.saddle.extragradient import _try
 
     problem, random = problem_of("tied", "hinge").problem, np.random.default_rng(2)
     safe = 4.0 / float(problem.batch.example_weight @ feature_spread(problem))

@@ -202,9 +202,9 @@ def test_explicit_features_of_kernelised_edges() -> None:
     inputs = [random.normal(size=(length, 2)).astype(np.float32).astype(float) for length in (3, 2, 4, 3)]
     labels = [random.choice(["a", "b"], len(x)).tolist() for x in inputs]
     ours = KernelSequenceLabeler("log", 0.5, kernel="linear", edges="kernel", tol=1e-7).fit(inputs, labels)
-    from partwise.features.maps import FeatureMap
+    from partwise.core.maps import FeatureMap
+    from partwise.core.problem import Problem
     from partwise.features.vocabulary import AttributeRows
-    from partwise.problem import Problem
     from partwise.solvers import LBFGS, solve
     from partwise.structures import Chain
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from problems import Small, small
 
-from partwise.bounds import feature_spread
+from partwise.core.bounds import feature_spread
+from partwise.core.losses import Loss
+from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.gram import Gram
-from partwise.kernel_functions import KernelFunction, check_is_kernel
-from partwise.kernel_problem import KernelProblem
-from partwise.losses import Loss
-from partwise.problem import Problem
+from partwise.mercer.functions import KernelFunction, check_is_kernel
+from partwise.mercer.gram import Gram
+from partwise.mercer.problem import KernelProblem
 from partwise.solvers import BatchEG, BlockFrankWolfe, ExcessiveGap, ExponentiatedGradient, solve
 
 KINDS = ["multiclass", "tied", "untied", "order2", "masked"]
@@ -143,7 +143,7 @@ def test_visits_in_small_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) 
     solver = BlockFrankWolfe("permuted", precision="double")
     found = []
     for rows in (1, 7, 256):
-        monkeypatch.setattr("partwise.kernel_problem._ROWS_PER_BLOCK", rows)
+        monkeypatch.setattr("partwise.mercer.problem._ROWS_PER_BLOCK", rows)
         found.append(solve(kernelised(data), solver, tol=1e-12, max_passes=8).certificate.dual)
     assert found == pytest.approx([found[0]] * 3, rel=1e-10)
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from partwise.features.maps import FeatureMap, Pairs
+from partwise.compiled.rows import scatter_through_rows, score_rows
+from partwise.core.maps import FeatureMap, Pairs
 from partwise.features.vocabulary import AttributeRows
-from partwise.kernels.maps import scatter_through_rows, score_rows
 
 N_ROWS, N_SPARSE, N_DENSE = 9, 12, 3
 

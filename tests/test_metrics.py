@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from partwise.data import read_conll
 from partwise.errors import InputError
-from partwise.metrics import chunk_scores, chunks, confusion, per_label_table, token_accuracy
+from partwise.scoring.metrics import chunk_scores, chunks, confusion, per_label_table, token_accuracy
 
 
 def script_chunk_ends(previous, tag, previous_kind, kind):

@@ -11,12 +11,12 @@ import pytest
 from contract_solvers import model_point, optimum, problem_of
 from problems import WrittenOut, small, soft_maximum
 
+from partwise.core.losses import Loss
+from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.kernels.mira_pass import exchange
-from partwise.losses import Loss
-from partwise.problem import Problem
 from partwise.solvers import MIRA, SOLVERS, KBestMIRA, Perceptron, solve
-from partwise.solvers.simplex_qp import simplex_qp
+from partwise.solvers.dual.simplex_qp import simplex_qp
+from partwise.solvers.primal.mira_pass import exchange
 
 ONLINE = ("mira", "kbest-mira", "perceptron")
 

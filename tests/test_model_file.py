@@ -14,14 +14,14 @@ from safetensors.numpy import save
 
 from partwise import model_file
 from partwise.errors import InputError
-from partwise.model_checks import (
+from partwise.storage.checks import (
     expect_array,
     expect_modest_template,
     expect_number,
     expect_offsets,
     expect_texts,
 )
-from partwise.model_file import load, load_model, save_model
+from partwise.storage.model_file import load, load_model, save_model
 
 HEADER = {
     "estimator": "SequenceLabeler",

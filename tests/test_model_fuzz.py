@@ -24,9 +24,9 @@ from partwise import (
 from partwise.data import corpus_from_sentences
 from partwise.data.conll import parse_conll
 from partwise.errors import InputError
-from partwise.model_file import load, save_model
 from partwise.report.model_page import model_page
 from partwise.report.summary import summarize
+from partwise.storage.model_file import load, save_model
 
 N_MUTATIONS = 1700
 STRANGE = [

@@ -10,7 +10,7 @@ from test_sequence_labeler import LABELS, X, Y, sequences
 
 from partwise import InputError, Loss, SequenceLabeler
 from partwise.estimators.base import n_threads
-from partwise.estimators.latent import fit_marginalised
+from partwise.estimators.sequence.latent import fit_marginalised
 
 
 def hide(y: list, share: float, seed: int = 0) -> list:

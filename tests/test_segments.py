@@ -11,12 +11,12 @@ from contract_solvers import SolverContract, optimum, problem_of
 from problems import WrittenOut, as_distributions, small
 from test_kernel_problem import kernelised
 
+from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.kernels.segment_store import COST, ENTRY, EXAMPLE, FIRST, N_ENTRIES, N_PAIRS, PATH, SQUARED
-from partwise.problem import Problem
 from partwise.solvers import SegmentAscent, solve, solver_for
-from partwise.solvers.segments import SegmentState
-from partwise.solvers.untied import untied
+from partwise.solvers.dual.segment_store import COST, ENTRY, EXAMPLE, FIRST, N_ENTRIES, N_PAIRS, PATH, SQUARED
+from partwise.solvers.dual.segments import SegmentState
+from partwise.solvers.dual.untied import untied
 
 CASES = ("multiclass", "tied", "untied", "masked")
 SOLVER = SegmentAscent(precision="double")

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import aslinearoperator
 from sklearn.svm import SVC, LinearSVC
 
 from partwise.errors import InputError
-from partwise.solvers.simplex_qp import SimplexQPRecord, simplex_qp
+from partwise.solvers.dual.simplex_qp import SimplexQPRecord, simplex_qp
 
 
 def random_quadratic(sizes: list[int], rank: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

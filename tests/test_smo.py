@@ -11,15 +11,15 @@ from contract_solvers import SolverContract, optimum, problem_of
 from problems import WrittenOut, as_distributions, small
 
 from partwise import SequenceLabeler
+from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.kernels.smo_pass import smo_pass
-from partwise.problem import Problem
 from partwise.solvers import SMO, SMOThenEG, solve
-from partwise.solvers.exponentiated_gradient import ExponentiatedGradient
-from partwise.solvers.potentials import EGState
-from partwise.solvers.smo import conditional_potentials, gold_marginals
-from partwise.solvers.smo_eg import FLOOR
-from partwise.solvers.untied import untied
+from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
+from partwise.solvers.dual.potentials import EGState
+from partwise.solvers.dual.smo import conditional_potentials, gold_marginals
+from partwise.solvers.dual.smo_eg import FLOOR
+from partwise.solvers.dual.smo_pass import smo_pass
+from partwise.solvers.dual.untied import untied
 
 CASES = ("multiclass", "tied", "untied", "masked")
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from contract_solvers import problem_of
 
+from partwise.core.maps import FeatureMap
+from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.features.maps import FeatureMap
 from partwise.features.vocabulary import AttributeRows
-from partwise.problem import Problem
 from partwise.solvers import LBFGS, SGD, SOLVERS, BatchEG, ExponentiatedGradient, PrimalEG, solve, solver_for
 from partwise.solvers import checkpoint as checkpoint_module
 from partwise.structures import Chain, Multiclass
@@ -244,7 +244,9 @@ import sys
 sys.path[:0] = sys.argv[1:]
 from problems import small
 from partwise.solvers import SOLVERS, ExponentiatedGradient, solve
-from partwise.kernels import batch_pass, online_pass, sgd_pass
+from partwise.core import batch_pass
+from partwise.solvers.dual import online_pass
+from partwise.solvers.primal import sgd_pass
 
 for kind in ("multiclass", "tied"):
     for loss in ("log", "hinge"):

@@ -218,7 +218,7 @@ def _distance_to_optimum(case: str, loss: str) -> tuple[float, float, list[np.nd
     written = problem_of(case, loss).written_out
     uniform = [np.full(len(cost), 1.0 / len(cost)) for cost in written.costs]
     if loss == "hinge":
-        from partwise.solvers.simplex_qp import simplex_qp
+        from partwise.solvers.dual.simplex_qp import simplex_qp
 
         matrix, linear, sizes = written.as_quadratic()
         alpha = simplex_qp(matrix, linear, sizes, tol=1e-8, max_iterations=20_000).alpha
@@ -289,8 +289,8 @@ def test_annealed_run_reaches_the_same_optimum() -> None:
 
 @pytest.mark.parametrize("loss", ["log", "hinge"])
 def test_searched_step_improves_a_tenth_of_the_data(loss: str) -> None:
-    from partwise.kernels.online_pass import FIXED, DualPoint, online_pass
-    from partwise.solvers.potentials import starting_point
+    from partwise.solvers.dual.online_pass import FIXED, DualPoint, online_pass
+    from partwise.solvers.dual.potentials import starting_point
 
     problem = small("tied", loss, n=300, features="real").problem
     solver = ExponentiatedGradient("random", initial_step="search", precision="double")

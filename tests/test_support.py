@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from contract_solvers import CASES, MORE_LOSSES, TREE_CASES, optimum, problem_of
 
+from partwise.core.losses import Loss
 from partwise.errors import InputError
-from partwise.losses import Loss
 from partwise.solvers import SOLVERS, solve
-from partwise.solvers.support import LOSSES, STRUCTURES, main, refusal, with_table
+from partwise.solvers.support_table import LOSSES, STRUCTURES, main, refusal, with_table
 from partwise.structures import Brute, Structure
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "solvers.md"
@@ -30,7 +30,7 @@ LOSS_NAMES = {Loss.of(loss): name for name, loss in MORE_LOSSES.items()}
 
 def test_page_is_up_to_date() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert text == with_table(text), "run: python -m partwise.solvers.support docs/solvers.md"
+    assert text == with_table(text), "run: python -m partwise.solvers.support_table docs/solvers.md"
 
 
 def test_every_solver_has_a_paragraph() -> None:

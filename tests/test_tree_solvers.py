@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from contract_solvers import optimum, problem_of
 
-from partwise.bounds import _squared_row_sums, feature_spread
+from partwise.core.bounds import _squared_row_sums, feature_spread
 from partwise.solvers import SOLVERS, ExponentiatedGradient, solve
 
 # Relative distance to the optimum of the primal and of the dual.

@@ -19,14 +19,14 @@ from contract_structures import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from partwise.compiled.inference import best_of_all, expectations_of_all, log_partition_of_all
+from partwise.compiled.simd import LANES
 from partwise.errors import InputError
-from partwise.kernels.inference import best_of_all, expectations_of_all, log_partition_of_all
-from partwise.kernels.projective_log import projective_marginals_in_logs
-from partwise.kernels.simd import LANES
-from partwise.kernels.spanning_log import spanning_in_logs
-from partwise.kernels.trees import stride_of
 from partwise.structures import Projective, Spanning, Structure
-from partwise.structures.tree_parts import _all_trees
+from partwise.structures.trees.arc_tables import stride_of
+from partwise.structures.trees.eisner_log import projective_marginals_in_logs
+from partwise.structures.trees.matrix_tree_log import spanning_in_logs
+from partwise.structures.trees.parts import _all_trees
 
 KINDS: list[Any] = [Projective, Spanning]
 EVERY_MODE = pytest.mark.parametrize(

@@ -9,17 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from partwise.core.losses import Loss
     from partwise.errors import InputError
-    from partwise.estimators.classifier import Classifier
-    from partwise.estimators.crf import CRF
-    from partwise.estimators.dependency import DependencyParser
-    from partwise.estimators.kernel_classifier import KernelClassifier
-    from partwise.estimators.kernel_sequence import KernelSequenceLabeler
-    from partwise.estimators.per_position import PerPosition
-    from partwise.estimators.sequence import SequenceLabeler
-    from partwise.losses import Loss
-    from partwise.model_file import load
-    from partwise.solvers.simplex_qp import simplex_qp
+    from partwise.estimators.classify.classifier import Classifier
+    from partwise.estimators.classify.kernel import KernelClassifier
+    from partwise.estimators.parsing.parser import DependencyParser
+    from partwise.estimators.sequence.crf import CRF
+    from partwise.estimators.sequence.kernel import KernelSequenceLabeler
+    from partwise.estimators.sequence.labeler import SequenceLabeler
+    from partwise.estimators.sequence.per_position import PerPosition
+    from partwise.solvers.dual.simplex_qp import simplex_qp
+    from partwise.storage.model_file import load
 
 __version__ = "0.1.0"
 __all__ = [
@@ -38,17 +38,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CRF": "partwise.estimators.crf",
-    "Classifier": "partwise.estimators.classifier",
-    "DependencyParser": "partwise.estimators.dependency",
+    "CRF": "partwise.estimators.sequence.crf",
+    "Classifier": "partwise.estimators.classify.classifier",
+    "DependencyParser": "partwise.estimators.parsing.parser",
     "InputError": "partwise.errors",
-    "KernelClassifier": "partwise.estimators.kernel_classifier",
-    "KernelSequenceLabeler": "partwise.estimators.kernel_sequence",
-    "Loss": "partwise.losses",
-    "PerPosition": "partwise.estimators.per_position",
-    "SequenceLabeler": "partwise.estimators.sequence",
-    "load": "partwise.model_file",
-    "simplex_qp": "partwise.solvers.simplex_qp",
+    "KernelClassifier": "partwise.estimators.classify.kernel",
+    "KernelSequenceLabeler": "partwise.estimators.sequence.kernel",
+    "Loss": "partwise.core.losses",
+    "PerPosition": "partwise.estimators.sequence.per_position",
+    "SequenceLabeler": "partwise.estimators.sequence.labeler",
+    "load": "partwise.storage.model_file",
+    "simplex_qp": "partwise.solvers.dual.simplex_qp",
 }
 
 

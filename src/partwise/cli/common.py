@@ -73,7 +73,7 @@ def add_command(app: Any, name: str, function: Callable[..., None]) -> None:
 
 def load_with_options(path: str) -> tuple[Any, DataOptions, dict[str, Any]]:
     """The estimator in a model file, how its data is read, and the file's header."""
-    from partwise.model_file import estimator_from, load_model
+    from partwise.storage.model_file import estimator_from, load_model
 
     header, arrays = load_model(path)
     estimator, options = estimator_from(header, arrays, path), DataOptions.of(header, path)

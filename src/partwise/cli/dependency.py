@@ -125,8 +125,8 @@ def _write(handle: TextIO, text: str) -> None:
 
 def tree_scores(parser: Any, corpus: DependencyCorpus) -> dict[str, Any]:
     """All that `evaluate` says: what both scorers count, with and without punctuation, and pruning."""
-    from partwise.attachment import attachment_scores
-    from partwise.universal_attachment import universal_scores
+    from partwise.scoring.attachment import attachment_scores
+    from partwise.scoring.universal_attachment import universal_scores
 
     parsed = parser.parse(corpus)
     found, bare = (

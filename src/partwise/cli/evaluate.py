@@ -14,7 +14,7 @@ from partwise.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from partwise.metrics import LabelScores
+    from partwise.scoring.metrics import LabelScores
 
 _CHUNK_LABEL = re.compile(r"[BIESLU]-.+", re.DOTALL)
 _MOST_CONFUSIONS = 10
@@ -64,7 +64,7 @@ def looks_like_chunks(labels: Sequence[Any]) -> bool:
 
 def score(y_true: Sequence[Sequence[Any]], y_pred: Sequence[Sequence[Any]]) -> Scores:
     """Score predicted sequences of labels."""
-    from partwise.metrics import chunk_scores, confusion, per_label_table, token_accuracy
+    from partwise.scoring.metrics import chunk_scores, confusion, per_label_table, token_accuracy
 
     labels, matrix = confusion(y_true, y_pred)
     rows = per_label_table(y_true, y_pred)

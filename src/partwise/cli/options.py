@@ -48,7 +48,7 @@ def one_of(option: str, value: str, *choices: str) -> Any:
 
 def loss_named(name: str, beta: float | None, gamma: float | None) -> Any:
     """The loss that --loss, or --beta and --gamma, ask for."""
-    from partwise.losses import Loss
+    from partwise.core.losses import Loss
 
     if beta is None and gamma is None:
         return name

@@ -88,7 +88,7 @@ def predict(
 def _write_file(path: str, pieces: Iterator[Callable[[TextIO], None]]) -> None:
     import io
 
-    from partwise.atomic import write_atomically
+    from partwise.storage.atomic import write_atomically
 
     def write_all(handle: Any) -> None:
         text = io.TextIOWrapper(handle, encoding="utf-8", newline="", write_through=True)
@@ -144,7 +144,7 @@ def _json_lines(estimator: Any, batch: PredictionBatch, marginals: bool, kbest: 
         for each, positions in zip(objects, _marginals(estimator, batch), strict=True):
             each["marginals"] = [dict(position) for position in positions]
     if kbest > 1:
-        from partwise.losses import Loss
+        from partwise.core.losses import Loss
 
         value = "score" if Loss.of(estimator.loss).is_hard else "probability"
         for each, found in zip(objects, estimator.predict_kbest(batch.x, k=kbest), strict=True):

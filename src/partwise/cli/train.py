@@ -127,7 +127,7 @@ def train_classify(
     """Train a classifier on a libsvm file, a table (CSV, TSV) with a column of classes, or an npz file."""
     from partwise.cli.class_data import read_classes
     from partwise.cli.training import check_target, run_training
-    from partwise.estimators.classifier import Classifier
+    from partwise.estimators.classify.classifier import Classifier
 
     check_target(model)
     column = int(label_column) if label_column.lstrip("+-").isdecimal() else label_column

@@ -51,7 +51,7 @@ def run_training(
         "training": {"path": train, "seconds": seconds, "dev": scores, "n_examples": _n_examples(data[0])},
     }
     header, arrays = estimator._state()
-    from partwise.model_file import save_model
+    from partwise.storage.model_file import save_model
 
     with _uninterrupted():
         save_model(model, {**header, **record}, arrays)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from partwise.estimators.dependency import DependencyParser
-from partwise.estimators.sequence import SequenceLabeler
+from partwise.estimators.parsing.parser import DependencyParser
+from partwise.estimators.sequence.labeler import SequenceLabeler
 
 
 class WatchedLabeler(SequenceLabeler):
@@ -38,7 +38,7 @@ def _sequence_scorer(
     from partwise.estimators.base import n_threads
     from partwise.estimators.labels import split
     from partwise.estimators.model import LinearModel
-    from partwise.metrics import chunk_scores, token_accuracy
+    from partwise.scoring.metrics import chunk_scores, token_accuracy
 
     encoded = encoder.transform(x)
     lengths = encoded.lengths[encoded.lengths > 0]

@@ -6,14 +6,14 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "CRF": "crf",
-    "Classifier": "classifier",
-    "DependencyParser": "dependency",
+    "CRF": "sequence.crf",
+    "Classifier": "classify.classifier",
+    "DependencyParser": "parsing.parser",
     "Explanation": "explain",
-    "KernelClassifier": "kernel_classifier",
-    "KernelSequenceLabeler": "kernel_sequence",
-    "PerPosition": "per_position",
-    "SequenceLabeler": "sequence",
+    "KernelClassifier": "classify.kernel",
+    "KernelSequenceLabeler": "sequence.kernel",
+    "PerPosition": "sequence.per_position",
+    "SequenceLabeler": "sequence.labeler",
 }
 __all__ = [
     "CRF",

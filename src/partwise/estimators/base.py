@@ -13,11 +13,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
+from partwise.core.losses import Loss
+from partwise.core.problem import Problem, check_positive
 from partwise.errors import InputError
-from partwise.losses import Loss
-from partwise.model_checks import expect_number
-from partwise.problem import Problem, check_positive
 from partwise.solvers import SOLVERS, Progress, Solution, Solver, solve, solver_for
+from partwise.storage.checks import expect_number
 
 _RECORD = ("objective", "dual_objective", "duality_gap", "converged", "stop_reason", "n_passes", "history")
 
@@ -146,7 +146,7 @@ class DualEstimator(BaseEstimator):
         ----------
         path : path
         """
-        from partwise.model_file import save_model
+        from partwise.storage.model_file import save_model
 
         self._require_fitted()
         save_model(path, *self._state())

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from partwise.features.vocabulary import AttributeRows
-from partwise.structures.base import Layouts
+from partwise.structures.contract import Layouts
 
 
 class Encoded(NamedTuple):

@@ -18,7 +18,7 @@ from partwise.features.attributes import AttributeExtractor
 from partwise.features.crfpp import looks_like_crfpp, parse_crfpp
 from partwise.features.templates import Template, load_template, parse_template
 from partwise.features.vocabulary import AttributeRows, DictVocabulary
-from partwise.model_checks import (
+from partwise.storage.checks import (
     expect_array,
     expect_modest_template,
     expect_number,
@@ -26,7 +26,7 @@ from partwise.model_checks import (
     expect_text,
     expect_texts,
 )
-from partwise.structures.base import offsets
+from partwise.structures.contract import offsets
 
 ALWAYS = "(always)"  # the edge attribute that stands for the tied transition
 

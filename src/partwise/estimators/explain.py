@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from partwise.core.maps import FeatureMap
 from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.labels import encode_labels
 from partwise.estimators.model import LinearModel
-from partwise.features.maps import FeatureMap
 from partwise.structures import Chain
 
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from partwise.core.predict_pass import gold_features
+from partwise.core.problem import Problem, lay_out
 from partwise.errors import InputError
 from partwise.estimators.base import Training, n_threads
 from partwise.estimators.labels import encode_labels
 from partwise.estimators.model import LinearModel
-from partwise.kernels.predict_pass import gold_features
-from partwise.problem import Problem, lay_out
 
 
 class Influence(NamedTuple):

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.losses import Loss
+from partwise.core.problem import check_positive
 from partwise.errors import InputError
 from partwise.estimators.base import DualEstimator, Training, n_threads
-from partwise.estimators.support import Support
-from partwise.gram import Gram
-from partwise.kernel_functions import KernelFunction
-from partwise.kernel_problem import KernelProblem
-from partwise.losses import Loss
-from partwise.problem import check_positive
-from partwise.structures.base import Structure
+from partwise.mercer.functions import KernelFunction
+from partwise.mercer.gram import Gram
+from partwise.mercer.problem import KernelProblem
+from partwise.mercer.support import Support
+from partwise.structures.contract import Structure
 
 KERNEL_SOLVERS = (
     "eg", "eg-cyclic", "eg-permuted", "eg-gap", "eg-batch", "eg-primal", "bcfw", "excessive-gap",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InputError
-from partwise.structures.base import locate, offsets
+from partwise.structures.contract import locate, offsets
 
 
 def flat_labels(y: Any, lengths: np.ndarray, name: str = "y") -> list[Any]:

@@ -11,7 +11,7 @@ from scipy import sparse
 from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded
 from partwise.features.vocabulary import AttributeRows
-from partwise.model_checks import expect_number, expect_text, expect_texts
+from partwise.storage.checks import expect_number, expect_text, expect_texts
 
 DENSE_ABOVE = 0.5  # share of nonzeros from which dense loops beat sparse ones
 

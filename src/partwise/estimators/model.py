@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from partwise.compiled.examples import Batch, Scratch, make_scratch
+from partwise.core.batch_pass import score_pass
+from partwise.core.maps import FeatureMap
+from partwise.core.predict_pass import counts_pass, decode_pass
+from partwise.core.problem import lay_out
 from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import smallest
-from partwise.features.maps import FeatureMap
 from partwise.features.vocabulary import AttributeRows
-from partwise.kernels.batch_pass import score_pass
-from partwise.kernels.examples import Batch, Scratch, make_scratch
-from partwise.kernels.predict_pass import counts_pass, decode_pass
-from partwise.model_checks import expect_array
-from partwise.problem import lay_out
-from partwise.structures.base import Structure, offsets
+from partwise.storage.checks import expect_array
+from partwise.structures.contract import Structure, offsets
 
 _WHOLE = tuple(np.dtype(kind) for kind in ("u1", "u2", "u4"))
 _EVERYWHERE_FREE = np.zeros(0, np.int64)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from partwise.errors import InputError
-from partwise.kernels.arc_features import N_DISTANCES, ArcProgram
+from partwise.features.arc_keys import N_DISTANCES, ArcProgram
 
 KEY_LIMIT = 2**62
 MOST_TEMPLATES = 1000

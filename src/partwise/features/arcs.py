@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from partwise.errors import InputError
+from partwise.features.arc_key_tables import count_keys, fill_table, find_rows, move_counts
+from partwise.features.arc_keys import ArcWork, WordCodes
 from partwise.features.arc_lists import Arcs, all_arcs, checked_arcs, gold_arcs
 from partwise.features.arc_templates import (
     DIRECTIONS,
@@ -22,8 +24,6 @@ from partwise.features.arc_templates import (
 )
 from partwise.features.arc_values import column, distinct, feats, has_fine_tags, interned, sources, value
 from partwise.features.vocabulary import AttributeRows
-from partwise.kernels.arc_features import ArcWork, WordCodes
-from partwise.kernels.arc_tables import count_keys, fill_table, find_rows, move_counts
 
 if TYPE_CHECKING:
     from partwise.data.dependency import DependencyCorpus

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from partwise.errors import InputError
+from partwise.features.attribute_keys import add_digit, add_hash, count_rows, fill, look_up, number_keys, pack
 from partwise.features.crfpp import parse_crfpp
 from partwise.features.templates import Field, Template, parse_template
 from partwise.features.vocabulary import (
@@ -29,7 +30,6 @@ from partwise.features.vocabulary import (
     stable_hash,
     without_duplicates,
 )
-from partwise.kernels.attribute_keys import add_digit, add_hash, count_rows, fill, look_up, number_keys, pack
 
 __all__ = ["AttributeExtractor", "AttributeRows"]
 

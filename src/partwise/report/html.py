@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from partwise.atomic import write_atomically
 from partwise.report import palette
 from partwise.report.svg import Line, line_chart
+from partwise.storage.atomic import write_atomically
 
 _STYLE = f"""
 :root {{ color-scheme: light; }}

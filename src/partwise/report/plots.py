@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from partwise.atomic import write_atomically
 from partwise.errors import InputError
 from partwise.report import palette
+from partwise.storage.atomic import write_atomically
 
 _STYLE = {
     "font.family": "sans-serif",

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.losses import Loss
 from partwise.errors import InputError
-from partwise.losses import Loss
 
 
 @dataclass

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from partwise.attachment import attachment_scores
 from partwise.errors import InputError
 from partwise.report import html, palette
 from partwise.report.tree_svg import Tree, tree_svg
+from partwise.scoring.attachment import attachment_scores
 
 if TYPE_CHECKING:
     from partwise.data.dependency import DependencyCorpus

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Literal
 
+from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.problem import Problem
 from partwise.solvers.base import Certificate, Record, Solution, Solver, StepInfo, StopReason
-from partwise.solvers.batch_gradient import BatchEG, PrimalEG
-from partwise.solvers.block_coordinate import BlockFrankWolfe
-from partwise.solvers.cutting_plane import BMRM, SVMStruct
+from partwise.solvers.bundle.cutting_plane import BMRM, SVMStruct
 from partwise.solvers.driver import Progress, solve
-from partwise.solvers.excessive_gap import ExcessiveGap
-from partwise.solvers.exponentiated_gradient import Annealing, ExponentiatedGradient
-from partwise.solvers.extragradient import Extragradient
-from partwise.solvers.gradient import LBFGS, ConjugateGradient
-from partwise.solvers.mira import MIRA, KBestMIRA, Perceptron
-from partwise.solvers.segments import SegmentAscent
-from partwise.solvers.sgd import SGD
-from partwise.solvers.smo import SMO, is_first_order
-from partwise.solvers.smo_eg import SMOThenEG
-from partwise.structures.tree_parts import TreeParts
+from partwise.solvers.dual.batch_gradient import BatchEG, PrimalEG
+from partwise.solvers.dual.block_coordinate import BlockFrankWolfe
+from partwise.solvers.dual.exponentiated_gradient import Annealing, ExponentiatedGradient
+from partwise.solvers.dual.segments import SegmentAscent
+from partwise.solvers.dual.smo import SMO, is_first_order
+from partwise.solvers.dual.smo_eg import SMOThenEG
+from partwise.solvers.primal.gradient import LBFGS, ConjugateGradient
+from partwise.solvers.primal.mira import MIRA, KBestMIRA, Perceptron
+from partwise.solvers.primal.sgd import SGD
+from partwise.solvers.saddle.excessive_gap import ExcessiveGap
+from partwise.solvers.saddle.extragradient import Extragradient
+from partwise.structures.trees.parts import TreeParts
 
 SOLVERS: dict[str, Solver] = {
     "eg": ExponentiatedGradient("random"),

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from partwise.core.problem import Evaluation, Problem
 from partwise.errors import InputError
-from partwise.problem import Evaluation, Problem
 
 
 class StopReason(Enum):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from partwise.atomic import write_atomically
+from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.problem import Problem
 from partwise.solvers.base import Record, Solver
+from partwise.storage.atomic import write_atomically
 
 if TYPE_CHECKING:
     from partwise.solvers.driver import Run

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.problem import Problem, check_positive
 from partwise.errors import InputError
-from partwise.problem import Problem, check_positive
 from partwise.solvers.base import Certificate, Record, Solution, Solver, StepInfo, StopReason
 from partwise.solvers.checkpoint import load_checkpoint, save_checkpoint
 

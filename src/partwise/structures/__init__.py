@@ -6,16 +6,16 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "Structure": "base",
+    "Structure": "contract",
     "Brute": "brute",
-    "Multiclass": "multiclass",
-    "Chain": "chain",
-    "ChainMarginals": "chain",
-    "LabelledHeads": "tree_parts",
-    "Projective": "projective",
-    "Spanning": "spanning",
-    "TreeMarginals": "tree_parts",
-    "transition_mask": "masks",
+    "Multiclass": "multiclass.multiclass",
+    "Chain": "chain.chain",
+    "ChainMarginals": "chain.chain",
+    "LabelledHeads": "trees.parts",
+    "Projective": "trees.projective",
+    "Spanning": "trees.spanning",
+    "TreeMarginals": "trees.parts",
+    "transition_mask": "chain.masks",
 }
 __all__ = [
     "Brute",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InputError
-from partwise.structures.base import Structure
+from partwise.structures.contract import Structure
 
 
 class Brute:

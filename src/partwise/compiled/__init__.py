@@ -1,0 +1,1 @@
+"""How code is compiled, vector loops, what structures answer, one example's rows."""

@@ -1,0 +1,340 @@
+# mypy: ignore-errors
+"""Vector loops written as LLVM vectors: LLVM cannot prove that NumPy arrays do not overlap.
+
+Compiled from plain loops, rows of 10 to 30 numbers spend more time in overlap checks and remainders
+than in arithmetic. These loops carry nearly all of the arithmetic of every pass; rows are
+padded to a multiple of ``LANES`` so that none has a remainder. Under ``NUMBA_DISABLE_JIT`` the NumPy
+statements beside them run instead and say what they compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import factorial
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import config, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+LANES = 8
+_UNROLLED = 4  # independent sums: one alone waits for each addition to finish
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6  # log 2 in two pieces, the first exact
+_EXP_DEGREE = 12
+_ROUNDING = 2.0**52 + 1023
+_FLAGS = ("contract", "reassoc", "nsz")
+
+
+def padded(width: int) -> int:
+    """Smallest multiple of ``LANES`` that holds `width` entries."""
+    return -(-width // LANES) * LANES
+
+
+class _Emitter:
+    """The few vector instructions the loops below are made of."""
+
+    def __init__(self, context: Any, builder: Any, dtype: Any):
+        self.context, self.builder, self.dtype = context, builder, dtype
+        self.element = context.get_value_type(dtype)
+        self.vector = ir.VectorType(self.element, LANES)
+        self.align = dtype.bitwidth // 8
+
+    def data(self, array_type: Any, array: Any) -> Any:
+        return self.context.make_array(array_type)(self.context, self.builder, array).data
+
+    def scalar(self, data: Any, index: Any) -> Any:
+        return self.builder.load(self.builder.gep(data, [index], inbounds=True))
+
+    def address(self, data: Any, index: Any) -> Any:
+        pointer = self.builder.gep(data, [index], inbounds=True)
+        return self.builder.bitcast(pointer, self.vector.as_pointer())
+
+    def load(self, address: Any) -> Any:
+        return self.builder.load(address, align=self.align)
+
+    def load_single(self, data: Any, index: Any) -> Any:
+        """A vector of single-precision numbers, widened where the weights are double."""
+        singles = ir.VectorType(ir.FloatType(), LANES)
+        pointer = self.builder.bitcast(self.builder.gep(data, [index], inbounds=True), singles.as_pointer())
+        value = self.builder.load(pointer, align=4)
+        return value if self.vector == singles else self.builder.fpext(value, self.vector)
+
+    def store(self, value: Any, address: Any) -> None:
+        self.builder.store(value, address, align=self.align)
+
+    def zero(self) -> Any:
+        return ir.Constant(self.vector, [0.0] * LANES)
+
+    def splat(self, value: Any) -> Any:
+        undefined = ir.Constant(self.vector, ir.Undefined)
+        first = self.builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        return self.builder.shuffle_vector(first, undefined, mask)
+
+    @contextmanager
+    def lanes(self, stride: Any) -> Iterator[Any]:
+        step = ir.Constant(stride.type, LANES)
+        with cgutils.for_range_slice(self.builder, stride.type(0), stride, step) as (lane, _):
+            yield lane
+
+    def sum_of_terms(self, count: Any, lane: Any, term: Any, start: Any) -> Any:
+        """`start` plus term(row, lane) for all rows, in several independent sums."""
+        builder = self.builder
+        totals = [cgutils.alloca_once(builder, self.vector) for _ in range(_UNROLLED)]
+        for total in totals:
+            builder.store(start if total is totals[0] else self.zero(), total)
+        whole = builder.and_(count, ir.Constant(count.type, -_UNROLLED))
+        block, one = ir.Constant(count.type, _UNROLLED), ir.Constant(count.type, 1)
+        with cgutils.for_range_slice(builder, count.type(0), whole, block) as (row, _):
+            for u, total in enumerate(totals):
+                here = builder.add(row, ir.Constant(row.type, u))
+                builder.store(self.add(term(here, lane), builder.load(total)), total)
+        with cgutils.for_range_slice(builder, whole, count, one) as (row, _):
+            builder.store(self.add(term(row, lane), builder.load(totals[0])), totals[0])
+        a, b, c, d = (builder.load(total) for total in totals)
+        return self.add(self.add(a, b), self.add(c, d))
+
+    def cast(self, value: Any, dtype: Any) -> Any:
+        return self.context.cast(self.builder, value, dtype, self.dtype)
+
+    def add(self, a: Any, b: Any) -> Any:
+        return self.builder.fadd(a, b, flags=_FLAGS)
+
+    def multiply(self, a: Any, b: Any) -> Any:
+        return self.builder.fmul(a, b, flags=_FLAGS)
+
+    def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
+        return self.add(self.multiply(a, b), c)
+
+    def before(self, lane: Any, count: Any) -> Any:
+        """Which of the lanes from `lane` on lie before `count`."""
+        integers = ir.VectorType(lane.type, LANES)
+        here = ir.Constant(integers, ir.Undefined)
+        here = self.builder.insert_element(
+            here, self.builder.sub(count, lane), ir.Constant(ir.IntType(32), 0)
+        )
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        left = self.builder.shuffle_vector(here, ir.Constant(integers, ir.Undefined), zeros)
+        return self.builder.icmp_signed("<", ir.Constant(integers, list(range(LANES))), left)
+
+    def larger(self, a: Any, b: Any) -> Any:
+        return self.builder.select(self.builder.fcmp_ordered(">", a, b), a, b)
+
+    def fold(self, vector: Any, operation: Any) -> Any:
+        parts = [self.builder.extract_element(vector, ir.Constant(ir.IntType(32), i)) for i in range(LANES)]
+        while len(parts) > 1:
+            parts = [operation(a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
+    def exponential(self, x: Any) -> Any:
+        """exp in double precision: x = k log 2 + r, a polynomial in r, then k added to the exponent bits."""
+        builder, integers = self.builder, ir.VectorType(ir.IntType(64), LANES)
+
+        def constant(value: float) -> Any:
+            return ir.Constant(self.vector, [value] * LANES)
+
+        inside = builder.fcmp_ordered(">", x, constant(-708.0))
+        y = builder.select(inside, x, constant(-708.0))
+        # Adding 2^52 + 1023 leaves round(y / log 2) + 1023 in the lowest bits. Reading k from those bits
+        # rather than subtracting keeps "fast" arithmetic from cancelling the two.
+        biased = builder.bitcast(self.multiply_add(y, constant(_LOG2_E), constant(_ROUNDING)), integers)
+        biased = builder.and_(biased, ir.Constant(integers, [0xFFF] * LANES))
+        k = builder.bitcast(builder.or_(biased, ir.Constant(integers, [0x433 << 52] * LANES)), self.vector)
+        k = builder.fsub(k, constant(_ROUNDING))
+        r = self.multiply_add(k, constant(-_LN2_HIGH), y)
+        r = self.multiply_add(k, constant(-_LN2_LOW), r)
+        value = constant(1.0 / factorial(_EXP_DEGREE))
+        for n in range(_EXP_DEGREE - 1, -1, -1):
+            value = self.multiply_add(value, r, constant(1.0 / factorial(n)))
+        bits = builder.shl(biased, ir.Constant(integers, [52] * LANES))
+        return builder.select(inside, self.multiply(value, builder.bitcast(bits, self.vector)), constant(0.0))
+
+
+@intrinsic
+def _combine_rows(typing, out, out_start, coefficients, first, step, count, matrix, matrix_start, stride):  # type: ignore
+    index = types.intp
+    signature = types.void(out, index, coefficients, index, index, index, matrix, index, index)
+
+    def emit(context, builder, signature, arguments):  # type: ignore
+        out, out_start, coefficients, first, step, count, matrix, matrix_start, stride = arguments
+        e = _Emitter(context, builder, signature.args[0].dtype)
+        out, matrix = e.data(signature.args[0], out), e.data(signature.args[6], matrix)
+        coefficients = e.data(signature.args[2], coefficients)
+
+        def term(row: Any, lane: Any) -> Any:
+            coefficient_at = builder.add(first, builder.mul(row, step))
+            row_at = builder.add(matrix_start, builder.add(builder.mul(row, stride), lane))
+            x = e.cast(e.scalar(coefficients, coefficient_at), signature.args[2].dtype)
+            return e.multiply(e.splat(x), e.load(e.address(matrix, row_at)))
+
+        with e.lanes(stride) as lane:
+            total = e.sum_of_terms(count, lane, term, e.zero())
+            e.store(total, e.address(out, builder.add(out_start, lane)))
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
+def _gather(scaled: bool) -> Any:
+    @intrinsic
+    def gather(typing, out, starts, values, first, last, weights, stride):  # type: ignore
+        index = types.intp
+        signature = types.void(out, starts, values, index, index, weights, index)
+
+        def emit(context, builder, signature, arguments):  # type: ignore
+            out, starts, values, first, last, weights, stride = arguments
+            e = _Emitter(context, builder, signature.args[0].dtype)
+            out, starts, values, weights = (
+                e.data(signature.args[i], a) for i, a in ((0, out), (1, starts), (2, values), (5, weights))
+            )
+
+            def term(row: Any, lane: Any) -> Any:
+                k = builder.add(first, row)
+                row_at = builder.add(builder.sext(e.scalar(starts, k), stride.type), lane)
+                w = e.load(e.address(weights, row_at))
+                if scaled:
+                    w = e.multiply(e.splat(e.cast(e.scalar(values, k), signature.args[2].dtype)), w)
+                return w
+
+            with e.lanes(stride) as lane:
+                address = e.address(out, lane)
+                e.store(e.sum_of_terms(builder.sub(last, first), lane, term, e.load(address)), address)
+            return context.get_dummy_value()
+
+        return signature, emit
+
+    return gather
+
+
+def _scatter(scaled: bool, masked: bool) -> Any:
+    @intrinsic
+    def scatter(typing, weights, starts, values, first, last, delta, mask, stride):  # type: ignore
+        index = types.intp
+        signature = types.float64(weights, starts, values, index, index, delta, mask, index)
+
+        def emit(context, builder, signature, arguments):  # type: ignore
+            weights, starts, values, first, last, delta, mask, stride = arguments
+            e = _Emitter(context, builder, signature.args[0].dtype)
+            arrays = ((0, weights), (1, starts), (2, values), (5, delta), (6, mask))
+            weights, starts, values, delta, mask = (e.data(signature.args[i], a) for i, a in arrays)
+            growth = cgutils.alloca_once(builder, e.vector)
+            builder.store(e.zero(), growth)
+            with e.lanes(stride) as lane:
+                d = e.load(e.address(delta, lane))
+                with cgutils.for_range(builder, builder.sub(last, first)) as row:
+                    k = builder.add(first, row.index)
+                    row_at = builder.add(builder.sext(e.scalar(starts, k), stride.type), lane)
+                    x = d
+                    if scaled:
+                        x = e.multiply(e.splat(e.cast(e.scalar(values, k), signature.args[2].dtype)), x)
+                    if masked:
+                        x = e.multiply(x, e.load_single(mask, row_at))
+                    address = e.address(weights, row_at)
+                    old = e.load(address)
+                    new = e.add(old, x)
+                    e.store(new, address)
+                    builder.store(e.multiply_add(x, e.add(old, new), builder.load(growth)), growth)
+            return e.context.cast(
+                builder, e.fold(builder.load(growth), e.add), signature.args[0].dtype, types.float64
+            )
+
+        return signature, emit
+
+    return scatter
+
+
+@intrinsic
+def _maximum(typing, source, start, count):  # type: ignore
+    signature = source.dtype(source, types.intp, types.intp)
+
+    def emit(context, builder, signature, arguments):  # type: ignore
+        source, start, count = arguments
+        e = _Emitter(context, builder, signature.args[0].dtype)
+        source = e.data(signature.args[0], source)
+        best = cgutils.alloca_once(builder, e.vector)
+        nothing = ir.Constant(e.vector, [float("-inf")] * LANES)
+        builder.store(nothing, best)
+        with e.lanes(count) as lane:
+            x = e.load(e.address(source, builder.add(start, lane)))
+            x = builder.select(e.before(lane, count), x, nothing)
+            builder.store(e.larger(x, builder.load(best)), best)
+        return e.fold(builder.load(best), e.larger)
+
+    return signature, emit
+
+
+@intrinsic
+def _exponential_row(typing, out, out_start, source, start, width, stride, shift):  # type: ignore
+    index = types.intp
+    signature = types.void(out, index, source, index, index, index, types.float64)
+
+    def emit(context, builder, signature, arguments):  # type: ignore
+        out, out_start, source, start, width, stride, shift = arguments
+        e = _Emitter(context, builder, signature.args[0].dtype)
+        out, source, shift = e.data(signature.args[0], out), e.data(signature.args[2], source), e.splat(shift)
+        with e.lanes(stride) as lane:
+            x = builder.fsub(e.load(e.address(source, builder.add(start, lane))), shift)
+            x = builder.select(e.before(lane, width), e.exponential(x), e.zero())
+            e.store(x, e.address(out, builder.add(out_start, lane)))
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
+if not config.DISABLE_JIT:
+    combine_rows, maximum, exponential_row = _combine_rows, _maximum, _exponential_row
+    gather_rows, gather_scaled_rows = _gather(False), _gather(True)
+    scatter_rows, scatter_scaled_rows = _scatter(False, False), _scatter(True, False)
+    scatter_masked_rows, scatter_scaled_masked_rows = _scatter(False, True), _scatter(True, True)
+else:
+
+    def maximum(source, start, count):  # type: ignore
+        """Largest of source[start:][:count]; `source` must reach `LANES` further than that."""
+        return source[start : start + count].max()
+
+    def exponential_row(out, out_start, source, start, width, stride, shift):  # type: ignore
+        """out[out_start:][:stride] = exp(source[start:][:width] − shift), then zeros; below −708 it is 0.
+
+        2e-16 relative; no argument may exceed 709; `source` must reach `LANES` further than is read.
+        """
+        x = source[start : start + width] - shift
+        out[out_start : out_start + stride] = 0.0
+        out[out_start : out_start + width] = np.where(x > -708.0, np.exp(np.maximum(x, -708.0)), 0.0)
+
+    def combine_rows(out, out_start, coefficients, first, step, count, matrix, matrix_start, stride):  # type: ignore
+        """out[out_start:][:stride] = Σ_k coefficients[first + k·step] · matrix[matrix_start + k·stride:][:stride]."""
+        rows = matrix[matrix_start : matrix_start + count * stride].reshape(count, stride)
+        out[out_start : out_start + stride] = coefficients[first : first + count * step : step][:count] @ rows
+
+    def gather_scaled_rows(out, starts, values, first, last, weights, stride):  # type: ignore
+        """out += Σ_k values[k] · weights[starts[k]:][:stride], k from `first` to `last`."""
+        for k in range(first, last):
+            out += values[k] * weights[starts[k] : starts[k] + stride]
+
+    def gather_rows(out, starts, values, first, last, weights, stride):  # type: ignore
+        """The same with all values one; `values` is not read."""
+        gather_scaled_rows(out, starts, np.ones(last), first, last, weights, stride)
+
+    def scatter_scaled_masked_rows(weights, starts, values, first, last, delta, mask, stride):  # type: ignore
+        """weights[starts[k]:][:stride] += values[k] · mask · delta; returns the growth of ‖weights‖²."""
+        growth = 0.0
+        for k in range(first, last):
+            rows = slice(starts[k], starts[k] + stride)
+            change = values[k] * delta * mask[rows]
+            growth += float(change @ (2 * weights[rows] + change))
+            weights[rows] += change
+        return growth
+
+    def scatter_masked_rows(weights, starts, values, first, last, delta, mask, stride):  # type: ignore
+        return scatter_scaled_masked_rows(weights, starts, np.ones(last), first, last, delta, mask, stride)
+
+    def scatter_scaled_rows(weights, starts, values, first, last, delta, mask, stride):  # type: ignore
+        everywhere = np.ones(len(weights))
+        return scatter_scaled_masked_rows(weights, starts, values, first, last, delta, everywhere, stride)
+
+    def scatter_rows(weights, starts, values, first, last, delta, mask, stride):  # type: ignore
+        return scatter_scaled_rows(weights, starts, np.ones(last), first, last, delta, mask, stride)

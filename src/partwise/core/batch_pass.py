@@ -1,0 +1,148 @@
+# mypy: ignore-errors
+"""Passes that change nothing but their outputs: expected features at a point, and losses under weights.
+
+They take a range of examples, so that threads can share the work, and serve batch EG, every primal
+solver, and the certificate of all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.examples import (
+    add_cost,
+    add_gold,
+    add_gold_rows,
+    expected_cost,
+    finite_dot,
+    gold_score,
+    layout_of,
+    scatter_example,
+    score_example,
+)
+from partwise.compiled.oracles import best, expectations, log_partition
+
+
+@fragment
+def _store(out, start, count, values):  # type: ignore
+    for j in range(count):
+        out[start + j] = values[j]
+
+
+@kernel
+def score_pass(batch, first, last, weights, out, scratch):  # type: ignore
+    """Part scores of all examples, flat."""
+    for i in range(first, last):
+        count = score_example(batch, i, weights, 1.0, scratch.scores, scratch.row)
+        _store(out, batch.part_ptr[i], count, scratch.scores)
+
+
+@kernel
+def point_pass(batch, first, last, theta, visited, mu, v, entropy, cost, scratch):  # type: ignore
+    """Everything that follows from stored potentials: counts, entropies, costs, and v added up.
+
+    `mu` is filled unless empty. Examples with ``visited == 0`` are at their true labels.
+    """
+    for i in range(first, last):
+        start = batch.part_ptr[i]
+        count = batch.part_ptr[i + 1] - start
+        entropy[i], cost[i] = 0.0, 0.0
+        for j in range(count):
+            scratch.potentials[j] = theta[start + j]
+            scratch.counts[j] = 0.0
+        if visited[i] == 0:
+            add_gold(batch, i, 1.0, scratch.counts)
+        else:
+            log_total = expectations(
+                batch.specification,
+                layout_of(batch, i),
+                scratch.potentials,
+                scratch.counts,
+                scratch.structure,
+            )
+            entropy[i] = log_total - finite_dot(scratch.potentials, scratch.counts, count)
+            cost[i] = expected_cost(batch, i, scratch.counts)
+            for j in range(count):
+                scratch.delta[j] = -scratch.counts[j]
+            add_gold(batch, i, 1.0, scratch.delta)
+            scatter_example(batch, i, v, batch.example_weight[i], scratch.delta, 0.0, scratch.row)
+        if mu.size > 0:
+            _store(mu, start, count, scratch.counts)
+
+
+@kernel
+def model_pass(  # type: ignore
+    batch,
+    first,
+    last,
+    weights,
+    scale,
+    cost_scale,
+    gold_scale,
+    hard,
+    v,
+    entropy,
+    cost,
+    log_total,
+    gold,
+    scratch,
+):
+    """The same at potentials scale · scores(weights) + cost_scale · cost + gold_scale · gold rows.
+
+    `hard` replaces the distribution by its mode (β = ∞). Also returns, per example, the log-partition
+    (or maximum) in `log_total` and the scaled score of the true label in `gold`.
+    """
+    for i in range(first, last):
+        count = score_example(batch, i, weights, scale, scratch.potentials, scratch.row)
+        gold[i] = gold_score(batch, i, scratch.potentials)
+        add_cost(batch, i, cost_scale, scratch.potentials)
+        if gold_scale != 0.0:
+            add_gold_rows(batch, i, gold_scale, scratch.potentials)
+        if hard:
+            log_total[i] = best(
+                batch.specification,
+                layout_of(batch, i),
+                scratch.potentials,
+                scratch.counts,
+                scratch.structure,
+            )
+            entropy[i] = 0.0
+        else:
+            log_total[i] = expectations(
+                batch.specification,
+                layout_of(batch, i),
+                scratch.potentials,
+                scratch.counts,
+                scratch.structure,
+            )
+            entropy[i] = log_total[i] - finite_dot(scratch.potentials, scratch.counts, count)
+        cost[i] = expected_cost(batch, i, scratch.counts)
+        for j in range(count):
+            scratch.delta[j] = -scratch.counts[j]
+        add_gold(batch, i, 1.0, scratch.delta)
+        scatter_example(batch, i, v, batch.example_weight[i], scratch.delta, 0.0, scratch.row)
+
+
+@kernel
+def loss_pass(batch, first, last, weights, scale, beta, gamma, mu, inner, loss, scratch):  # type: ignore
+    """ℓ_i under scale · weights; with `mu` also the inner products Σ_r μ_r (s_r + γ e_r) for the gaps."""
+    for i in range(first, last):
+        count = score_example(batch, i, weights, scale, scratch.scores, scratch.row)
+        gold = gold_score(batch, i, scratch.scores)
+        add_cost(batch, i, gamma, scratch.scores)
+        if mu.size > 0:
+            start = batch.part_ptr[i]
+            inner[i] = finite_dot(scratch.scores, mu[start : start + count], count) - gold
+        if beta == np.inf:
+            top = best(
+                batch.specification, layout_of(batch, i), scratch.scores, scratch.counts, scratch.structure
+            )
+            loss[i] = top - gold
+        else:
+            for j in range(count):
+                scratch.potentials[j] = beta * scratch.scores[j]
+            total = log_partition(
+                batch.specification, layout_of(batch, i), scratch.potentials, scratch.structure
+            )
+            loss[i] = total / beta - gold

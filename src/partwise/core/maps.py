@@ -1,0 +1,226 @@
+"""Which weights exist and where they lie: attributes × labels, observed pairs or all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from partwise.compiled.rows import RowGroup
+from partwise.compiled.simd import padded
+from partwise.errors import InputError
+from partwise.features.vocabulary import AttributeRows
+
+Pairs = Literal["observed", "all"]
+
+
+def row_stride(width: int) -> int:
+    """Weights an attribute takes in memory: whole vectors, but a single one where rows feed one entry."""
+    return 1 if width == 1 else padded(width)
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """The layout of one group of weights.
+
+    Attributes
+    ----------
+    width : int
+        Score entries a row feeds (labels, or label pairs).
+    n_dense : int
+        Dense attributes; their weights come first.
+    start, count : ndarray (n_attributes,) of int32
+        First weight of each sparse attribute; number of weights if narrow, 0 if wide, −1 if it has none.
+    narrow_first : int
+        First narrow weight.
+    narrow_label : ndarray (n_weights − narrow_first,) of int32
+        Label of each narrow weight.
+    mask : ndarray (narrow_first,) of float32
+        1 where a wide weight exists; empty when all do.
+    n_weights : int
+        Weights, padding included.
+    """
+
+    width: int
+    n_dense: int
+    start: np.ndarray
+    count: np.ndarray
+    narrow_first: int
+    narrow_label: np.ndarray
+    mask: np.ndarray
+    n_weights: int
+
+    @property
+    def stride(self) -> int:
+        return row_stride(self.width)
+
+    @classmethod
+    def build(
+        cls,
+        width: int,
+        n_attributes: int = 0,
+        n_dense: int = 0,
+        rows: AttributeRows | None = None,
+        row_labels: np.ndarray | None = None,
+        pairs: Pairs = "all",
+    ) -> FeatureMap:
+        """Lay out weights for all pairs, or for the (attribute, label) pairs seen in `rows`.
+
+        Parameters
+        ----------
+        rows : AttributeRows
+            Sparse attributes of the training rows; needed for ``pairs="observed"``.
+        row_labels : ndarray (n_rows,) of int
+            The entry (0 … width − 1) of each row's true label; −1 where it is unknown.
+        """
+        if pairs not in ("observed", "all"):
+            raise InputError(f"pairs must be 'observed' or 'all', not {pairs!r}")
+        stride = row_stride(width)
+        if pairs == "all" or rows is None or row_labels is None:
+            start = (n_dense + np.arange(n_attributes, dtype=np.int64)) * stride
+            n_weights = (n_dense + n_attributes) * stride
+            _check_size(n_weights)
+            empty = np.zeros(0, np.int32)
+            count = np.zeros(n_attributes, np.int32)
+            no_mask = np.zeros(0, np.float32)
+            return cls(width, n_dense, start.astype(np.int32), count, n_weights, empty, no_mask, n_weights)
+        return cls._observed(width, stride, n_attributes, n_dense, rows, row_labels)
+
+    @classmethod
+    def _observed(
+        cls, width: int, stride: int, n_attributes: int, n_dense: int, rows: AttributeRows, labels: np.ndarray
+    ) -> FeatureMap:
+        label_of_entry = np.repeat(labels.astype(np.int64), np.diff(rows.row_ptr))
+        known = label_of_entry >= 0
+        pair = _distinct(
+            rows.ids[known].astype(np.int64) * width + label_of_entry[known], n_attributes * width
+        )
+        attribute, label = pair // width, pair % width
+        n_pairs = np.bincount(attribute, minlength=n_attributes)
+        # A vector row costs stride / LANES steps, a narrow list one step a label.
+        wide = n_pairs > stride // 4
+        n_wide = int(wide.sum())
+        narrow_first = (n_dense + n_wide) * stride
+        start = np.zeros(n_attributes, np.int64)
+        start[wide] = (n_dense + np.arange(n_wide)) * stride
+        narrow_counts = np.where(wide, 0, n_pairs)
+        start[~wide] = narrow_first + (np.cumsum(narrow_counts) - narrow_counts)[~wide]
+        n_weights = narrow_first + int(narrow_counts.sum())
+        _check_size(n_weights)
+        count = np.where(wide, 0, np.where(n_pairs == 0, -1, n_pairs)).astype(np.int32)
+        mask = np.zeros(narrow_first, np.float32)
+        mask.reshape(-1, stride)[:n_dense, :width] = 1.0
+        in_wide = wide[attribute]
+        mask[start[attribute[in_wide]] + label[in_wide]] = 1.0
+        if mask.all():
+            mask = mask[:0]
+        narrow_label = label[~in_wide].astype(np.int32)
+        return cls(width, n_dense, start.astype(np.int32), count, narrow_first, narrow_label, mask, n_weights)
+
+    def group(
+        self,
+        rows: AttributeRows | None,
+        row_ptr: np.ndarray,
+        first_weight: int = 0,
+        dense: np.ndarray | None = None,
+    ) -> RowGroup:
+        """Bind data to the layout: `row_ptr` (n_examples + 1,) says which rows belong to which example."""
+        n_rows = int(row_ptr[-1])
+        if rows is None:
+            rows = AttributeRows(np.zeros(n_rows + 1, np.int64), np.zeros(0, np.int32), None)
+        if dense is None:
+            dense = np.zeros((n_rows, 0), np.float32)
+        return RowGroup(
+            width=self.width,
+            stride=self.stride,
+            first_weight=first_weight,
+            n_weights=self.n_weights,
+            row_ptr=np.ascontiguousarray(row_ptr, np.int64),
+            **(self._split(rows) if self.count.any() else self._all_wide(rows)),
+            narrow_first=self.narrow_first,
+            narrow_label=self.narrow_label,
+            mask=self.mask,
+            dense=np.ascontiguousarray(dense, np.float32),
+            dense_start=(np.arange(self.n_dense) * self.stride).astype(np.int32),
+        )
+
+    def _split(self, rows: AttributeRows) -> dict[str, np.ndarray]:
+        """Entries of wide and of narrow attributes."""
+        count = self.count[rows.ids]
+        wide, narrow = count == 0, count > 0
+        values = None if rows.values is None else np.asarray(rows.values, np.float32)
+        start = self.start[rows.ids]
+        no_values = np.zeros(0, np.float32)
+        return {
+            "wide_ptr": _offsets(rows.row_ptr, wide),
+            "wide_start": start[wide],
+            "wide_value": no_values if values is None else values[wide],
+            "narrow_ptr": _offsets(rows.row_ptr, narrow),
+            "narrow_start": start[narrow],
+            "narrow_count": count[narrow],
+            "narrow_value": no_values if values is None else values[narrow],
+        }
+
+    def _all_wide(self, rows: AttributeRows) -> dict[str, np.ndarray]:
+        """The same where no attribute is narrow; where attributes are weights, rows are not even copied."""
+        numbered = self.stride == 1 and self.n_dense == 0
+        none, no_values = np.zeros(0, np.int32), np.zeros(0, np.float32)
+        return {
+            "wide_ptr": np.ascontiguousarray(rows.row_ptr, np.int64),
+            "wide_start": np.ascontiguousarray(rows.ids if numbered else self.start[rows.ids], np.int32),
+            "wide_value": no_values if rows.values is None else np.asarray(rows.values, np.float32),
+            "narrow_ptr": np.zeros(len(rows.row_ptr), np.int64),
+            "narrow_start": none,
+            "narrow_count": none,
+            "narrow_value": no_values,
+        }
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All weights that exist, as (attribute, label, weight index); dense attributes come first.
+
+        Returns
+        -------
+        attribute, label, weight : ndarray (n_pairs,) of int64
+            Sparse attribute a is numbered ``n_dense + a``.
+        """
+        attributes = np.concatenate([np.zeros(self.n_dense, np.int64), self.count.astype(np.int64)])
+        start = np.concatenate([np.arange(self.n_dense) * self.stride, self.start.astype(np.int64)])
+        wide = np.flatnonzero(attributes == 0)
+        label = np.tile(np.arange(self.width), len(wide))
+        attribute = np.repeat(wide, self.width)
+        weight = start[attribute] + label
+        if self.mask.size:
+            exists = self.mask[weight] > 0
+            attribute, label, weight = attribute[exists], label[exists], weight[exists]
+        narrow = np.flatnonzero(attributes > 0)
+        narrow_attribute = np.repeat(narrow, attributes[narrow])
+        narrow_weight = np.arange(self.narrow_first, self.n_weights)
+        return (
+            np.concatenate([attribute, narrow_attribute]),
+            np.concatenate([label, self.narrow_label]).astype(np.int64),
+            np.concatenate([weight, narrow_weight]),
+        )
+
+
+def _offsets(row_ptr: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Row offsets after keeping only the chosen entries."""
+    kept = np.zeros(len(chosen) + 1, np.int64)
+    np.cumsum(chosen, out=kept[1:])
+    return kept[row_ptr]
+
+
+def _distinct(keys: np.ndarray, n_keys: int) -> np.ndarray:
+    """Sorted distinct keys; a bitmap beats sorting while it is not much larger than the data."""
+    if n_keys <= 64 * max(len(keys), 1_000_000):
+        seen = np.zeros(n_keys, bool)
+        seen[keys] = True
+        return np.flatnonzero(seen)
+    return np.unique(keys)
+
+
+def _check_size(n_weights: int) -> None:
+    if n_weights >= 2**31:
+        raise InputError(
+            f"{n_weights} weights are more than 2^31: use pairs='observed', a higher min_count, or hashing"
+        )

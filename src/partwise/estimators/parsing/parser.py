@@ -1,0 +1,313 @@
+"""`DependencyParser`: first-order dependency trees for any loss of the family, with a certificate of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from partwise.core.losses import Loss
+from partwise.core.maps import FeatureMap
+from partwise.core.problem import Problem
+from partwise.data import DependencyCorpus
+from partwise.errors import InputError
+from partwise.estimators.base import n_threads
+from partwise.estimators.encoded import Encoded
+from partwise.estimators.model import compact
+from partwise.estimators.parsing.arc_encoder import ArcEncoder
+from partwise.estimators.parsing.arc_pruning import ArcPruner
+from partwise.estimators.parsing.data import relation_codes, training_corpus
+from partwise.estimators.parsing.files import DependencyFileMixin
+from partwise.estimators.parsing.predictions import ParsingMixin
+from partwise.features.arcs import ArcFeatures, all_arcs, gold_arcs
+from partwise.solvers import Progress, Solver
+from partwise.structures import Projective, Spanning
+
+STRUCTURES: dict[str, Any] = {"spanning": Spanning, "projective": Projective}
+_HEADS_KEPT = 10
+_WORTH_PRUNING = 400_000  # arcs; with fewer, training on all of them takes no time
+
+
+class DependencyParser(ParsingMixin, DependencyFileMixin):
+    """Arc-factored dependency parser: CRF, max-margin, and all losses between, trained in the dual.
+
+    Parameters
+    ----------
+    loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
+    l2 : float
+        Strength C of the regulariser (C/2)‖w‖².
+    solver : str or Solver
+        "auto", a name from ``partwise.solvers.SOLVERS``, or a solver object.
+    tol : float
+        Relative duality gap to stop at: the objective is proved to be that close to the optimum.
+    max_passes : float
+        Most passes over the data.
+    random_state : None, int, RandomState or Generator
+    n_jobs : int or None
+        Threads for certificates and prediction; −1 for all processors.
+    verbose : int
+        1 prints a line per certificate.
+    structure : {"spanning", "projective"}
+        All trees (matrix-tree theorem, Chu-Liu-Edmonds), or those without crossing arcs (Eisner).
+    single_root : bool or "auto"
+        Whether exactly one word depends on the root; "auto" asks the training trees.
+    labelled : bool
+        Whether arcs get relations, chosen together with the heads.
+    templates : "mcdonald", "pos" or list of str
+        Features of arcs, see ``partwise.features.arc_templates``.
+    relation_templates : "labels" or list of str
+        Features of relations.
+    prune : int, None or "auto"
+        Heads that a small model leaves each word, in training and in prediction; None keeps all. "auto" prunes
+        to 10 where there is much data.
+    cost : {"heads", "labelled"}
+        What a word costs in losses with γ > 0: 1 for a wrong head, or also for the right one with a wrong relation.
+    non_projective : {"skip", "error"}
+        What to do with training trees that have crossing arcs, where structure="projective".
+    min_count : int
+        Features seen less often on true arcs are dropped.
+    time_limit : float or None
+        Seconds of training.
+    callback : callable or None
+        Called with a ``partwise.solvers.Progress`` after every step; return True to stop.
+    certificate_every : float or None
+        Passes between certificates; None makes them as often as is worth their cost.
+
+    Attributes
+    ----------
+    relations_ : list of str
+        Empty for trees without relations.
+    single_root_ : bool
+    pruning_ : PruningRecord or None
+        How many arcs pruning left in training, and its recall.
+    skipped_ : ProjectiveCount or None
+        How many training trees have crossing arcs, where structure="projective".
+    coef_ : ndarray (n_weights,)
+        All weights, of arcs and then of relations.
+    objective_, dual_objective_ : float
+        P(w) and D(α); the optimum lies between them.
+    duality_gap_ : float
+        (P − D) / |P|, what `tol` is compared with.
+    converged_ : bool
+    stop_reason_ : str
+    n_passes_ : float
+    history_ : list of dict
+        passes, seconds, cpu_seconds, primal, dual, gap, relative_gap of every certificate.
+
+    Examples
+    --------
+    >>> from partwise import DependencyParser
+    >>> X = [["dogs", "bark"], ["cats", "purr", "loudly"]]
+    >>> parser = DependencyParser(templates=["head.form + modifier.form", "direction"])
+    >>> parser.fit(X, [[2, 0], [2, 0, 2]]).predict([["dogs", "bark"]])
+    [array([2, 0])]
+    """
+
+    def __init__(
+        self,
+        loss: str | Loss = "log",
+        l2: float = 1.0,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        max_passes: float = 200,
+        random_state: Any = 0,
+        n_jobs: int | None = 1,
+        verbose: int = 0,
+        *,
+        structure: Literal["spanning", "projective"] = "spanning",
+        single_root: bool | Literal["auto"] = "auto",
+        labelled: bool = True,
+        templates: str | Sequence[str] = "mcdonald",
+        relation_templates: str | Sequence[str] = "labels",
+        prune: int | Literal["auto"] | None = "auto",
+        cost: Literal["heads", "labelled"] = "heads",
+        non_projective: Literal["skip", "error"] = "skip",
+        min_count: int = 1,
+        time_limit: float | None = None,
+        callback: Callable[[Progress], bool | None] | None = None,
+        certificate_every: float | None = None,
+    ):
+        self.loss = loss
+        self.l2 = l2
+        self.solver = solver
+        self.tol = tol
+        self.max_passes = max_passes
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.structure = structure
+        self.single_root = single_root
+        self.labelled = labelled
+        self.templates = templates
+        self.relation_templates = relation_templates
+        self.prune = prune
+        self.cost = cost
+        self.non_projective = non_projective
+        self.min_count = min_count
+        self.time_limit = time_limit
+        self.callback = callback
+        self.certificate_every = certificate_every
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DependencyParser:
+        """Train.
+
+        Parameters
+        ----------
+        X : DependencyCorpus, or sequence of sentences
+            A sentence is a list of words, a word a string or a dict with ``form`` and perhaps ``lemma``,
+            ``coarse_tag``, ``fine_tag`` and ``feats``.
+        y : sequence of trees, or None
+            A tree is a list of heads, counted from 1 with 0 for the root, or a pair of heads and relations.
+            None takes the trees of the corpus.
+        sample_weight : array_like (n_sentences,), optional
+        """
+        problem, encoder = self.problem_for(X, y, sample_weight)
+        _, solution = self._solve(problem)
+        self._set_certificate(solution)
+        self._encoder, self._model = compact(
+            problem.structure, encoder, problem.node_map, problem.edge_map, solution.weights
+        )
+        self._loss = problem.loss
+        self._warn_unless_converged()
+        return self
+
+    def problem_for(self, X: Any, y: Any = None, sample_weight: Any = None) -> tuple[Problem, ArcEncoder]:
+        """What `fit` solves: data pruned, encoded and bound to structure and loss; and the features' numbering.
+
+        Parameters are those of `fit`. For solvers called by hand, as when a path of `l2` is followed.
+        """
+        self._check_parameters()
+        corpus, self.single_root_, self.skipped_ = training_corpus(
+            X, y, self.single_root, self.structure == "projective", self.non_projective
+        )
+        if sample_weight is not None and self.skipped_ is not None and self.skipped_.n_skipped:
+            raise InputError("sample_weight needs trees without crossing arcs, or structure='spanning'")
+        self.relations_ = self._relation_names(corpus)
+        return self._encode(corpus, sample_weight)
+
+    def _check_parameters(self) -> Loss:
+        loss = super()._check_parameters()
+        if self.structure not in STRUCTURES:
+            raise InputError(f"structure must be 'spanning' or 'projective', not {self.structure!r:.40}")
+        if self.cost not in ("heads", "labelled"):
+            raise InputError(f"cost must be 'heads' or 'labelled', not {self.cost!r:.40}")
+        if self.cost == "labelled" and not self.labelled:
+            raise InputError("cost='labelled' needs labelled=True")
+        prune: Any = self.prune
+        whole = isinstance(prune, (int, np.integer)) and not isinstance(prune, bool)
+        if prune not in (None, "auto") and not (whole and prune >= 1):
+            raise InputError(f"prune must be None, 'auto' or a number of heads >= 1, not {self.prune!r:.40}")
+        return loss
+
+    def _relation_names(self, corpus: DependencyCorpus) -> list[str]:
+        if not self.labelled or corpus.relations is None:
+            return []
+        return sorted(set(corpus.relations))
+
+    def _structure(self, n_relations: int) -> Any:
+        return STRUCTURES[self.structure](single_root=self.single_root_, n_relations=max(n_relations, 1))
+
+    def _encode(self, corpus: DependencyCorpus, sample_weight: Any) -> tuple[Problem, ArcEncoder]:
+        """Pruned arcs, their features, and the problem they make."""
+        jobs = n_threads(self.n_jobs)
+        self._pruner, self.pruning_ = None, None
+        arcs, n_heads = all_arcs(corpus.lengths), self.prune
+        if n_heads == "auto":
+            n_heads = _HEADS_KEPT if len(arcs.head) > _WORTH_PRUNING else None
+        if n_heads is not None:
+            self._pruner = ArcPruner.fit(corpus, self._structure(1), int(n_heads), jobs)
+            arcs, self.pruning_ = self._pruner.prune(corpus, keep_true=True, n_jobs=jobs)
+            if self.verbose:
+                print(self.pruning_)
+        structure = self._structure(len(self.relations_))
+        heads = ArcFeatures(self.templates, min_count=self.min_count).fit(corpus)
+        relations = None
+        if structure.edge_width:
+            relations = ArcFeatures(self.relation_templates, min_count=self.min_count).fit(corpus)
+        encoder = ArcEncoder(heads, relations)
+        encoded = encoder.transform(structure, corpus, arcs)
+        return self._problem(structure, encoder, encoded, corpus, sample_weight), encoder
+
+    def _problem(
+        self,
+        structure: Any,
+        encoder: ArcEncoder,
+        encoded: Encoded,
+        corpus: DependencyCorpus,
+        sample_weight: Any,
+    ) -> Problem:
+        """Encoded arcs bound to structure and loss."""
+        assert encoded.layouts is not None
+        labels, edge_map = corpus.heads.astype(np.int64), None
+        if encoder.relations is not None:
+            codes = relation_codes(corpus, self.relations_)
+            labels = labels * len(self.relations_) + codes
+            true = encoder.relations.transform(corpus, gold_arcs(corpus.heads, corpus.sentence_ptr))
+            edge_map = FeatureMap.build(
+                structure.edge_width, encoder.n_edge_attributes, 0, true, codes, "observed"
+            )
+        return Problem.build(
+            structure,
+            labels,
+            encoded.layouts,
+            FeatureMap.build(1, encoder.n_attributes),
+            encoded.node_rows,
+            edge_map=edge_map,
+            edge_rows=encoded.edge_rows,
+            loss=self.loss,
+            l2=self.l2,
+            cost=self.cost if structure.edge_width else "heads",
+            example_weight=sample_weight,
+            n_jobs=n_threads(self.n_jobs),
+        )
+
+    def top_features(self, n: int = 20, label: str | None = None) -> list[tuple[str, str, float]]:
+        """The features with the largest weights, whatever their sign.
+
+        Parameters
+        ----------
+        label : str or None
+            Only weights of this relation.
+
+        Returns
+        -------
+        list of (feature, relation, weight)
+            The relation is "arc" for features of arcs alone.
+        """
+        self._require_parser()
+        model, found = self._model, []
+        if label is None:
+            found += _largest(self._encoder.arcs, model.node_map, model.node_weights, ["arc"], n)
+        if model.edge_map is not None and self._encoder.relations is not None:
+            names = self.relations_
+            found += _largest(self._encoder.relations, model.edge_map, model.edge_weights, names, n, label)
+        return sorted(found, key=lambda each: -abs(each[2]))[:n]
+
+    @classmethod
+    def _parameters_in_file(cls) -> list[str]:
+        return DependencyParser._get_param_names()
+
+    @property
+    def coef_(self) -> np.ndarray:
+        if not hasattr(self, "_model"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        return self._model.weights
+
+
+def _largest(
+    features: ArcFeatures,
+    layout: FeatureMap,
+    weights: np.ndarray,
+    labels: list[str],
+    n: int,
+    only: str | None = None,
+) -> list[tuple[str, str, float]]:
+    attribute, label, index = layout.pairs()
+    if only is not None:
+        kept = label == labels.index(only)
+        attribute, label, index = attribute[kept], label[kept], index[kept]
+    order = np.argsort(-np.abs(weights[index]), kind="stable")[:n]
+    names = features.names(attribute[order].tolist())
+    values = weights[index[order]].tolist()
+    return [(name, labels[k], w) for name, k, w in zip(names, label[order].tolist(), values, strict=True)]

@@ -1,0 +1,184 @@
+"""What a fitted parser answers: best trees, probabilities of arcs, k best, scores against the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from partwise.compiled.examples import Batch
+from partwise.core.losses import Loss
+from partwise.data import DependencyCorpus
+from partwise.errors import InputError
+from partwise.estimators.base import n_threads, sharpness
+from partwise.estimators.model import LinearModel
+from partwise.estimators.parsing.arc_encoder import ArcEncoder
+from partwise.estimators.parsing.arc_pruning import MOST_ARCS, ArcPruner, PruningRecord
+from partwise.estimators.parsing.data import Tree, as_corpus, pieces, with_trees
+from partwise.features.arcs import Arcs, all_arcs
+from partwise.scoring.attachment import attachment_scores
+
+
+class ParserQuery(NamedTuple):
+    """Some sentences encoded for a model, with the arcs that pruning left."""
+
+    lengths: np.ndarray
+    arcs: Arcs
+    batch: Batch
+
+    def matrices(self, values: np.ndarray, fill: float) -> list[np.ndarray]:
+        """Values of arcs (n_arcs, …) as one array (n + 1, n + 1, …) a sentence, by [head, modifier]."""
+        result = []
+        for i, n in enumerate(self.lengths.tolist()):
+            own = slice(self.arcs.arc_ptr[i], self.arcs.arc_ptr[i + 1])
+            matrix = np.full((n + 1, n + 1, *values.shape[1:]), fill)
+            matrix[self.arcs.head[own], self.arcs.modifier[own]] = values[own]
+            result.append(matrix)
+        return result
+
+
+class ParsingMixin:
+    """Predictions of an estimator that has `_encoder`, `_pruner`, `_model`, `_loss` and `relations_`.
+
+    `X` is a DependencyCorpus, whose own trees are not looked at, or a list of sentences.
+    """
+
+    _encoder: ArcEncoder
+    _pruner: ArcPruner | None
+    _model: LinearModel
+    _loss: Loss
+    relations_: list[str]
+    n_jobs: int | None
+
+    def predict(self, X: Any) -> list[Any]:
+        """The best tree of every sentence.
+
+        Returns
+        -------
+        list of int64 arrays (n,), or of Tree
+            Heads, counted from 1 with 0 for the root; with relations a pair ``(heads, relations)``.
+        """
+        parsed = self.parse(X)
+        heads = np.split(parsed.heads.astype(np.int64), parsed.sentence_ptr[1:-1])
+        if parsed.relations is None:
+            return heads if parsed.n_sentences else []
+        relations = map(list, parsed.split(parsed.relations))
+        return [Tree(*each) for each in zip(heads, relations, strict=False)]
+
+    def parse(self, X: Any) -> DependencyCorpus:
+        """The corpus with the best trees in place of its own, ready for ``write_dependencies``."""
+        corpus = as_corpus(X)
+        codes = [self._model.best(query.batch, None, n_threads(self.n_jobs))[0] for query in self._queries(X)]
+        flat = np.concatenate([np.zeros(0, np.int64), *codes])
+        n_relations, relations = max(len(self.relations_), 1), None
+        if self.relations_:
+            relations = [self.relations_[code] for code in (flat % n_relations).tolist()]
+        return replace(corpus, heads=(flat // n_relations).astype(np.int32), relations=relations)
+
+    def predict_marginals(self, X: Any) -> list[np.ndarray]:
+        """Probability of every arc: arrays (n + 1, n + 1) by [head, modifier], zero where pruned.
+
+        Probabilities are ∝ exp(β · score), the model that the loss belongs to; for β = ∞ (hinge, perceptron)
+        there is none, and the call is refused.
+        """
+        beta = self._sharpness()
+        return [
+            matrix
+            for query in self._queries(X)
+            for matrix in query.matrices(self._marginals(query, beta), 0.0)
+        ]
+
+    def arc_probabilities(self, X: Any, heads: Any) -> np.ndarray:
+        """Probability of the arc from each word's given head, float64 (n_words,)."""
+        found = self.predict_marginals(X)
+        flat, first, result = np.asarray(heads), 0, []
+        for matrix in found:
+            n = len(matrix) - 1
+            result.append(matrix[flat[first : first + n], np.arange(1, n + 1)])
+            first += n
+        return np.concatenate([np.zeros(0), *result])
+
+    def predict_kbest(self, X: Any, k: int = 5) -> list[list[tuple[Any, float]]]:
+        """The k best trees of every sentence, best first.
+
+        Returns
+        -------
+        list of lists of (tree, value)
+            Trees as from `predict`. The value is the tree's probability; for β = ∞, where there is none, its
+            score.
+        """
+        return [found for query in self._queries(X) for found in self._kbest(query, k)]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Unlabelled attachment score: the share of words with the right head, punctuation included.
+
+        Parameters
+        ----------
+        y : sequence of trees, or None for those of the corpus
+        """
+        corpus = with_trees(as_corpus(X), y)
+        return attachment_scores(corpus, self.parse(corpus).heads).uas
+
+    def pruning_recall(self, X: Any) -> PruningRecord | None:
+        """How many arcs of sentences with known trees pruning leaves, and how many true ones; None without."""
+        self._require_parser()
+        corpus = as_corpus(X)
+        return None if self._pruner is None else self._pruner.prune(corpus, n_jobs=n_threads(self.n_jobs))[1]
+
+    # -- shared ---------------------------------------------------------------------------------
+
+    def _require_parser(self) -> None:
+        if not hasattr(self, "_model"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+
+    def _sharpness(self) -> float:
+        self._require_parser()
+        return sharpness(self._loss)
+
+    def _queries(self, X: Any) -> Iterator[ParserQuery]:
+        """The sentences piece by piece."""
+        self._require_parser()
+        corpus, jobs = as_corpus(X), n_threads(self.n_jobs)
+        if corpus.n_sentences and (corpus.lengths == 0).any():
+            raise InputError(f"X: sentence {int(np.argmax(corpus.lengths == 0))} has no words")
+        for piece in pieces(corpus, MOST_ARCS):
+            arcs = all_arcs(piece.lengths)
+            if self._pruner is not None:
+                arcs, _ = self._pruner.prune(piece, n_jobs=jobs)
+            encoded = self._encoder.transform(self._model.structure, piece, arcs)
+            yield ParserQuery(piece.lengths, arcs, self._model.batch(encoded))
+
+    def _marginals(self, query: ParserQuery, beta: float) -> np.ndarray:
+        return self._model.counts(query.batch, beta, n_jobs=n_threads(self.n_jobs))[0]
+
+    def _kbest(self, query: ParserQuery, k: int) -> list[list[tuple[Any, float]]]:
+        structure: Any = self._model.structure
+        scale = 1.0 if self._loss.is_hard else self._loss.beta
+        parts = scale * self._model.scores(query.batch, n_threads(self.n_jobs))
+        n_arcs = np.diff(query.arcs.arc_ptr)
+        is_arc = np.zeros(len(parts), bool)
+        first = query.batch.part_ptr[:-1]
+        is_arc[np.repeat(first - query.arcs.arc_ptr[:-1], n_arcs) + np.arange(n_arcs.sum())] = True
+        scores = [query.matrices(parts[is_arc], -np.inf)]
+        if structure.edge_width:
+            scores.append(query.matrices(parts[~is_arc].reshape(-1, structure.edge_width), -np.inf))
+        found = structure.kbest(*scores, k=k)
+        log_totals = None if self._loss.is_hard else structure.log_partition(*scores).tolist()
+        results = []
+        for i, trees in enumerate(found):
+            values = [
+                v if log_totals is None else float(np.exp(min(v - log_totals[i], 0.0))) for _, v in trees
+            ]
+            results.append([(self._named(tree), v) for (tree, _), v in zip(trees, values, strict=True)])
+        return results
+
+    def _named(self, tree: Any) -> Any:
+        """A structure's tree with the names of its relations."""
+        if not self.relations_:
+            return tree
+        if len(self.relations_) == 1:
+            return Tree(tree, self.relations_ * len(tree))
+        return Tree(tree[0], [self.relations_[code] for code in tree[1].tolist()])

@@ -1,0 +1,181 @@
+"""`CRF`: sklearn_crfsuite's class over `SequenceLabeler`, so that its scripts run with another import."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from partwise.errors import InputError
+from partwise.estimators.sequence.labeler import SequenceLabeler
+
+_ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
+
+
+class CRF(SequenceLabeler):
+    """A conditional random field with the parameters of ``sklearn_crfsuite.CRF``.
+
+    Parameters
+    ----------
+    algorithm : str
+        Any of CRFsuite's names. "lbfgs" and "l2sgd" name the objective that is optimised here too, by
+        partwise's own solver; "ap", "pa" and "arow" have no objective, and the CRF is trained instead.
+    c1 : float
+        Must be 0: there is no L1 regulariser here.
+    c2 : float
+        CRFsuite's c2 ‖w‖²; the same as ``l2 = 2 * c2``.
+    min_freq : float
+        Attributes seen less often are dropped.
+    max_iterations : int or None
+        Most passes over the data; None is 200.
+    all_possible_states, all_possible_transitions : bool
+        Weights for (attribute, label) pairs not seen in training; transitions always have them here.
+    verbose : bool
+    tol, random_state, n_jobs, scheme
+        As in :class:`~partwise.SequenceLabeler`.
+    num_memories, …, keep_tempfiles
+        Accepted with a warning: they steer CRFsuite's own optimisers and files.
+    """
+
+    def __init__(
+        self,
+        algorithm: str | None = None,
+        min_freq: float | None = None,
+        all_possible_states: bool | None = None,
+        all_possible_transitions: bool | None = None,
+        c1: float | None = None,
+        c2: float | None = None,
+        max_iterations: int | None = None,
+        verbose: bool = False,
+        tol: float = 1e-3,
+        random_state: Any = 0,
+        n_jobs: int | None = 1,
+        scheme: str | None = None,
+        num_memories: int | None = None,
+        epsilon: float | None = None,
+        period: int | None = None,
+        delta: float | None = None,
+        linesearch: str | None = None,
+        max_linesearch: int | None = None,
+        calibration_eta: float | None = None,
+        calibration_rate: float | None = None,
+        calibration_samples: int | None = None,
+        calibration_candidates: int | None = None,
+        calibration_max_trials: int | None = None,
+        pa_type: int | None = None,
+        c: float | None = None,
+        error_sensitive: bool | None = None,
+        averaging: bool | None = None,
+        variance: float | None = None,
+        gamma: float | None = None,
+        trainer_cls: Any = None,
+        model_filename: str | None = None,
+        keep_tempfiles: bool | None = None,
+    ):
+        self.algorithm = algorithm
+        self.min_freq = min_freq
+        self.all_possible_states = all_possible_states
+        self.all_possible_transitions = all_possible_transitions
+        self.c1 = c1
+        self.c2 = c2
+        self.max_iterations = max_iterations
+        self.verbose = verbose
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.scheme = scheme
+        self.num_memories = num_memories
+        self.epsilon = epsilon
+        self.period = period
+        self.delta = delta
+        self.linesearch = linesearch
+        self.max_linesearch = max_linesearch
+        self.calibration_eta = calibration_eta
+        self.calibration_rate = calibration_rate
+        self.calibration_samples = calibration_samples
+        self.calibration_candidates = calibration_candidates
+        self.calibration_max_trials = calibration_max_trials
+        self.pa_type = pa_type
+        self.c = c
+        self.error_sensitive = error_sensitive
+        self.averaging = averaging
+        self.variance = variance
+        self.gamma = gamma
+        self.trainer_cls = trainer_cls
+        self.model_filename = model_filename
+        self.keep_tempfiles = keep_tempfiles
+
+    # What SequenceLabeler reads; not parameters here.
+    loss = "log"
+    solver = "auto"
+    cost = "hamming"
+    transitions = "all"
+    order = 1
+    template = hash_size = time_limit = callback = certificate_every = None
+    warm_start = False
+
+    @property
+    def l2(self) -> float:  # type: ignore[override]
+        return 2.0 * (1.0 if self.c2 is None else self.c2)
+
+    @property
+    def pairs(self) -> str:  # type: ignore[override]
+        return "all" if self.all_possible_states else "observed"
+
+    @property
+    def max_passes(self) -> float:  # type: ignore[override]
+        return 200 if self.max_iterations is None else self.max_iterations
+
+    @property
+    def min_count(self) -> int:  # type: ignore[override]
+        return max(1, math.ceil(self.min_freq or 0))
+
+    def fit(self, X: Any, y: Any, X_dev: Any = None, y_dev: Any = None) -> CRF:  # type: ignore[override]
+        """Train; with `verbose`, the accuracy on the development data is printed at the end."""
+        self._check_translation()
+        super().fit(X, y)
+        if self.verbose and X_dev is not None:
+            print(f"development accuracy {self.score(X_dev, y_dev):.4f}")
+        return self
+
+    def predict(self, X: Any, fixed: Any = None, forbid: Any = None) -> np.ndarray:  # type: ignore[override]
+        """Best labels: an array of lists, as scikit-learn's ``cross_val_predict`` needs them."""
+        return _array_of_lists(super().predict(X, fixed, forbid))
+
+    def predict_marginals(self, X: Any, fixed: Any = None, forbid: Any = None) -> np.ndarray:  # type: ignore[override]
+        """Probabilities {label: probability} at every position: an array of lists of dicts."""
+        return _array_of_lists(super().predict_marginals(X, fixed, forbid))
+
+    def _check_translation(self) -> None:
+        if self.algorithm is not None and self.algorithm not in _ALGORITHMS:
+            raise InputError(f"algorithm must be one of {', '.join(_ALGORITHMS)}, not {self.algorithm!r}")
+        if self.c1:
+            raise InputError(
+                f"c1={self.c1!r}: partwise has no L1 regulariser; set c1=0 and use c2 (weights that become "
+                "zero are dropped from model files anyway)"
+            )
+        if self.c2 is not None and not self.c2 > 0:
+            raise InputError(f"c2 must be above 0, not {self.c2!r}: the duality gap needs a regulariser")
+        ignored = [name for name in _OPTIMISER_SETTINGS if getattr(self, name) is not None]
+        if self.algorithm in ("ap", "pa", "arow"):
+            ignored.insert(0, f"algorithm={self.algorithm!r}")
+        if ignored:
+            warnings.warn(
+                f"settings of CRFsuite's optimisers have no effect here: {', '.join(ignored)}", stacklevel=3
+            )
+
+
+def _array_of_lists(lists: list[Any]) -> np.ndarray:
+    result = np.empty(len(lists), object)
+    result[:] = lists
+    return result
+
+
+_OPTIMISER_SETTINGS = (
+    "num_memories", "epsilon", "period", "delta", "linesearch", "max_linesearch", "calibration_eta",
+    "calibration_rate", "calibration_samples", "calibration_candidates", "calibration_max_trials", "pa_type",
+    "c", "error_sensitive", "averaging", "variance", "gamma", "trainer_cls", "model_filename",
+    "keep_tempfiles",
+)  # fmt: skip

@@ -1,0 +1,222 @@
+"""Sequences and labels as they came, checked; the chain they call for; warm starts on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from partwise.core.maps import FeatureMap
+from partwise.core.problem import Problem
+from partwise.data.conll import Columns
+from partwise.errors import InputError
+from partwise.estimators.base import Training, random_generator
+from partwise.estimators.encoded import Encoded
+from partwise.estimators.encoders import as_sequences
+from partwise.estimators.labels import check_masks, distinct_labels, encode_labels, flat_labels
+from partwise.features.vocabulary import AttributeRows
+from partwise.solvers import solver_for
+from partwise.solvers.dual.potentials import EGState, refresh
+from partwise.structures import Chain, transition_mask
+
+
+@dataclass(frozen=True)
+class SequenceData:
+    """Sequences with their labels.
+
+    Attributes
+    ----------
+    X : list of sequences, 3-D array or Columns
+    lengths : int64 array, shape (n_sequences,)
+    labels : list, length n_positions
+    sample_weight : float64 array, shape (n_sequences,), or None
+    """
+
+    X: Any
+    lengths: np.ndarray
+    labels: list[Any]
+    sample_weight: np.ndarray | None
+
+    @classmethod
+    def read(cls, X: Any, y: Any, sample_weight: Any) -> SequenceData:
+        if X is None:
+            raise InputError("X is missing: a list of sequences")
+        if y is None and isinstance(X, Columns):
+            y = X.label_sequences()
+        if y is None:
+            raise InputError("a SequenceLabeler requires y to be passed, but the target y is None")
+        X = as_sequences(X)
+        lengths = lengths_of(X)
+        labels = flat_labels(y, lengths)
+        if lengths.sum() == 0:
+            raise InputError("X has no positions to train on")
+        if sample_weight is not None:
+            sample_weight = np.asarray(sample_weight, np.float64)
+            if sample_weight.shape != lengths.shape:
+                shapes = f"shape {sample_weight.shape}, but X has {len(lengths)} sequences"
+                raise InputError(f"sample_weight has {shapes}")
+            if not np.isfinite(sample_weight).all() or (sample_weight < 0).any():
+                at = int(np.argmax(~np.isfinite(sample_weight) | (sample_weight < 0)))
+                raise InputError(f"sample_weight[{at}] is {sample_weight[at]}; weights are finite and >= 0")
+            if not sample_weight[lengths > 0].any():
+                raise InputError("sample_weight is zero for all sequences")
+        return cls(X, lengths, labels, sample_weight)
+
+    def distinct(self) -> list[Any]:
+        return distinct_labels(self.labels, self.lengths)
+
+    def codes(self, labels: list[Any]) -> np.ndarray:
+        return encode_labels(self.labels, labels, self.lengths)
+
+    def weights(self) -> np.ndarray | None:
+        """Of the sequences that have positions."""
+        return None if self.sample_weight is None else self.sample_weight[self.lengths > 0]
+
+    def completed(self, structure: Chain, codes: np.ndarray) -> np.ndarray:
+        """Codes with unobserved labels filled in, such that the masks allow them."""
+        if (codes >= 0).all():
+            return codes
+        lengths = self.lengths[self.lengths > 0]
+        nodes = np.zeros((len(codes), structure.n_labels))
+        known = np.flatnonzero(codes >= 0)
+        nodes[known] = -np.inf
+        nodes[known, codes[known]] = 0.0
+        first_order = Chain(
+            structure.n_labels,
+            allowed=structure.allowed,
+            allowed_start=structure.allowed_start,
+            allowed_end=structure.allowed_end,
+        )
+        ends = np.cumsum(lengths)
+        edges = np.zeros((structure.n_labels, structure.n_labels))
+        return np.concatenate(first_order.argmax(np.split(nodes, ends[:-1]), edges))
+
+    def with_more(self, other: SequenceData) -> SequenceData:
+        """Both, one after the other."""
+        weights = None
+        if self.sample_weight is not None or other.sample_weight is not None:
+            weights = np.concatenate([each._weights_or_ones() for each in (self, other)])
+        X = _as_list(self.X) + _as_list(other.X)
+        lengths = np.concatenate([self.lengths, other.lengths])
+        return SequenceData(X, lengths, self.labels + other.labels, weights)
+
+    def _weights_or_ones(self) -> np.ndarray:
+        return np.ones(len(self.lengths)) if self.sample_weight is None else self.sample_weight
+
+
+def _as_list(X: Any) -> list[Any]:
+    return X.row_sequences() if isinstance(X, Columns) else list(X)
+
+
+def lengths_of(X: Any) -> np.ndarray:
+    """Positions of every sequence, int64 (n_sequences,)."""
+    if isinstance(X, Columns):
+        return X.lengths
+    if getattr(X, "ndim", 3) < 3:
+        raise InputError(
+            f"X has shape {X.shape}: a labeler of sequences reads one (length, d) matrix per sequence; put a "
+            "single sequence into a list, [X]. Reshape your data if each row is a sequence of its own"
+        )
+    for i, each in enumerate(X):
+        if isinstance(each, (str, bytes)) or not (hasattr(each, "__len__") or hasattr(each, "shape")):
+            raise InputError(f"X[{i}] is {each!r:.60}; it must be a sequence of tokens, or a matrix")
+    sizes = [each.shape[0] if hasattr(each, "shape") and each.shape else len(each) for each in X]
+    return np.array(sizes, np.int64)
+
+
+def chain_for(
+    estimator: Any, labels: list[Any], encoder: Any, data: SequenceData, codes: np.ndarray
+) -> Chain:
+    """The structure that an estimator's parameters ask for, after checking the labels against its masks."""
+    if estimator.transitions not in ("all", "observed"):
+        raise InputError(f"transitions must be 'all' or 'observed', not {estimator.transitions!r}")
+    if estimator.pairs not in ("all", "observed"):
+        raise InputError(f"pairs must be 'all' or 'observed', not {estimator.pairs!r}")
+    masks: dict[str, Any] = {}
+    if estimator.scheme is not None:
+        masks = transition_mask([str(label) for label in labels], estimator.scheme)._asdict()
+    if estimator.transitions == "observed":
+        seen = np.zeros((len(labels), len(labels)), bool)
+        inside = np.ones(len(codes), bool)
+        inside[(np.cumsum(data.lengths) - data.lengths)[data.lengths > 0]] = False
+        at = np.flatnonzero(inside)
+        at = at[(codes[at] >= 0) & (codes[at - 1] >= 0)]
+        seen[codes[at - 1], codes[at]] = True
+        masks["allowed"] = seen & masks.get("allowed", True)
+    if estimator.order != 1 and not encoder.tied:
+        raise InputError("order must be 1 with a template that has edge attributes, or none for transitions")
+    chain = Chain(len(labels), tied=encoder.tied, order=estimator.order, **masks)
+    if masks:
+        check_masks(chain, codes, data.lengths, labels, f"scheme={estimator.scheme!r}")
+    return chain
+
+
+def edge_map_for(
+    structure: Chain, encoder: Any, encoded: Encoded, codes: np.ndarray, pairs: Any
+) -> FeatureMap:
+    """Weights of edge attributes; the one that every edge has gets all pairs of labels."""
+    rows, n_labels = encoded.edge_rows, structure.n_labels
+    assert rows is not None
+    is_edge = np.ones(len(codes), bool)
+    lengths = encoded.lengths[encoded.lengths > 0]
+    is_edge[np.cumsum(lengths) - lengths] = False
+    at = np.flatnonzero(is_edge)
+    before, here = codes[at - 1], codes[at]
+    row_labels = np.where((before >= 0) & (here >= 0), before * n_labels + here, -1)
+    if encoder.always:
+        every = np.arange(n_labels**2)
+        always = np.full(len(every), encoder.n_edge_attributes - 1, np.int32)
+        row_ptr = np.concatenate([rows.row_ptr, rows.row_ptr[-1] + 1 + every])
+        rows = AttributeRows(row_ptr, np.concatenate([rows.ids, always]))
+        row_labels = np.concatenate([row_labels, every])
+    return FeatureMap.build(structure.edge_width, encoder.n_edge_attributes, 0, rows, row_labels, pairs)
+
+
+def warm_state(estimator: Any, problem: Problem, previous: Training | None) -> Any:
+    """A starting state with the dual variables of sequences trained on before; None if there are none."""
+    if previous is None:
+        return None
+    solver = solver_for(problem, estimator.solver, estimator.tol)
+    old, state = previous.problem, previous.state
+    if type(solver) is not type(previous.solver) or old.structure.n_labels != problem.structure.n_labels:
+        return None
+    if isinstance(state, EGState) and _begins_with(problem, old):
+        fresh = solver.init(problem, random_generator(estimator.random_state))
+        n, n_parts = old.n_examples, old.n_parts
+        fresh.theta[:n_parts] = state.theta
+        for name in ("gap", "visited"):
+            getattr(fresh, name)[:n] = getattr(state, name)
+        point = fresh.point()
+        refresh(problem, point)
+        fresh.average[:] = point.v
+        return fresh
+    return state if _same_rows(problem, old) else None
+
+
+def _begins_with(problem: Problem, old: Problem) -> bool:
+    """Whether the first sequences have the same lengths and true labels."""
+    n, new, batch = old.n_examples, problem.batch, old.batch
+    return (
+        problem.n_examples >= n
+        and np.array_equal(new.part_ptr[: n + 1], batch.part_ptr)
+        and np.array_equal(new.gold_part[: len(batch.gold_part)], batch.gold_part)
+        and batch.gold_amount.size == 0
+    )
+
+
+def _same_rows(problem: Problem, old: Problem) -> bool:
+    """Whether nothing but l2 has changed: states that hold weights fit only the same data."""
+    new, batch = problem.batch, old.batch
+    return (
+        problem.n_weights == old.n_weights
+        and problem.loss == old.loss
+        and all(
+            np.array_equal(getattr(new, name), getattr(batch, name))
+            for name in ("part_ptr", "gold_part", "example_weight")
+        )
+        and all(
+            np.array_equal(getattr(new.node, name), getattr(batch.node, name))
+            for name in ("wide_start", "narrow_start", "wide_value", "narrow_value", "dense")
+        )
+    )

@@ -1,0 +1,298 @@
+"""`SequenceLabeler`: linear-chain models for any loss of the family, with a certificate of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from partwise.core.losses import Loss
+from partwise.core.maps import FeatureMap
+from partwise.core.problem import Problem
+from partwise.errors import InputError
+from partwise.estimators.base import Training, n_threads
+from partwise.estimators.encoded import Encoded
+from partwise.estimators.encoders import choose_encoder
+from partwise.estimators.explain import ExplanationMixin
+from partwise.estimators.influence import InfluenceMixin
+from partwise.estimators.labels import classes_array
+from partwise.estimators.model import LinearModel, compact
+from partwise.estimators.sequence.data import SequenceData, chain_for, edge_map_for, warm_state
+from partwise.estimators.sequence.files import SequenceFileMixin
+from partwise.estimators.sequence.latent import fit_marginalised
+from partwise.estimators.sequence.predictions import PredictionMixin
+from partwise.solvers import Progress, Solver
+from partwise.structures import Chain
+
+
+class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, SequenceFileMixin):
+    """Linear-chain CRF, max-margin Markov network, and all losses between, trained in the dual.
+
+    Parameters
+    ----------
+    loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
+        "log" is the CRF, "hinge" the max-margin Markov network.
+    l2 : float
+        Strength C of the regulariser (C/2)‖w‖²: twice CRFsuite's c2, the inverse of scikit-learn's C.
+    solver : str or Solver
+        "auto", a name from ``partwise.solvers.SOLVERS``, or a solver object.
+    tol : float
+        Relative duality gap to stop at: the objective is proved to be that close to the optimum.
+    max_passes : float
+        Most passes over the data.
+    random_state : None, int, RandomState or Generator
+    n_jobs : int or None
+        Threads for certificates and prediction; −1 for all processors.
+    verbose : int
+        1 prints a line per certificate.
+    pairs : {"observed", "all"}
+        Which (attribute, label) pairs have a weight: those seen in training, or all.
+    cost : "hamming" or ndarray (n_labels, n_labels)
+        Cost [true, predicted] of a wrong label, for losses with γ > 0.
+    transitions : {"all", "observed"}
+        "all" gives every pair of labels a weight; "observed" forbids the pairs never seen in training.
+    scheme : {None, "IOB2", "IOBES", "BILOU", "IOB1"}
+        Chunk scheme that labels must obey, in training and in prediction.
+    order : int
+        How many labels back transitions look.
+    template : None, str, path or Template
+        With it, tokens are rows of strings: a preset's name ("chunking", "ner", "pos"), a template in
+        partwise's or CRF++'s syntax, or a file that holds one.
+    min_count : int
+        Attributes seen less often are dropped.
+    hash_size : int or None
+        Hash attributes to this many numbers instead of keeping a vocabulary.
+    warm_start : bool
+        Go on from the dual state of the last fit when the data are the same, also with another `l2`.
+    time_limit : float or None
+        Seconds of training.
+    callback : callable or None
+        Called with a ``partwise.solvers.Progress`` after every step; return True to stop.
+    certificate_every : float or None
+        Passes between certificates; None makes them as often as is worth their cost.
+
+    Attributes
+    ----------
+    classes_ : ndarray (n_labels,)
+    coef_ : ndarray (n_weights,)
+        All weights: attributes, then transitions, rounded to single precision when training ends (the
+        certificate is of the weights before rounding). ``transition_coef_`` are the transitions alone.
+    objective_, dual_objective_ : float
+        P(w) and D(α); the optimum lies between them.
+    duality_gap_ : float
+        (P − D) / |P|, what `tol` is compared with.
+    converged_ : bool
+    stop_reason_ : str
+    n_passes_ : float
+    history_ : list of dict
+        passes, seconds, cpu_seconds, primal, dual, gap, relative_gap of every certificate.
+
+    Examples
+    --------
+    >>> from partwise import SequenceLabeler
+    >>> X = [[{"word": "a"}, {"word": "dog"}], [["word:a"], ["word:cat"]]]
+    >>> SequenceLabeler().fit(X, [["D", "N"], ["D", "N"]]).predict(X)
+    [['D', 'N'], ['D', 'N']]
+    """
+
+    def __init__(
+        self,
+        loss: str | Loss = "log",
+        l2: float = 1.0,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        max_passes: float = 200,
+        random_state: Any = 0,
+        n_jobs: int | None = 1,
+        verbose: int = 0,
+        *,
+        pairs: Literal["observed", "all"] = "observed",
+        cost: str | np.ndarray = "hamming",
+        transitions: Literal["all", "observed"] = "all",
+        scheme: str | None = None,
+        order: int = 1,
+        template: Any = None,
+        min_count: int = 1,
+        hash_size: int | None = None,
+        warm_start: bool = False,
+        time_limit: float | None = None,
+        callback: Callable[[Progress], bool | None] | None = None,
+        certificate_every: float | None = None,
+    ):
+        self.loss = loss
+        self.l2 = l2
+        self.solver = solver
+        self.tol = tol
+        self.max_passes = max_passes
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.pairs = pairs
+        self.cost = cost
+        self.transitions = transitions
+        self.scheme = scheme
+        self.order = order
+        self.template = template
+        self.min_count = min_count
+        self.hash_size = hash_size
+        self.warm_start = warm_start
+        self.time_limit = time_limit
+        self.callback = callback
+        self.certificate_every = certificate_every
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+    # -- training -------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SequenceLabeler:
+        """Train.
+
+        Parameters
+        ----------
+        X : iterable of sequences
+            Each a list of dicts (values str, bool, float, or groups as in python-crfsuite) or of lists of
+            strings, or a dense or sparse (length, d) matrix; with `template` each a list of rows of strings,
+            or X a ``partwise.data.Columns``.
+        y : iterable of lists of labels
+            None at a position leaves it unobserved: the loss then sums over its labels (finite β only).
+            May be left out where X is a ``Columns`` with labels.
+        sample_weight : array_like (n_sequences,), optional
+        """
+        self._check_parameters()
+        data = SequenceData.read(X, y, sample_weight)
+        previous = getattr(self, "_training", None) if self.warm_start else None
+        return self._fit(data, data.distinct(), previous)
+
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
+    ) -> SequenceLabeler:
+        """Add sequences to those trained on so far, and train on all of them.
+
+        Sequences seen before go on from their dual variables, new ones start afresh; the data are encoded
+        anew, so a call costs a pass or two over all of it. Labels must be known at the first call.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`, of the new sequences only.
+        classes : sequence of labels
+            All labels there will ever be, for the first call; by default those of its `y`.
+        """
+        self._check_parameters()
+        data = SequenceData.read(X, y, sample_weight)
+        previous: Training | None = getattr(self, "_training", None)
+        if previous is None:
+            if hasattr(self, "classes_"):
+                raise InputError(
+                    "this model was loaded or copied without its training data; call fit, or start anew"
+                )
+            labels = data.distinct() if classes is None else list(classes)
+            return self._fit(data, labels, None)
+        return self._fit(previous.source.data.with_more(data), self.classes_.tolist(), previous)
+
+    def _fit(self, data: SequenceData, labels: list[Any], previous: Training | None) -> SequenceLabeler:
+        codes = data.codes(labels)
+        encoder = choose_encoder(data.X, self.template)
+        structure = chain_for(self, labels, encoder, data, codes)
+        encoded = encoder.fit_transform(data.X, self.min_count, self.hash_size)
+        problem = self._problem(structure, encoder, encoded, data, codes)
+        source = Source(data, encoder, codes)
+        self.classes_ = classes_array(labels)
+        if (codes < 0).any():
+            self._fit_marginalised(problem, source)
+        else:
+            solver, solution = self._solve(problem, warm_state(self, problem, previous))
+            self._set_certificate(solution)
+            self._training = Training(problem, solver, solution.state, solution.weights, source)
+        self._set_model()
+        self._warn_unless_converged()
+        return self
+
+    def _problem(
+        self, structure: Chain, encoder: Any, encoded: Encoded, data: SequenceData, codes: np.ndarray
+    ) -> Problem:
+        """Encoded data bound to structure and loss; unobserved labels are filled in with any that fit."""
+        lengths = encoded.lengths
+        node_map = FeatureMap.build(
+            structure.node_width, encoder.n_attributes, encoder.n_dense, encoded.node_rows, codes, self.pairs
+        )
+        edge_map = None
+        if structure.edge_width:
+            edge_map = edge_map_for(structure, encoder, encoded, codes, self.pairs)
+        return Problem.build(
+            structure,
+            data.completed(structure, codes),
+            lengths[lengths > 0],
+            node_map,
+            encoded.node_rows,
+            node_dense=encoded.node_dense,
+            edge_map=edge_map,
+            edge_rows=encoded.edge_rows,
+            loss=self.loss,
+            l2=self.l2,
+            cost=self.cost,
+            example_weight=data.weights(),
+            n_jobs=n_threads(self.n_jobs),
+        )
+
+    def _fit_marginalised(self, problem: Problem, source: Source) -> None:
+        fitted = fit_marginalised(self, problem, source.codes)
+        self._set_certificate(fitted.solution)
+        self.objective_, self.dual_objective_ = fitted.objective, fitted.dual_objective
+        self.converged_, self.stop_reason_ = fitted.converged, fitted.stop_reason
+        self.n_passes_, self.history_ = fitted.passes, fitted.history
+        self._training = Training(
+            fitted.problem, fitted.solver, fitted.solution.state, fitted.weights, source
+        )
+
+    def _set_model(self) -> None:
+        training = self._training
+        problem = training.problem
+        self._encoder, self._model = compact(
+            problem.structure, training.source.encoder, problem.node_map, problem.edge_map, training.weights
+        )
+        self._loss = problem.loss
+        if self._encoder.kind == "matrix":
+            self.n_features_in_ = self._encoder.n_columns
+
+    @classmethod
+    def _parameters_in_file(cls) -> list[str]:
+        return SequenceLabeler._get_param_names()
+
+    @property
+    def coef_(self) -> np.ndarray:
+        return self._fitted_model().weights
+
+    @property
+    def transition_coef_(self) -> np.ndarray:
+        """Tied transition weights: (n_labels, n_labels), with more axes for higher orders."""
+        model = self._fitted_model()
+        chain, n_labels = model.structure, model.structure.n_labels
+        assert isinstance(chain, Chain)
+        if chain.order > 1:
+            return model.tied_weights.reshape((n_labels + 1,) * chain.order + (n_labels,))
+        if chain.tied:
+            return model.tied_weights.reshape(n_labels, n_labels)
+        result = np.zeros(n_labels**2)
+        if self._encoder.always and model.edge_map is not None:
+            attribute, label, index = model.edge_map.pairs()
+            always = attribute == self._encoder.n_edge_attributes - 1
+            result[label[always]] = model.edge_weights[index[always]]
+        return result.reshape(n_labels, n_labels)
+
+    def _fitted_model(self) -> LinearModel:
+        if not hasattr(self, "_model"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        return self._model
+
+
+class Source:
+    """The data of the last fit, as it came and as it was numbered."""
+
+    def __init__(self, data: SequenceData, encoder: Any, codes: np.ndarray):
+        self.data, self.encoder, self.codes = data, encoder, codes

@@ -1,0 +1,126 @@
+# mypy: ignore-errors
+"""Open tables of arc features in compiled code: keys of true arcs are counted, keys of any arcs looked up."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from partwise.compiled.dispatch import fragment, kernel
+from partwise.features.arc_keys import arc_keys, read_sentence
+
+
+@fragment
+def mixed(key):
+    """Spread a key over 64 bits, of which the highest are the best."""
+    first = key * 0x1E3779B97F4A7C15
+    return (first ^ (first >> 32)) * 0x2545F4914F6CDD1D
+
+
+@kernel
+def count_keys(program, words, arcs, first_arc, n_arcs, table, work, n_found):
+    """Count keys of arcs in an open table of (key, count) pairs until it is half full.
+
+    Returns the arc it came to and the number of distinct keys.
+    """
+    shift, mask = 64 - bits_of(len(table)), len(table) - 1
+    sentence = np.searchsorted(arcs.arc_ptr, first_arc, side="right") - 1
+    arc = first_arc
+    while arc < n_arcs:
+        while arcs.arc_ptr[sentence + 1] <= arc:
+            sentence += 1
+        read_sentence(program, words, sentence, work)
+        begin = words.sentence_ptr[sentence]
+        while arc < min(arcs.arc_ptr[sentence + 1], n_arcs):
+            if 2 * (n_found + len(work.keys)) > len(table):
+                return arc, n_found
+            n_keys = arc_keys(program, words, begin, arcs.head[arc], arcs.modifier[arc], work)
+            for k in range(n_keys):
+                key = work.keys[k]
+                slot = (mixed(key) >> shift) & mask
+                while table[slot, 1] > 0 and table[slot, 0] != key:
+                    slot = (slot + 1) & mask
+                n_found += table[slot, 1] == 0
+                table[slot, 0] = key
+                table[slot, 1] += 1
+            arc += 1
+    return arc, n_found
+
+
+@kernel
+def bits_of(size):
+    """The exponent of a power of two."""
+    bits = 0
+    while (1 << bits) < size:
+        bits += 1
+    return bits
+
+
+@kernel
+def move_counts(old, table):
+    """Put the entries of a table of counts into a larger one."""
+    shift, mask = 64 - bits_of(len(table)), len(table) - 1
+    for k in range(len(old)):
+        if old[k, 1] > 0:
+            slot = (mixed(old[k, 0]) >> shift) & mask
+            while table[slot, 1] > 0:
+                slot = (slot + 1) & mask
+            table[slot, 0], table[slot, 1] = old[k, 0], old[k, 1]
+
+
+@kernel
+def fill_table(keys, numbers, marks):
+    """Number the keys in an open table: at a slot the key's number, and a mark of 7 of its bits plus 1; 0 is empty."""
+    shift, mask = 64 - bits_of(len(numbers)), len(numbers) - 1
+    for k in range(len(keys)):
+        spread = mixed(keys[k])
+        slot = (spread >> shift) & mask
+        while marks[slot] > 0:
+            slot = (slot + 1) & mask
+        numbers[slot], marks[slot] = k, ((spread >> (shift - 7)) & 127) + 1
+
+
+@kernel
+def find_rows(program, words, arcs, first_arc, n_arcs, keys, numbers, marks, work, row_ptr, ids, n_written):
+    """Look up the features of arcs `first_arc` to `n_arcs` - 1 until there may be no more room in `ids`.
+
+    Returns the arc it came to and the number of ids written so far.
+    """
+    sentence = np.searchsorted(arcs.arc_ptr, first_arc, side="right") - 1
+    arc = first_arc
+    while arc < n_arcs:
+        while arcs.arc_ptr[sentence + 1] <= arc:
+            sentence += 1
+        read_sentence(program, words, sentence, work)
+        begin = words.sentence_ptr[sentence]
+        while arc < min(arcs.arc_ptr[sentence + 1], n_arcs):
+            if n_written + len(work.keys) > len(ids):
+                return arc, n_written
+            n_keys = arc_keys(program, words, begin, arcs.head[arc], arcs.modifier[arc], work)
+            n_written = find_keys(n_keys, keys, numbers, marks, work, ids, n_written)
+            row_ptr[arc + 1] = n_written
+            arc += 1
+    return arc, n_written
+
+
+@kernel
+def find_keys(n_keys, keys, numbers, marks, work, ids, n_written):
+    """Look up the keys in ``work.keys`` and write the numbers of those known.
+
+    The marks are read for all keys before any is compared, so that the loads overlap.
+    """
+    shift, mask = 64 - bits_of(len(numbers)), len(numbers) - 1
+    n_likely = 0
+    for k in range(n_keys):
+        spread = mixed(work.keys[k])
+        work.spreads[n_likely], work.keys[n_likely] = spread, work.keys[k]
+        n_likely += marks[(spread >> shift) & mask] > 0
+    for k in range(n_likely):
+        key, spread = work.keys[k], work.spreads[k]
+        slot, mark = (spread >> shift) & mask, ((spread >> (shift - 7)) & 127) + 1
+        while marks[slot] > 0:
+            if marks[slot] == mark and keys[numbers[slot]] == key:
+                ids[n_written] = numbers[slot]
+                n_written += 1
+                break
+            slot = (slot + 1) & mask
+    return n_written

@@ -1,0 +1,1 @@
+"""Kernel functions k(x, x′) in place of features."""

@@ -1,0 +1,293 @@
+"""Cutting planes: `svm-struct` (one working set an example) and `bmrm` (one bundle for the whole loss).
+
+Both solve the problem over the planes found so far, ask the oracle at its solution, and add what it answers.
+The solution is a dual point, so the certificate comes with it. A pass is one of the oracle over all examples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from partwise.compiled.examples import Scratch
+from partwise.core.problem import Problem
+from partwise.errors import InputError
+from partwise.solvers.base import Certificate, StepInfo, evaluate_model, model_primal
+from partwise.solvers.bundle.active_set import maximise_on_simplex
+from partwise.solvers.bundle.cutting_plane_pass import (
+    OTHER_SIZE,
+    REPLACED,
+    Planes,
+    find_planes,
+    planes_pass,
+    sweep_planes,
+)
+
+_MAX_SWEEPS = 300
+_SWEEP_TARGET = 0.1  # of the last gap: planes that are still to come are worth more than the last digits
+
+
+def _check_memory(memory: int, least: int) -> None:
+    if isinstance(memory, bool) or not isinstance(memory, int) or memory < least:
+        raise InputError(f"memory must be an integer of at least {least}, not {memory!r}")
+
+
+# -- n slacks ---------------------------------------------------------------------------------------
+
+
+class PlanesState(NamedTuple):
+    """The :class:`Planes` of all examples, v(α), and the last known gap (inf before the first)."""
+
+    part: np.ndarray
+    cost: np.ndarray
+    share: np.ndarray
+    gram: np.ndarray
+    n_used: np.ndarray
+    v: np.ndarray
+    gap: np.ndarray
+
+    def planes(self) -> Planes:
+        return Planes(*self[:5])
+
+
+@dataclass(frozen=True)
+class SVMStruct:
+    """SVM-struct with n slacks and margin rescaling, for β = ∞ (Tsochantaridis et al. 2005).
+
+    Parameters
+    ----------
+    memory : int
+        Labels kept for each example besides the true one, at the cost of memory² numbers an example. Where
+        there are more, one goes that is not in use; where all are, one whose share another can take over at
+        the least loss, and then the gap stays above what the memory allows.
+
+    Notes
+    -----
+    The programme over the working sets is solved block by block, each by exact exchanges of two labels,
+    until its own gap is a tenth of the last one over all labels. Its sweeps ask no oracle: no passes.
+    """
+
+    memory: int = 20
+    name = "svm-struct"
+
+    def check(self, problem: Problem) -> None:
+        _check_memory(self.memory, 2)
+        if not problem.loss.is_hard:
+            raise InputError(
+                f"solver 'svm-struct' is for beta = inf and loss={problem.loss.name!r} has "
+                f"beta = {problem.loss.beta:g}: use 'bmrm', its form for every loss"
+            )
+        if problem.batch.gold_amount.size:
+            raise InputError("solver 'svm-struct' needs true labels, not expectations of them: use 'bmrm'")
+
+    def init(self, problem: Problem, random: np.random.Generator) -> PlanesState:
+        n, width = problem.n_examples, self.memory + 1
+        share = np.zeros((n, width))
+        share[:, 0] = 1.0
+        return PlanesState(
+            part=np.zeros((self.memory, len(problem.batch.gold_part)), np.int32),
+            cost=np.zeros((n, width)),
+            share=share,
+            gram=np.zeros((n, width, width)),
+            n_used=np.ones(n, np.int64),
+            v=np.zeros(problem.n_weights),
+            gap=np.full(1, np.inf),
+        )
+
+    def step(
+        self, problem: Problem, state: PlanesState, random: np.random.Generator
+    ) -> tuple[PlanesState, StepInfo]:
+        self._solve(problem, state, random)
+        dual = self._dual(problem, state)
+        gap, outcome = self._ask(problem, state)
+        state.gap[0] = problem.batch.example_weight @ gap
+        if (outcome == OTHER_SIZE).any():
+            raise InputError(
+                f"solver 'svm-struct' stores labels with as many parts as the true one, and example "
+                f"{int((outcome == OTHER_SIZE).argmax())} has others: use 'bcfw' or 'bmrm'"
+            )
+        if (outcome == REPLACED).any():
+            state.v[:] = _planes_image(problem, state.planes())
+        return state, StepInfo(1.0, dual, max(float(state.gap[0]), 0.0))
+
+    def _solve(self, problem: Problem, state: PlanesState, random: np.random.Generator) -> None:
+        """Sweeps over the working sets, until their own gap is small beside that over all labels."""
+        slope, before = np.zeros((2, self.memory + 1))
+        for _ in range(_MAX_SWEEPS if state.n_used.max() > 1 else 0):
+            inner_gap = sweep_planes(
+                problem.batch, random.permutation(problem.n_examples), state.v, problem.l2,
+                problem.loss.gamma, state.planes(), slope, before, problem.scratch(np.float64),
+            )  # fmt: skip
+            if inner_gap <= _SWEEP_TARGET * state.gap[0]:
+                break
+
+    def _ask(self, problem: Problem, state: PlanesState) -> tuple[np.ndarray, np.ndarray]:
+        """The gap of every example at w(α), and what became of the label found there."""
+        loss, gap = np.zeros((2, problem.n_examples))
+        outcome, planes = np.zeros(problem.n_examples, np.uint8), state.planes()
+
+        def work(first: int, last: int, scratch: Scratch, room: np.ndarray) -> None:
+            find_planes(
+                problem.batch, first, last, state.v, problem.l2, problem.loss.gamma, planes, loss, gap,
+                outcome, room, scratch,
+            )  # fmt: skip
+
+        problem.over_examples(np.float64, work)
+        return gap, outcome
+
+    def _dual(self, problem: Problem, state: PlanesState) -> float:
+        cost = problem.loss.gamma * np.einsum("ij,ij->i", state.share, state.cost)
+        return float(problem.batch.example_weight @ cost - (state.v @ state.v) / (2.0 * problem.l2))
+
+    def certificate(self, problem: Problem, state: PlanesState) -> tuple[PlanesState, Certificate]:
+        kept = self._dual(problem, state)
+        state.v[:] = _planes_image(problem, state.planes())
+        dual, weights = self._dual(problem, state), state.v / problem.l2
+        return state, Certificate(problem.primal(weights), dual, weights, abs(kept - dual))
+
+
+def _planes_image(problem: Problem, planes: Planes) -> np.ndarray:
+    """v(α), recomputed."""
+    truth = np.zeros(planes.cost.shape[1])
+    truth[0] = 1.0
+
+    def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
+        planes_pass(problem.batch, first, last, planes, truth, v, scratch)
+
+    return problem.over_examples(np.float64, work)
+
+
+# -- one slack --------------------------------------------------------------------------------------
+
+
+class BundleState(NamedTuple):
+    """Planes below Σ_i ℓ_i, the solution over them, and the best weights so far.
+
+    Attributes
+    ----------
+    v : ndarray (memory, n_weights)
+        v(α_k) of the model's distributions at past weights; a plane is w ↦ offset_k − v_k·w.
+    offset : ndarray (memory,)
+        Σ_i H(α_k,i)/β + γ Σ_r μ_r e_r.
+    gram : ndarray (memory, memory)
+        v_k·v_l.
+    share : ndarray (memory,)
+        λ, the solution over the bundle.
+    idle : ndarray (memory,) of int64
+        Steps since the plane last had a share; −1 where there is none.
+    weights, best : ndarray (n_weights,)
+        Σ_k λ_k v_k / l2, and the weights with the lowest objective met.
+    value : ndarray (2,)
+        Their objective (inf before the first), and the l2 all this was computed for.
+    """
+
+    v: np.ndarray
+    offset: np.ndarray
+    gram: np.ndarray
+    share: np.ndarray
+    idle: np.ndarray
+    weights: np.ndarray
+    best: np.ndarray
+    value: np.ndarray
+
+
+@dataclass(frozen=True)
+class BMRM:
+    """The bundle method with one slack, for every loss (Teo, Vishwanathan, Smola, Le 2010).
+
+    Parameters
+    ----------
+    memory : int
+        Planes kept, each a vector of weights; where there are more, one without a share goes, or the two with
+        the smallest shares become one, which leaves the dual where it is.
+
+    Notes
+    -----
+    The dual point is the mixture Σ_k λ_k α_k of the models at past weights. Its entropy is at least the
+    mixture of their entropies, so the bundle's own objective Σ_k λ_k offset_k − ‖Σ_k λ_k v_k‖²/(2 l2) is a
+    lower bound of D. The small programme is solved by an active-set method (``active_set.py``).
+    """
+
+    memory: int = 100
+    name = "bmrm"
+
+    def check(self, problem: Problem) -> None:
+        _check_memory(self.memory, 3)
+
+    def init(self, problem: Problem, random: np.random.Generator) -> BundleState:
+        offset, share = np.zeros((2, self.memory))
+        idle = np.full(self.memory, -1)
+        share[0], idle[0] = 1.0, 0  # the plane of the true labels: no loss is below zero
+        weights, best = np.zeros((2, problem.n_weights))
+        v, gram = np.zeros((self.memory, problem.n_weights)), np.zeros((self.memory, self.memory))
+        return BundleState(v, offset, gram, share, idle, weights, best, np.array([np.inf, problem.l2]))
+
+    def step(
+        self, problem: Problem, state: BundleState, random: np.random.Generator
+    ) -> tuple[BundleState, StepInfo]:
+        if state.value[1] != problem.l2:
+            state.value[:] = np.inf, problem.l2
+            _solve_bundle(state, problem.l2)
+        point = evaluate_model(problem, state.weights)
+        primal = model_primal(problem, state.weights, point)
+        if primal < state.value[0]:
+            state.value[0], state.best[:] = primal, state.weights
+        value = problem.loss.inverse_beta * point.entropy + problem.loss.gamma * point.cost
+        _add_plane(state, point.v, float(problem.batch.example_weight @ value))
+        _solve_bundle(state, problem.l2)
+        dual = _bundle_dual(state, problem.l2)
+        return state, StepInfo(1.0, dual, max(float(state.value[0]) - dual, 0.0))
+
+    def certificate(self, problem: Problem, state: BundleState) -> tuple[BundleState, Certificate]:
+        """From the evaluation of the best weights, in double precision: a new pass only for another l2."""
+        primal = float(state.value[0])
+        if not np.isfinite(primal) or state.value[1] != problem.l2:
+            primal = problem.primal(state.best)
+        v = state.share @ state.v
+        dual = float(state.share @ state.offset - (v @ v) / (2.0 * problem.l2))
+        drift = abs(_bundle_dual(state, problem.l2) - dual)
+        return state, Certificate(primal, dual, state.best.copy(), drift)
+
+
+def _bundle_dual(state: BundleState, l2: float) -> float:
+    return float(state.share @ state.offset - state.share @ state.gram @ state.share / (2.0 * l2))
+
+
+def _solve_bundle(state: BundleState, l2: float) -> None:
+    """λ, and the weights that follow."""
+    used = np.flatnonzero(state.idle >= 0)
+    matrix = state.gram[np.ix_(used, used)] / l2
+    state.share[used] = maximise_on_simplex(matrix, state.offset[used], state.share[used])
+    state.idle[used] = np.where(state.share[used] > 0.0, 0, state.idle[used] + 1)
+    state.weights[:] = state.share @ state.v / l2
+
+
+def _add_plane(state: BundleState, v: np.ndarray, offset: float) -> None:
+    """Into a free place, that of the plane longest idle, or one that a merger frees; its share is zero."""
+    empty = np.flatnonzero(state.idle < 0)
+    if len(empty):
+        place = int(empty[0])
+    elif state.idle.max() > 0:
+        place = int(state.idle.argmax())
+    else:
+        place, into = (int(k) for k in np.argsort(state.share)[:2])
+        _merge(state, place, into)
+    state.v[place], state.offset[place] = v, offset
+    state.share[place], state.idle[place] = 0.0, 0
+    _update_gram(state, place)
+
+
+def _merge(state: BundleState, source: int, into: int) -> None:
+    """Two planes become their mean, weighted by their shares."""
+    total = state.share[source] + state.share[into]
+    part = state.share[source] / total
+    state.v[into] += part * (state.v[source] - state.v[into])
+    state.offset[into] += part * (state.offset[source] - state.offset[into])
+    state.share[into] = total
+    _update_gram(state, into)
+
+
+def _update_gram(state: BundleState, place: int) -> None:
+    state.gram[place] = state.gram[:, place] = state.v @ state.v[place]

@@ -1,0 +1,175 @@
+"""Batch exponentiated gradient: `eg-batch`, and `eg-primal` which keeps no dual variables.
+
+All examples move at once from the same weights (Collins et al. 2008, Figure 2). With one η for all,
+the potentials are a weighted mean of past scores, so one d-vector and two numbers replace them
+(Bartlett et al. 2004, appendix C, here for the whole loss family):
+
+    θ_i = score_i(u) + κ γ e_i + ρ θ_i⁰,
+    u ← (1 − η/β) u + η w,   κ ← (1 − η/β) κ + η,   ρ ← (1 − η/β) ρ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from partwise.core.bounds import safe_batch_step
+from partwise.core.problem import Evaluation, Problem
+from partwise.errors import InputError
+from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.dual.potentials import GOLD_POTENTIAL, starting_point
+
+_GROWTH = 1.05
+_MAX_HALVINGS = 60
+
+
+class BatchState(NamedTuple):
+    """Potentials of all parts, v(α), the dual value with the l2 it holds for, and the step size."""
+
+    theta: np.ndarray
+    v: np.ndarray
+    dual: np.ndarray
+    step: np.ndarray
+
+
+class PrimalState(NamedTuple):
+    """The vector u, the numbers (κ, ρ), v(α), the dual value with the l2 it holds for, and the step size."""
+
+    u: np.ndarray
+    scales: np.ndarray
+    v: np.ndarray
+    dual: np.ndarray
+    step: np.ndarray
+
+
+@dataclass(frozen=True)
+class _BatchSettings:
+    """Settings the two share.
+
+    Parameters
+    ----------
+    step_rule : {"adaptive", "safe"}
+        Halve η until the dual improves, then × 1.05; or the bound that guarantees improvement.
+    start : {"smoothed", "uniform"}
+        α near the true labels, or uniform.
+    """
+
+    step_rule: Literal["adaptive", "safe"] = "adaptive"
+    start: Literal["smoothed", "uniform"] = "smoothed"
+
+    def check(self, problem: Problem) -> None:
+        if self.step_rule not in ("adaptive", "safe"):
+            raise InputError(f"step_rule must be adaptive or safe, not {self.step_rule!r}")
+        if self.start not in ("smoothed", "uniform"):
+            raise InputError(f"start must be smoothed or uniform, not {self.start!r}")
+
+    def _first_step(self, problem: Problem) -> float:
+        safe = safe_batch_step(problem)
+        if self.step_rule == "safe":
+            return safe
+        return problem.n_examples * safe if problem.loss.is_hard else 0.5 * problem.loss.beta
+
+    def _search(self, problem: Problem, state: Any, move: Any) -> tuple[Any, StepInfo]:
+        """Try `move(η)` → (new state, its dual) with halved η until the dual does not fall."""
+        step, old = float(state.step[0]), _kept_dual(problem, state)
+        if self.step_rule == "safe" and state.dual[1] != problem.l2:
+            step = self._first_step(problem)
+        slack = 1e-13 * (1.0 + abs(old))
+        for tried in range(1, _MAX_HALVINGS + 1):
+            new, dual = move(step)
+            if self.step_rule == "safe" or dual >= old - slack:
+                grown = step if self.step_rule == "safe" else step * _GROWTH
+                if not problem.loss.is_hard:
+                    grown = min(grown, problem.loss.beta)
+                new.dual[:], new.step[0] = (dual, problem.l2), grown
+                return new, StepInfo(float(tried), dual)
+            step *= 0.5
+        state.dual[:], state.step[0] = (old, problem.l2), step
+        return state, StepInfo(float(tried), old)
+
+
+@dataclass(frozen=True)
+class BatchEG(_BatchSettings):
+    """`eg-batch`: potentials stored for every part; settings as in the base class."""
+
+    name = "eg-batch"
+
+    def init(self, problem: Problem, random: np.random.Generator) -> BatchState:
+        point = starting_point(problem, self.start, np.float64)
+        dual = problem.dual(_as_evaluation(problem, point.theta))
+        step = np.array([self._first_step(problem)])
+        return BatchState(point.theta, point.v, np.array([dual, problem.l2]), step)
+
+    def step(
+        self, problem: Problem, state: BatchState, random: np.random.Generator
+    ) -> tuple[BatchState, StepInfo]:
+        target = problem.scores(state.v / problem.l2)
+        if problem.batch.cost.size:
+            target += problem.loss.gamma * problem.batch.cost
+        target -= problem.loss.inverse_beta * state.theta
+
+        def move(step: float) -> tuple[BatchState, float]:
+            theta = state.theta + step * target
+            exact = _as_evaluation(problem, theta)
+            return BatchState(theta, exact.v, np.zeros(2), np.zeros(1)), problem.dual(exact)
+
+        return self._search(problem, state, move)
+
+    def certificate(self, problem: Problem, state: BatchState) -> tuple[BatchState, Certificate]:
+        exact = _as_evaluation(problem, state.theta)
+        return state, _certify(problem, exact, _kept_dual(problem, state))
+
+
+@dataclass(frozen=True)
+class PrimalEG(_BatchSettings):
+    """`eg-primal`: the same iterates in memory O(d + parts of one example)."""
+
+    name = "eg-primal"
+
+    def init(self, problem: Problem, random: np.random.Generator) -> PrimalState:
+        gold = GOLD_POTENTIAL if self.start == "smoothed" else 0.0
+        scales = np.array([0.0, gold])
+        exact = _from_vector(problem, np.zeros(problem.n_weights), scales)
+        step = np.array([self._first_step(problem)])
+        dual = np.array([problem.dual(exact), problem.l2])
+        return PrimalState(np.zeros(problem.n_weights), scales, exact.v, dual, step)
+
+    def step(
+        self, problem: Problem, state: PrimalState, random: np.random.Generator
+    ) -> tuple[PrimalState, StepInfo]:
+        weights = state.v / problem.l2
+
+        def move(step: float) -> tuple[PrimalState, float]:
+            keep = 1.0 - step * problem.loss.inverse_beta
+            u = keep * state.u + step * weights
+            scales = keep * state.scales + np.array([step, 0.0])
+            exact = _from_vector(problem, u, scales)
+            return PrimalState(u, scales, exact.v, np.zeros(2), np.zeros(1)), problem.dual(exact)
+
+        return self._search(problem, state, move)
+
+    def certificate(self, problem: Problem, state: PrimalState) -> tuple[PrimalState, Certificate]:
+        exact = _from_vector(problem, state.u, state.scales)
+        return state, _certify(problem, exact, _kept_dual(problem, state))
+
+
+def _kept_dual(problem: Problem, state: BatchState | PrimalState) -> float:
+    """The state's dual value, which a warm start may carry over from another l2."""
+    dual, l2 = state.dual
+    return float(dual + 0.5 * problem.inner(state.v, state.v) * (1.0 / l2 - 1.0 / problem.l2))
+
+
+def _as_evaluation(problem: Problem, theta: np.ndarray) -> Evaluation:
+    return problem.at_potentials(theta, np.ones(problem.n_examples, np.uint8))
+
+
+def _from_vector(problem: Problem, u: np.ndarray, scales: np.ndarray) -> Evaluation:
+    return problem.at_weights(u, 1.0, float(scales[0]) * problem.loss.gamma, float(scales[1]))
+
+
+def _certify(problem: Problem, exact: Evaluation, kept: float) -> Certificate:
+    """Primal at w(α) against the recomputed dual."""
+    weights, dual = exact.v / problem.l2, problem.dual(exact)
+    return Certificate(problem.primal(weights), dual, weights, abs(dual - kept))

@@ -1,0 +1,150 @@
+"""`bcfw`: pairwise block-coordinate Frank–Wolfe for β = ∞ (Lacoste-Julien et al. 2013, Osokin et al. 2016)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from partwise.compiled.examples import Batch, Scratch
+from partwise.core.problem import Problem
+from partwise.errors import InputError
+from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.dual.frank_wolfe_pass import CornerPoint, corner_counts, frank_wolfe_pass
+from partwise.solvers.dual.hard import add_to_average, hard_certificate, hard_dual, settle
+from partwise.solvers.sampling import due_chunks, expected_gap, note_exact, note_visits
+
+
+class CornerState(NamedTuple):
+    """A :class:`CornerPoint`, when examples were visited (see `sampling.py`), the weighted mean of v so far, and
+    how many points went into it."""
+
+    alpha: np.ndarray
+    corners: np.ndarray
+    v: np.ndarray
+    cost: np.ndarray
+    gap: np.ndarray
+    norm: np.ndarray
+    seen: np.ndarray
+    waited: np.ndarray
+    clock: np.ndarray
+    average: np.ndarray
+    n_averaged: np.ndarray
+
+    def point(self) -> CornerPoint:
+        return CornerPoint(*self[:6])
+
+    def expected_counts(self, problem: Problem) -> np.ndarray:
+        """μ of all parts, (n_parts,)."""
+        mu = np.zeros(problem.n_parts)
+        corner_counts(problem.batch, 0, problem.n_examples, self.alpha, self.corners, mu)
+        return mu
+
+
+@dataclass(frozen=True)
+class BlockFrankWolfe:
+    """Moves mass from each example's worst labelling to its best by exact line search; no step size at all.
+
+    Parameters
+    ----------
+    order : {"gap", "permuted", "random", "cyclic"}
+        Which example next; "gap" takes those with the largest gap expected from their last visits.
+    n_slots : int
+        Labellings remembered per example; with too few, long sequences stop short of the optimum.
+    n_cached : int
+        Further steps of a visit, among the remembered labellings only.
+    precision : {"single", "double"}
+        Of v; certificates are always computed in double precision.
+    """
+
+    order: Literal["gap", "permuted", "random", "cyclic"] = "gap"
+    n_slots: int = 32
+    n_cached: int = 2
+    precision: Literal["single", "double"] = "single"
+    name = "bcfw"
+
+    def check(self, problem: Problem) -> None:
+        if not problem.loss.is_hard:
+            raise InputError(
+                f"solver 'bcfw' is for beta = inf and loss={problem.loss.name!r} has beta = {problem.loss.beta:g}: "
+                "use an 'eg' solver"
+            )
+        if self.order not in ("gap", "permuted", "random", "cyclic"):
+            raise InputError(f"order must be gap, permuted, random or cyclic, not {self.order!r}")
+        if self.n_slots < 2 or self.n_cached < 0:
+            raise InputError(
+                f"n_slots must be >= 2 and n_cached >= 0, not {self.n_slots} and {self.n_cached}"
+            )
+
+    def init(self, problem: Problem, random: np.random.Generator) -> CornerState:
+        batch, n = problem.batch, problem.n_examples
+        n_slots = self.n_slots
+        if batch.length.max() == 1:  # there are no more labellings than labels
+            n_slots = min(n_slots, max(2, problem.structure.n_labels))
+        alpha = np.zeros((n, n_slots))
+        alpha[:, 0] = 1.0
+        corners = np.zeros((n_slots, len(batch.gold_part)), np.int32)
+        corners[0] = batch.gold_part
+        v = np.zeros(problem.n_weights, np.float32 if self.precision == "single" else np.float64)
+        return CornerState(
+            alpha,
+            corners,
+            v,
+            np.zeros(n),
+            np.full(n, np.nan),
+            np.zeros(1),
+            np.full(n, -1.0),
+            np.ones(n),
+            np.zeros(1),
+            v.copy(),
+            np.zeros(1),
+        )
+
+    def step(
+        self, problem: Problem, state: CornerState, random: np.random.Generator
+    ) -> tuple[CornerState, StepInfo]:
+        point = state.point()
+        parts = np.zeros(int(np.diff(problem.batch.gold_ptr).max()), np.int32)
+        values = np.zeros(point.alpha.shape[1])
+
+        def run(batch: Batch, order: np.ndarray, v: np.ndarray, scratch: Scratch) -> None:
+            frank_wolfe_pass(
+                batch, order, point._replace(v=v), problem.loss.gamma, problem.l2, self.n_cached,
+                parts, values, scratch,
+            )  # fmt: skip
+
+        for here in self._chunks(problem, state, random):
+            problem.visits(here, point.v, run)
+            note_visits(here, state.seen, state.waited, state.clock)
+            add_to_average(state.average, state.n_averaged, point.v)
+        gap = expected_gap(point.gap, state.seen, state.waited, float(state.clock[0]))
+        estimate = float(problem.batch.example_weight @ gap)
+        return state, StepInfo(1.0, hard_dual(problem, point), estimate)
+
+    def _chunks(
+        self, problem: Problem, state: CornerState, random: np.random.Generator
+    ) -> Iterator[np.ndarray]:
+        if self.order == "gap":
+            yield from due_chunks(state, problem.batch.example_weight, random)
+            return
+        n = problem.n_examples
+        if self.order == "random" and not np.isnan(state.gap).any():
+            order = random.integers(n, size=n)
+        else:
+            order = np.arange(n) if self.order == "cyclic" else random.permutation(n)
+        chunk = max(1, n // 10)
+        for first in range(0, n, chunk):
+            yield order[first : first + chunk]
+
+    def certificate(self, problem: Problem, state: CornerState) -> tuple[CornerState, Certificate]:
+        point = state.point()
+        kept = hard_dual(problem, point)
+        point.alpha[:] /= point.alpha.sum(axis=1, keepdims=True)
+        mu = state.expected_counts(problem)
+        v = settle(problem, mu, point)
+        average = state.average if state.n_averaged[0] else None
+        certificate = hard_certificate(problem, mu, point, v, kept, average)
+        note_exact(state.seen, state.waited, state.clock)
+        return state, certificate

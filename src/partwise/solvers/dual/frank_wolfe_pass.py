@@ -1,0 +1,227 @@
+# mypy: ignore-errors
+"""Pairwise block-coordinate Frank–Wolfe visits for β = ∞ (Lacoste-Julien et al. 2013; Osokin et al. 2016).
+
+α_i is a short list of labellings ("corners") with weights. A visit finds the loss-augmented best label y*
+and the worst corner a, and moves mass from a to y*:
+
+    d = φ(x_i, y*) − φ(x_i, a),   g = (s + γ e)(y*) − (s + γ e)(a)
+    t = clip( l2 g / ( c_i ‖d‖² ), 0, α_a ),   v ← v − t c_i d
+
+which is the exact maximiser of the dual along d. Then it goes on between the corners it has, without
+asking for a new best label, as long as that pays. A corner is kept as its list of parts. Where all slots are
+taken, y* takes over the whole weight of the lightest corner, if that does not lower the dual.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.examples import add_cost, layout_of, scatter_example, score_example
+from partwise.compiled.oracles import best
+
+
+class CornerPoint(NamedTuple):
+    """Dual variables as weighted labellings.
+
+    Attributes
+    ----------
+    alpha : ndarray (n_examples, n_slots)
+        Weight of each corner; the slot is free when it is 0.
+    corners : ndarray (n_slots, n_gold_parts) of int32
+        Parts of each corner, laid out like the parts of the true labels.
+    v : ndarray (n_weights,)
+    cost, gap : ndarray (n_examples,)
+        Expected cost, and g_i as of the last visit.
+    norm : ndarray (1,)
+        ‖v‖², kept up incrementally.
+    """
+
+    alpha: np.ndarray
+    corners: np.ndarray
+    v: np.ndarray
+    cost: np.ndarray
+    gap: np.ndarray
+    norm: np.ndarray
+
+
+@fragment
+def _list_parts(counts, count, out):  # type: ignore
+    """Write the parts that `counts` counts, with repetition."""
+    k = 0
+    for j in range(count):
+        left = counts[j]
+        while left > 0.5:
+            out[k] = j
+            k += 1
+            left -= 1.0
+
+
+@fragment
+def _corner_values(batch, i, point, scores, values):  # type: ignore
+    """Score of every corner in use; returns their mean under α, the worst and the best in use."""
+    first, last = batch.gold_ptr[i], batch.gold_ptr[i + 1]
+    mean, worst, top = 0.0, -1, -1
+    for slot in range(point.alpha.shape[1]):
+        if point.alpha[i, slot] > 0.0:
+            total = 0.0
+            for k in range(first, last):
+                total += scores[point.corners[slot, k]]
+            values[slot] = total
+            mean += point.alpha[i, slot] * total
+            if worst < 0 or total < values[worst]:
+                worst = slot
+            if top < 0 or total > values[top]:
+                top = slot
+    return mean, worst, top
+
+
+@fragment
+def _slot_for(batch, i, point, parts):  # type: ignore
+    """The slot that holds `parts`, or a free one filled with them, or −1 when all are taken."""
+    first, last = batch.gold_ptr[i], batch.gold_ptr[i + 1]
+    free = -1
+    for slot in range(point.alpha.shape[1]):
+        if point.alpha[i, slot] == 0.0:
+            free = slot
+            continue
+        same = True
+        for k in range(first, last):
+            if point.corners[slot, k] != parts[k - first]:
+                same = False
+                break
+        if same:
+            return slot
+    if free >= 0:
+        for k in range(first, last):
+            point.corners[free, k] = parts[k - first]
+        return free
+    return -1
+
+
+@fragment
+def _take_over(batch, i, point, parts, gamma, l2, scratch):  # type: ignore
+    """Put `parts` in place of the lightest corner where the dual does not fall; returns whether it was done."""
+    weight, start, first = batch.example_weight[i], batch.part_ptr[i], batch.gold_ptr[i]
+    light = 0
+    for slot in range(point.alpha.shape[1]):
+        if point.alpha[i, slot] < point.alpha[i, light]:
+            light = slot
+    cost, share = 0.0, point.alpha[i, light]
+    for j in range(batch.part_ptr[i + 1] - start):
+        scratch.delta[j] = 0.0
+    for k in range(first, batch.gold_ptr[i + 1]):
+        to, off = parts[k - first], point.corners[light, k]
+        scratch.delta[to] -= 1.0
+        scratch.delta[off] += 1.0
+        if batch.cost.size > 0:
+            cost += batch.cost[start + to] - batch.cost[start + off]
+    growth = scatter_example(batch, i, point.v, share * weight, scratch.delta, 0.0, scratch.row)
+    if gamma * share * weight * cost < growth / (2.0 * l2):
+        scatter_example(batch, i, point.v, -share * weight, scratch.delta, 0.0, scratch.row)
+        return False
+    for k in range(first, batch.gold_ptr[i + 1]):
+        point.corners[light, k] = parts[k - first]
+    point.cost[i] += share * cost
+    point.norm[0] += growth
+    return True
+
+
+@fragment
+def _move(batch, i, point, target, source, gain, l2, scratch):  # type: ignore
+    """Shift mass from corner `source` to `target`, as far as the dual rises. `gain` is g above."""
+    weight, start = batch.example_weight[i], batch.part_ptr[i]
+    linear, cost = 0.0, 0.0
+    for j in range(batch.part_ptr[i + 1] - start):
+        scratch.delta[j] = 0.0
+    for k in range(batch.gold_ptr[i], batch.gold_ptr[i + 1]):
+        to, off = point.corners[target, k], point.corners[source, k]
+        scratch.delta[to] -= 1.0
+        scratch.delta[off] += 1.0
+        linear += scratch.scores[to] - scratch.scores[off]
+        if batch.cost.size > 0:
+            cost += batch.cost[start + to] - batch.cost[start + off]
+    limit = point.alpha[i, source]
+    growth = scatter_example(batch, i, point.v, limit * weight, scratch.delta, 0.0, scratch.row)
+    squared = (growth + 2.0 * limit * weight * l2 * linear) / (limit * limit)
+    step = limit
+    if squared * limit > l2 * weight * gain:
+        step = l2 * weight * gain / squared
+        growth += scatter_example(batch, i, point.v, (step - limit) * weight, scratch.delta, 0.0, scratch.row)
+        point.alpha[i, source] -= step
+    else:
+        point.alpha[i, source] = 0.0
+    point.alpha[i, target] += step
+    point.cost[i] += step * cost
+    point.norm[0] += growth
+
+
+@fragment
+def _frank_wolfe_visit(batch, i, point, gamma, l2, n_cached, parts, values, scratch):  # type: ignore
+    """One step with a new best label, then up to `n_cached` among the corners; stores the gap found."""
+    if batch.example_weight[i] == 0.0:
+        point.gap[i] = 0.0
+        return
+    for repeat in range(1 + n_cached):
+        count = score_example(batch, i, point.v, 1.0 / l2, scratch.scores, scratch.row)
+        for j in range(count):
+            scratch.potentials[j] = scratch.scores[j]
+        add_cost(batch, i, gamma, scratch.potentials)
+        mean, source, target = _corner_values(batch, i, point, scratch.potentials, values)
+        if repeat == 0:
+            top = best(
+                batch.specification,
+                layout_of(batch, i),
+                scratch.potentials,
+                scratch.counts,
+                scratch.structure,
+            )
+            point.gap[i] = max(top - mean, 0.0)
+            _list_parts(scratch.counts, count, parts)
+            new = _slot_for(batch, i, point, parts)
+            if new < 0 and _take_over(batch, i, point, parts, gamma, l2, scratch):
+                continue
+            target = new if new >= 0 else target
+            gain = top - values[source]
+            if point.alpha[i, target] > 0.0:
+                gain = values[target] - values[source]
+        else:
+            gain = values[target] - values[source]
+        if target == source or gain <= 1e-7 * (1.0 + abs(mean)):
+            return
+        _move(batch, i, point, target, source, gain, l2, scratch)
+
+
+@kernel
+def frank_wolfe_pass(batch, order, point, gamma, l2, n_cached, parts, values, scratch):  # type: ignore
+    """Visit the examples of `order`; `parts` and `values` are room for one corner and one value a slot."""
+    for k in range(order.size):
+        _frank_wolfe_visit(batch, order[k], point, gamma, l2, n_cached, parts, values, scratch)
+
+
+@kernel
+def corner_counts(batch, first, last, alpha, corners, mu):  # type: ignore
+    """Expected part counts of the mixtures, in double precision."""
+    for i in range(first, last):
+        start = batch.part_ptr[i]
+        for slot in range(alpha.shape[1]):
+            if alpha[i, slot] > 0.0:
+                for k in range(batch.gold_ptr[i], batch.gold_ptr[i + 1]):
+                    mu[start + corners[slot, k]] += alpha[i, slot]
+
+
+@kernel
+def mixture_pass(batch, first, last, mu, v, cost, scratch):  # type: ignore
+    """v and the costs that follow from expected counts."""
+    for i in range(first, last):
+        start = batch.part_ptr[i]
+        cost[i] = 0.0
+        for j in range(batch.part_ptr[i + 1] - start):
+            scratch.delta[j] = -mu[start + j]
+            if batch.cost.size > 0:
+                cost[i] += mu[start + j] * batch.cost[start + j]
+        for k in range(batch.gold_ptr[i], batch.gold_ptr[i + 1]):
+            scratch.delta[batch.gold_part[k]] += 1.0
+        scatter_example(batch, i, v, batch.example_weight[i], scratch.delta, 0.0, scratch.row)

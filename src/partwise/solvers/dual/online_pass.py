@@ -1,0 +1,271 @@
+# mypy: ignore-errors
+"""Block-coordinate ascent on the dual: one fused visit per example, along one of two paths.
+
+    θ_i ← θ_i + η ( s_i + γ e_i − θ_i / β )        geometric: exponentiated gradient (Collins et al. 2008)
+    α_i ← (1 − t) α_i + t p_i,  t = η / β           arithmetic: dual coordinate ascent (SPEC §6)
+    v ← v + Σ_r (μ_old − μ_new)_r φ(x_i, r)
+
+Both lead to p_i ∝ exp β (s_i + γ e_i). The change of the dual is exact and local: the example's entropy
+and cost, and the growth of ‖v‖² through the weights it touches. A step that would lower the dual is undone
+and shortened.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.examples import (
+    add_cost,
+    add_gold_rows,
+    expected_cost,
+    finite_dot,
+    layout_of,
+    scatter_example,
+    score_example,
+)
+from partwise.compiled.oracles import best, expectations, log_partition
+
+FIXED, HALVING, NEWTON = 0, 1, 2
+MAX_HALVINGS = 30
+_BLIND_GROWTH = 1.05
+_TELLING_STEP = 0.25  # of β: what a shorter step sees says little about the gap
+_ROUNDING = 1e-13  # of a dual difference, relative to the log-partition
+
+
+class DualPoint(NamedTuple):
+    """The dual variables of all examples; arrays are changed in place.
+
+    Attributes
+    ----------
+    theta, mu : ndarray (n_parts,)
+        Potentials and the expected counts they give.
+    v : ndarray (n_weights,)
+        v(α) of SPEC §1; the weights are v / l2.
+    entropy, cost : ndarray (n_examples,)
+        H(α_i) and Σ_r μ_r e_r.
+    gap : ndarray (n_examples,)
+        g_i as the last visit found it, before its step; estimated on the geometric path.
+    step : ndarray (n_examples,)
+        Step size η_i of each example.
+    visited : ndarray (n_examples,) of uint8
+        0 while α_i still is the true label itself.
+    norm : ndarray (1,)
+        ‖v‖², kept up incrementally.
+    """
+
+    theta: np.ndarray
+    mu: np.ndarray
+    v: np.ndarray
+    entropy: np.ndarray
+    cost: np.ndarray
+    gap: np.ndarray
+    step: np.ndarray
+    visited: np.ndarray
+    norm: np.ndarray
+
+
+class StepRule(NamedTuple):
+    """How far to go.
+
+    Attributes
+    ----------
+    kind : int
+        FIXED; HALVING: after a success η × growth (Collins et al. §7); NEWTON: the next η is where the
+        parabola seen along this step has its top, at most × growth.
+    arithmetic : bool
+        The path; where a labelling is a single part only.
+    growth, largest : float
+    threshold : float
+        Rows whose marginals moved less are not scattered now.
+    noise : float
+        What rounding of the state may do to the dual of one position; a smaller loss is not seen.
+    lift : float
+        Added to the true label's potentials when a first step off it fails.
+    exact_gap : bool
+        Ask for the gap of a visit also where that takes another sum over labellings.
+    """
+
+    kind: int
+    arithmetic: bool
+    growth: float
+    largest: float
+    threshold: float
+    noise: float
+    lift: float
+    exact_gap: bool
+
+
+@fragment
+def _move_on_geometric_path(batch, i, point, step, inverse_beta, lift, noise, count, scratch):  # type: ignore
+    """Potentials θ + η d with d = s + γ e − θ/β; returns what `_attempt` does.
+
+    `lift` raises the true label's potentials: an example that leaves its true label must start close
+    enough to it, and how close is found by trying. Slope and gap come from the curvature of A:
+    A(θ + ηd) − A(θ) − η μ·d is half of η² dᵀ∇²A d, the slope is dᵀ∇²A d, and at η = β it is β g_i.
+    """
+    start = batch.part_ptr[i]
+    inner, theta_mu = 0.0, 0.0
+    for j in range(count):
+        theta, mu = point.theta[start + j], point.mu[start + j]
+        direction = scratch.scores[j] - inverse_beta * theta
+        scratch.potentials[j] = theta + step * direction
+        if mu != 0.0:
+            inner += mu * direction
+            theta_mu += theta * mu
+    if lift > 0.0:
+        add_gold_rows(batch, i, lift, scratch.potentials)
+    log_total = expectations(
+        batch.specification, layout_of(batch, i), scratch.potentials, scratch.counts, scratch.structure
+    )
+    curvature = log_total - (point.entropy[i] + theta_mu) - step * inner
+    if curvature < noise + _ROUNDING * (1.0 + abs(log_total)):
+        curvature = 0.0
+    slope = 2.0 * curvature / (step * step)
+    gap = 0.0 if inverse_beta == 0.0 else 0.5 * slope / inverse_beta
+    return log_total, slope, gap
+
+
+@fragment
+def _move_on_arithmetic_path(batch, i, point, step, beta, count, scratch):  # type: ignore
+    """Potentials log((1 − t) α + t p), in logarithms throughout, so that nothing ever reaches zero."""
+    start = batch.part_ptr[i]
+    specification, layout = batch.specification, layout_of(batch, i)
+    for j in range(count):
+        scratch.potentials[j] = point.theta[start + j]
+    log_old = expectations(specification, layout, scratch.potentials, scratch.counts, scratch.structure)
+    for j in range(count):
+        scratch.potentials[j] = beta * scratch.scores[j]
+    log_target = expectations(specification, layout, scratch.potentials, scratch.delta, scratch.structure)
+    mixing = min(step / beta, 1.0)
+    log_rest = np.log1p(-mixing) if mixing < 1.0 else -np.inf
+    slope, gap = 0.0, 0.0
+    for j in range(count):
+        old, target = point.theta[start + j] - log_old, scratch.potentials[j] - log_target
+        if target > -np.inf:
+            slope += (scratch.delta[j] - scratch.counts[j]) * (target - old) / beta
+            gap += scratch.counts[j] * (old - target) / beta
+        a, b = old + log_rest, target + np.log(mixing)
+        top = max(a, b)
+        scratch.potentials[j] = top + np.log(np.exp(a - top) + np.exp(b - top)) if top > -np.inf else top
+    log_total = expectations(specification, layout, scratch.potentials, scratch.counts, scratch.structure)
+    return log_total, slope / beta, max(gap, 0.0)
+
+
+@fragment
+def _exact_gap(batch, i, point, beta, count, scratch):  # type: ignore
+    """g_i = KL(α_i ‖ p_i) / β, by one more sum over labellings."""
+    start = batch.part_ptr[i]
+    inner = 0.0
+    for j in range(count):
+        target, mu = beta * scratch.scores[j], point.mu[start + j]
+        scratch.potentials[j] = target
+        inner += mu * target if mu != 0.0 else 0.0
+    log_target = log_partition(
+        batch.specification, layout_of(batch, i), scratch.potentials, scratch.structure
+    )
+    return max(log_target - inner - point.entropy[i], 0.0) / beta
+
+
+@fragment
+def _attempt(batch, i, point, step, beta, inverse_beta, lift, rule, count, scratch):  # type: ignore
+    """Potentials and counts after a step; returns A(θ_new), the slope of the dual in η, and g_i before."""
+    if rule.arithmetic and point.visited[i] != 0:
+        result = _move_on_arithmetic_path(batch, i, point, step, beta, count, scratch)
+    else:
+        result = _move_on_geometric_path(
+            batch, i, point, step, inverse_beta, lift, rule.noise * batch.length[i], count, scratch
+        )
+    start = batch.part_ptr[i]
+    for j in range(count):
+        scratch.delta[j] = point.mu[start + j] - scratch.counts[j]
+    return result
+
+
+@fragment
+def _next_step(rule, step, slope, gain):  # type: ignore
+    """η of the next visit."""
+    if rule.kind == HALVING:
+        return min(step * rule.growth, rule.largest)
+    loss = slope * step - gain
+    if slope == 0.0:  # nothing was seen
+        return min(step * _BLIND_GROWTH, rule.largest)
+    target = step * rule.growth
+    if loss > 0.0:
+        target = min(target, max(slope * step * step / (2.0 * loss), 0.5 * step))
+    return min(target, rule.largest)
+
+
+@fragment
+def _commit(batch, i, point, count, scratch):  # type: ignore
+    """Store the accepted potentials; counts move by what was scattered, so that v stays their image."""
+    start = batch.part_ptr[i]
+    for j in range(count):
+        point.theta[start + j] = scratch.potentials[j]
+        point.mu[start + j] -= scratch.delta[j]
+
+
+@fragment
+def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
+    """One step on example i; returns the number of steps tried and the gain of the dual."""
+    inverse_beta = 0.0 if beta == np.inf else 1.0 / beta
+    weight = batch.example_weight[i]
+    start = batch.part_ptr[i]
+    count = score_example(batch, i, point.v, 1.0 / l2, scratch.scores, scratch.row)
+    add_cost(batch, i, gamma, scratch.scores)
+    fresh = point.visited[i] == 0
+    if beta == np.inf and (rule.exact_gap or fresh):
+        top = best(
+            batch.specification, layout_of(batch, i), scratch.scores, scratch.counts, scratch.structure
+        )
+        point.gap[i] = top - finite_dot(scratch.scores, point.mu[start : start + count], count)
+        if fresh and point.gap[i] <= 0.0:  # the true label itself is optimal here
+            return 1, 0.0
+    step, lift, exact = point.step[i], 0.0, np.nan
+    if not fresh and step < _TELLING_STEP * beta and beta != np.inf and rule.exact_gap:
+        exact = _exact_gap(batch, i, point, beta, count, scratch)
+    for attempt in range(MAX_HALVINGS):
+        log_total, slope, gap = _attempt(
+            batch, i, point, step, beta, inverse_beta, lift, rule, count, scratch
+        )
+        entropy = log_total - finite_dot(scratch.potentials, scratch.counts, count)
+        if not abs(entropy) < np.inf:  # potentials out of range; scattering NaN could not be undone
+            step *= 0.5
+            continue
+        cost = expected_cost(batch, i, scratch.counts)
+        value = inverse_beta * (entropy - point.entropy[i]) + gamma * (cost - point.cost[i])
+        growth = scatter_example(batch, i, point.v, weight, scratch.delta, rule.threshold, scratch.row)
+        gain = weight * value - growth / (2.0 * l2)
+        if (
+            gain >= -weight * (rule.noise * batch.length[i] + _ROUNDING * (1.0 + abs(log_total)))
+            or rule.kind == FIXED
+        ):
+            if beta != np.inf:
+                point.gap[i] = gap if exact != exact else exact
+            _commit(batch, i, point, count, scratch)
+            point.entropy[i], point.cost[i] = entropy, cost
+            point.norm[0] += growth
+            point.visited[i] = 1
+            if rule.kind != FIXED:
+                point.step[i] = step if fresh else _next_step(rule, step, weight * slope, gain)
+            return attempt + 1, gain
+        scatter_example(batch, i, point.v, -weight, scratch.delta, 0.0, scratch.row)
+        if fresh:
+            lift += rule.lift
+        else:
+            step *= 0.5
+    point.step[i] *= 0.5
+    return MAX_HALVINGS, 0.0
+
+
+@kernel
+def online_pass(batch, order, point, beta, gamma, l2, rule, scratch):  # type: ignore
+    """Visit the examples of `order`; returns steps tried, and how many visits gained."""
+    tried, improved = 0, 0
+    for k in range(order.size):
+        attempts, gain = _visit(batch, order[k], point, beta, gamma, l2, rule, scratch)
+        tried += attempts
+        improved += 1 if gain > 0.0 else 0
+    return tried, improved

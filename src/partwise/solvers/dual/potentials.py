@@ -1,0 +1,95 @@
+"""The dual point of solvers that keep potentials: where it starts, what follows from it, its certificate."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from partwise.core.problem import Problem
+from partwise.solvers.base import Certificate
+from partwise.solvers.dual.online_pass import DualPoint
+
+GOLD_POTENTIAL = 6.0  # θ of the true label's rows at the start: a probability near, not at, one
+
+
+class EGState(NamedTuple):
+    """A :class:`DualPoint`, when examples were visited (see `sampling.py`), a mean of v with its number of
+    points, and what the settings made of the run.
+
+    `passes` were made so far (for annealing), `step_l2` is the l2 that steps and gaps were found for, `beta`
+    the sharpness now.
+    """
+
+    theta: np.ndarray
+    mu: np.ndarray
+    v: np.ndarray
+    entropy: np.ndarray
+    cost: np.ndarray
+    gap: np.ndarray
+    step: np.ndarray
+    visited: np.ndarray
+    norm: np.ndarray
+    seen: np.ndarray
+    waited: np.ndarray
+    clock: np.ndarray
+    average: np.ndarray
+    n_averaged: np.ndarray
+    passes: np.ndarray
+    step_l2: np.ndarray
+    beta: np.ndarray
+
+    def point(self) -> DualPoint:
+        return DualPoint(*self[:9])
+
+
+def starting_point(
+    problem: Problem, start: str, dtype: type, gold_potential: float = GOLD_POTENTIAL
+) -> DualPoint:
+    """α at the true labels ("gold"), near them ("smoothed") or uniform, with everything that follows."""
+    batch, n = problem.batch, problem.n_examples
+    theta: np.ndarray = np.zeros(problem.n_parts, dtype)
+    mu: np.ndarray = np.zeros(problem.n_parts, dtype)
+    gold = np.repeat(batch.part_ptr[:-1], np.diff(batch.gold_ptr)) + batch.gold_part
+    if start != "uniform":
+        rows_end = np.repeat(batch.part_ptr[1:] - batch.tied_size, np.diff(batch.gold_ptr))
+        theta[gold[gold < rows_end]] = gold_potential
+    visited = np.full(n, start != "gold", np.uint8)
+    # The gap of an example that was never visited is unknown; infinite weight would starve the others.
+    point = DualPoint(
+        theta=theta,
+        mu=mu,
+        v=np.zeros(problem.n_weights, dtype),
+        entropy=np.zeros(n),
+        cost=np.zeros(n),
+        gap=np.ones(n),
+        step=np.zeros(n),
+        visited=visited,
+        norm=np.zeros(1),
+    )
+    if start == "gold":
+        np.add.at(mu, gold, 1)
+    else:
+        refresh(problem, point)
+    return point
+
+
+def refresh(problem: Problem, point: DualPoint) -> np.ndarray:
+    """Recompute in double precision all that follows from the potentials; returns v unrounded."""
+    exact = problem.at_potentials(point.theta, point.visited, point.mu)
+    point.v[:] = exact.v
+    point.entropy[:] = exact.entropy
+    point.cost[:] = exact.cost
+    point.norm[0] = problem.inner(exact.v, exact.v)
+    return exact.v
+
+
+def certify(problem: Problem, point: DualPoint, v: np.ndarray, weights: np.ndarray) -> Certificate:
+    """P(weights) against D of a refreshed point; every g_i is brought up to date on the way."""
+    loss, inner = problem.losses(weights, point.mu)
+    value = problem.loss.inverse_beta * point.entropy + problem.loss.gamma * point.cost
+    example_weight = problem.batch.example_weight
+    point.gap[:] = np.maximum(loss - inner - problem.loss.inverse_beta * point.entropy, 0.0)
+    dual = float(example_weight @ value - problem.inner(v, v) / (2.0 * problem.l2))
+    primal = float(example_weight @ loss + 0.5 * problem.l2 * problem.inner(weights, weights))
+    return Certificate(primal, dual, weights)

@@ -1,0 +1,144 @@
+# mypy: ignore-errors
+"""Coordinate ascent along segments for β = ∞ on first-order chains.
+
+A visit finds the loss-augmented best labelling of an example and the worst one in use. Where they differ is a set
+of segments; along each, from the labels `off` to the labels `to`, mass moves by
+
+    d = φ(to) − φ(off),   g = γ (e(to) − e(off)) + w·d
+    t = clip( l2 g / (c_i ‖d‖²), −mass along `to`, mass along `off` ),   v ← v − t c_i d
+
+the exact maximiser of the dual (Hsieh et al. 2008 take the same step for one class against another). Segments are
+remembered, and sweeps over them go on without asking for new labellings.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.examples import add_cost, layout_of, score_example
+from partwise.compiled.oracles import best, labelling
+from partwise.solvers.dual.segment_point import add_mass, has_room, mass_along, worst_in_use
+from partwise.solvers.dual.segment_store import (
+    COST,
+    ENTRY,
+    EXAMPLE,
+    FIRST,
+    GAIN,
+    N_ENTRIES,
+    N_PAIRS,
+    PATH,
+    SQUARED,
+    fits,
+    remember,
+)
+
+_LEAST_GAIN = 1e-12  # relative to the scores
+
+
+@kernel
+def _step(k, weight, point, store, gamma, l2):  # type: ignore
+    """Move along segment k; stores by how much the dual rises, and returns whether every pair had a slot."""
+    head = store.head[k]
+    first, n_pairs, off_path = head[FIRST], head[N_PAIRS], head[PATH]
+    to_path, start, end = off_path + n_pairs, head[ENTRY], head[ENTRY] + head[N_ENTRIES]
+    off = mass_along(point, first, store.path, off_path, n_pairs)
+    to = mass_along(point, first, store.path, to_path, n_pairs)
+    gain, has_slots = 0.0, True
+    if off > 0.0 or to > 0.0:
+        linear = 0.0
+        for e in range(start, end):
+            linear += store.value[e] * point.v[store.entry[e]]
+        slope = gamma * store.number[k, COST] + linear / l2
+        curvature = weight * store.number[k, SQUARED] / l2
+        step = off if slope > 0.0 else -to
+        if abs(slope) < curvature * abs(step):
+            step = slope / curvature
+        if step * slope > 0.0:
+            has_slots = has_room(point, first, store.path, to_path if step > 0.0 else off_path, n_pairs)
+        if step * slope > 0.0 and has_slots:
+            add_mass(point, first, store.path, off_path, n_pairs, -step)
+            add_mass(point, first, store.path, to_path, n_pairs, step)
+            shift = step * weight
+            for e in range(start, end):
+                point.v[store.entry[e]] -= shift * store.value[e]
+            point.norm[0] += shift * (shift * store.number[k, SQUARED] - 2.0 * linear)
+            point.cost[head[EXAMPLE]] += step * store.number[k, COST]
+            gain = shift * (slope - 0.5 * step * curvature)
+    store.number[k, GAIN] = gain
+    return has_slots
+
+
+@kernel
+def sweep(order, point, store, example_weight, gamma, l2):  # type: ignore
+    """A step along every segment of `order`; returns whether any lacked a slot."""
+    lacking = False
+    for j in range(order.size):
+        weight = example_weight[store.head[order[j], EXAMPLE]]
+        has_slots = _step(order[j], weight, point, store, gamma, l2)
+        lacking = lacking or not has_slots
+    return lacking
+
+
+@fragment
+def _write_paths(start, end, n_labels, room, path, at):  # type: ignore
+    """Pairs of the worst labelling and of the best at positions start … end − 1."""
+    for j in range(end - start):
+        t = start + j
+        before_worst, before_top = (room.worst[t - 1], room.top[t - 1]) if t > 0 else (0, 0)
+        path[at + j] = before_worst * n_labels + room.worst[t]
+        path[at + end - start + j] = before_top * n_labels + room.top[t]
+
+
+@kernel
+def _follow_segments(batch, i, point, store, gamma, l2, tally, room):  # type: ignore
+    """A step along each segment in which the worst labelling and the best differ, as `sweep`."""
+    length, lacking, t = batch.length[i], False, 0
+    while t < length:
+        if room.worst[t] == room.top[t]:
+            t += 1
+            continue
+        start = t
+        while t < length and room.worst[t] != room.top[t]:
+            t += 1
+        end = min(t + 1, length)  # the pair behind the last label that differs changes as well
+        _write_paths(start, end, batch.specification.n_labels, room, store.path, store.used[1])
+        k = remember(batch, i, store, batch.node.row_ptr[i] + start, end - start, tally)
+        has_slots = _step(k, batch.example_weight[i], point, store, gamma, l2)
+        lacking = lacking or not has_slots
+    return lacking
+
+
+@fragment
+def _visit(batch, i, point, store, gamma, l2, tally, room, scratch):  # type: ignore
+    """Steps where the worst labelling in use and the best of all differ; stores the gap found."""
+    score_example(batch, i, point.v, 1.0 / l2, scratch.potentials, scratch.row)
+    add_cost(batch, i, gamma, scratch.potentials)
+    layout = layout_of(batch, i)
+    top = best(batch.specification, layout, scratch.potentials, scratch.counts, scratch.structure)
+    bottom, mean = worst_in_use(batch, i, point, scratch.potentials, room)
+    point.gap[i] = max(top - mean, 0.0)
+    lacking = False
+    if np.isfinite(bottom) and top - bottom > _LEAST_GAIN * (1.0 + abs(top)):
+        labelling(batch.specification, layout, scratch.counts, room.top)
+        lacking = _follow_segments(batch, i, point, store, gamma, l2, tally, room)
+    return lacking
+
+
+@kernel
+def segment_pass(batch, order, point, store, gamma, l2, tally, room, scratch):  # type: ignore
+    """Visit the examples of `order` while the store has room: how many these were, and whether slots were lacking.
+
+    `tally` (n_weights,) is zero before and after.
+    """
+    lacking = False
+    for j in range(order.size):
+        i = order[j]
+        if batch.example_weight[i] == 0.0:
+            point.gap[i] = 0.0
+            continue
+        if not fits(batch, i, store):
+            return j, lacking
+        missed = _visit(batch, i, point, store, gamma, l2, tally, room, scratch)
+        lacking = lacking or missed
+    return order.size, lacking

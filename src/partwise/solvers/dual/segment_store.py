@@ -1,0 +1,209 @@
+# mypy: ignore-errors
+"""Segments that steps have been taken along, each with its difference of features written out.
+
+A segment says how two labellings of a run of positions differ. What a step along it needs, d = φ(to) − φ(off), is a
+short list of weights: kept, it makes a further step as cheap as a coordinate step of a linear classifier.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from partwise.compiled.dispatch import fragment, kernel, structure_kernel
+from partwise.compiled.rows import RowGroup
+
+# Columns of `head` and of `number`: what a step looks at lies together, a segment's head in one cache line.
+EXAMPLE, FIRST, N_PAIRS, PATH, ENTRY, N_ENTRIES, OLDER = range(7)
+SQUARED, COST, GAIN = range(3)
+
+
+class SegmentStore(NamedTuple):
+    """Arrays with room for more segments than there are.
+
+    Attributes
+    ----------
+    used : ndarray (3,) of int64
+        Segments, pairs of paths and entries there are.
+    head : ndarray (n_segments, 8) of int64
+        Whose the segment is, the position of its first pair among all, how many pairs change, where its paths
+        stand, where its entries, how many these are, and the segment before it of the same example, −1 without.
+    number : ndarray (n_segments, 3)
+        ‖d‖², the difference of costs, and by how much the last step along it raised the dual.
+    path : ndarray of int32
+        For each segment the pairs to take mass off, and as many to give it to.
+    entry, value : ndarray of int32, ndarray
+        d: weights and what it is there.
+    newest : ndarray (n_examples,) of int32
+        The last segment of each example, −1 without.
+    """
+
+    used: np.ndarray
+    head: np.ndarray
+    number: np.ndarray
+    path: np.ndarray
+    entry: np.ndarray
+    value: np.ndarray
+    newest: np.ndarray
+
+
+@structure_kernel
+def list_entries(
+    group: Any, row: int, label: int, sign: float, entry: np.ndarray, value: np.ndarray, at: int
+) -> int:
+    """Write sign · φ(row, label) from `at` on, as weights and values; returns the place behind it."""
+    raise TypeError
+
+
+@list_entries.register(RowGroup)
+@kernel
+def list_row_entries(group, row, label, sign, entry, value, at):  # type: ignore
+    base, masked = group.first_weight, group.mask.size > 0
+    for d in range(group.dense_start.size):
+        w = group.dense_start[d] + label
+        if not masked or group.mask[w] > 0.0:
+            entry[at], value[at] = base + w, sign * group.dense[row, d]
+            at += 1
+    for k in range(group.wide_ptr[row], group.wide_ptr[row + 1]):
+        w = group.wide_start[k] + label
+        if not masked or group.mask[w] > 0.0:
+            entry[at] = base + w
+            value[at] = sign * (group.wide_value[k] if group.wide_value.size > 0 else 1.0)
+            at += 1
+    for k in range(group.narrow_ptr[row], group.narrow_ptr[row + 1]):
+        start = group.narrow_start[k]
+        for w in range(start, start + group.narrow_count[k]):
+            if group.narrow_label[w - group.narrow_first] == label:
+                entry[at] = base + w
+                value[at] = sign * (group.narrow_value[k] if group.narrow_value.size > 0 else 1.0)
+                at += 1
+                break
+    return at
+
+
+@fragment
+def most_entries(group, row):  # type: ignore
+    """How many weights one label of the row can have."""
+    n_sparse = (
+        group.wide_ptr[row + 1] - group.wide_ptr[row] + group.narrow_ptr[row + 1] - group.narrow_ptr[row]
+    )
+    return n_sparse + group.dense_start.size
+
+
+@fragment
+def fits(batch, i, store):  # type: ignore
+    """Whether all that a visit of the example could add has room."""
+    length = batch.length[i]
+    n_entries = 4 * length
+    for t in range(length):
+        n_entries += 2 * most_entries(batch.node, batch.node.row_ptr[i] + t)
+        if t > 0 and batch.edge.width > 0:
+            n_entries += 4 * most_entries(batch.edge, batch.edge.row_ptr[i] + t - 1)
+    return (
+        store.used[0] + length < len(store.head)
+        and store.used[1] + 4 * length < store.path.size
+        and store.used[2] + n_entries < store.entry.size
+    )
+
+
+@fragment
+def _is_same(store, k, first, n_pairs, at):  # type: ignore
+    """Whether segment k is the one whose paths stand at path[at:], in either direction."""
+    forward = store.head[k, FIRST] == first and store.head[k, N_PAIRS] == n_pairs
+    backward = forward
+    start, j = store.head[k, PATH], 0
+    while j < n_pairs and (forward or backward):
+        off, to = store.path[start + j], store.path[start + n_pairs + j]
+        new_off, new_to = store.path[at + j], store.path[at + n_pairs + j]
+        forward = forward and off == new_off and to == new_to
+        backward = backward and off == new_to and to == new_off
+        j += 1
+    return forward or backward
+
+
+@fragment
+def _add_up(store, start, end, tally):  # type: ignore
+    """Entries of the same weight become one; ‖d‖² and the new end."""
+    entry, value = store.entry, store.value
+    for k in range(start, end):
+        tally[entry[k]] += value[k]
+    at, squared = start, 0.0
+    for k in range(start, end):
+        w = entry[k]
+        if tally[w] != 0.0:
+            entry[at], value[at] = w, tally[w]
+            squared += tally[w] * tally[w]
+            tally[w] = 0.0
+            at += 1
+    return squared, at
+
+
+@kernel
+def _write_difference(batch, i, store, first, n_pairs, tally):  # type: ignore
+    """d of the segment whose paths stand behind all others, behind all entries; ‖d‖², cost and the end."""
+    t0, n_labels, part = first - batch.node.row_ptr[i], batch.specification.n_labels, batch.part_ptr[i]
+    at, cost = store.used[2], 0.0
+    off_path = store.used[1]
+    to_path = off_path + n_pairs
+    for side in range(2):
+        sign, path = (-1.0, off_path) if side == 0 else (1.0, to_path)
+        for j in range(n_pairs):
+            t, pair = t0 + j, store.path[path + j]
+            label = pair % n_labels
+            if store.path[off_path + j] % n_labels != store.path[to_path + j] % n_labels:
+                at = list_entries(batch.node, first + j, label, sign, store.entry, store.value, at)
+                if batch.cost.size > 0:
+                    cost += sign * batch.cost[part + t * n_labels + label]
+            if t > 0 and batch.edge.width > 0:
+                row = batch.edge.row_ptr[i] + t - 1
+                at = list_entries(batch.edge, row, pair, sign, store.entry, store.value, at)
+            elif t > 0:
+                store.entry[at], store.value[at] = batch.tied_first + pair, sign
+                at += 1
+    squared, end = _add_up(store, store.used[2], at, tally)
+    return squared, cost, end
+
+
+@kernel
+def remember(batch, i, store, first, n_pairs, tally):  # type: ignore
+    """The segment whose paths stand behind all others: found among the example's own, or added.
+
+    `tally` (n_weights,) is zero before and after.
+    """
+    at, k = store.used[1], store.newest[i]
+    while k >= 0 and not _is_same(store, k, first, n_pairs, at):
+        k = store.head[k, OLDER]
+    if k < 0:
+        k, start = store.used[0], store.used[2]
+        squared, cost, end = _write_difference(batch, i, store, first, n_pairs, tally)
+        head = store.head[k]
+        head[EXAMPLE], head[FIRST], head[N_PAIRS], head[PATH] = i, first, n_pairs, at
+        head[ENTRY], head[N_ENTRIES], head[OLDER] = start, end - start, store.newest[i]
+        store.number[k, SQUARED], store.number[k, COST], store.number[k, GAIN] = squared, cost, 0.0
+        store.newest[i] = k
+        store.used[0], store.used[1], store.used[2] = k + 1, at + 2 * n_pairs, end
+    return k
+
+
+def make_store(n_examples: int, n_segments: int, n_pairs: int, n_entries: int, dtype: Any) -> SegmentStore:
+    """An empty store with room for that many segments, pairs of paths and entries, these of type `dtype`."""
+    return SegmentStore(
+        used=np.zeros(3, np.int64),
+        head=np.zeros((n_segments, 8), np.int64),
+        number=np.zeros((n_segments, 3)),
+        path=np.zeros(n_pairs, np.int32),
+        entry=np.zeros(n_entries, np.int32),
+        value=np.zeros(n_entries, dtype),
+        newest=np.full(n_examples, -1, np.int32),
+    )
+
+
+def with_room(store: SegmentStore) -> SegmentStore:
+    """The same segments in arrays half as large again."""
+    larger = {
+        name: np.concatenate([array, np.zeros_like(array[: len(array) // 2 + 1])])
+        for name, array in store._asdict().items()
+        if name not in ("used", "newest")
+    }
+    return store._replace(**larger)

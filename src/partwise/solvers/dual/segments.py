@@ -1,0 +1,232 @@
+"""`segments`: coordinate ascent along the segments in which labellings of a chain differ, for β = ∞.
+
+The steps are those of dual coordinate descent for linear classifiers (Hsieh, Chang, Lin, Keerthi, Sundararajan
+2008), on the pair marginals of Taskar, Guestrin and Koller (2004).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from partwise.core.problem import Problem
+from partwise.errors import InputError
+from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.dual.hard import add_to_average, hard_certificate, hard_dual, settle
+from partwise.solvers.dual.segment_pass import segment_pass, sweep
+from partwise.solvers.dual.segment_point import PathRoom, SegmentPoint, pair_counts
+from partwise.solvers.dual.segment_store import (
+    ENTRY,
+    EXAMPLE,
+    FIRST,
+    GAIN,
+    N_ENTRIES,
+    N_PAIRS,
+    OLDER,
+    PATH,
+    SegmentStore,
+    make_store,
+    with_room,
+)
+from partwise.solvers.dual.smo import require_marginals
+from partwise.solvers.sampling import due_chunks, expected_gap, note_exact, note_visits
+
+_FEW_SLOTS = 4  # per position, to begin with
+_WORTH_WHILE = 0.2  # of the mean gain: these segments make nine tenths of what a sweep gains
+_UNIFORM_SHARE = 0.1  # of the others, so that none is forgotten
+
+
+class SegmentState(NamedTuple):
+    """A :class:`SegmentPoint` and a :class:`SegmentStore`, when examples were visited (see `sampling.py`), the
+    weighted mean of v so far, and how many points went into it."""
+
+    pair: np.ndarray
+    mass: np.ndarray
+    v: np.ndarray
+    cost: np.ndarray
+    gap: np.ndarray
+    norm: np.ndarray
+    used: np.ndarray
+    head: np.ndarray
+    number: np.ndarray
+    path: np.ndarray
+    entry: np.ndarray
+    value: np.ndarray
+    newest: np.ndarray
+    seen: np.ndarray
+    waited: np.ndarray
+    clock: np.ndarray
+    average: np.ndarray
+    n_averaged: np.ndarray
+
+    def point(self) -> SegmentPoint:
+        return SegmentPoint(*self[:6])
+
+    def store(self) -> SegmentStore:
+        return SegmentStore(*self[6:13])
+
+    def expected_counts(self, problem: Problem) -> np.ndarray:
+        """μ of all parts, (n_parts,)."""
+        mu = np.zeros(problem.n_parts)
+        pair_counts(problem.batch, 0, problem.n_examples, self.point(), mu)
+        return mu
+
+    def growing(self) -> tuple[str, ...]:
+        """Names of the arrays that are larger the longer a run takes."""
+        return "pair", "mass", "head", "number", "path", "entry", "value"
+
+    def is_sound(self) -> bool:
+        """Whether all that is read from a file leads somewhere: kernels do not look where they read."""
+        n_segments, n_pairs, n_entries = (int(count) for count in self.used)
+        head, n_positions = self.head[:n_segments], len(self.pair)
+        return bool(
+            self.pair.shape == self.mass.shape
+            and len(self.head) == len(self.number)
+            and len(self.entry) == len(self.value)
+            and min(n_segments, n_pairs, n_entries) >= 0
+            and n_segments <= len(self.head)
+            and n_pairs <= len(self.path)
+            and n_entries <= len(self.entry)
+            and (head[:, :OLDER] >= 0).all()
+            and (head[:, EXAMPLE] < len(self.gap)).all()
+            and (head[:, FIRST] + head[:, N_PAIRS] <= n_positions).all()
+            and (head[:, PATH] + 2 * head[:, N_PAIRS] <= n_pairs).all()
+            and (head[:, ENTRY] + head[:, N_ENTRIES] <= n_entries).all()
+            and (head[:, OLDER] >= -1).all()
+            and (head[:, OLDER] < np.arange(n_segments)).all()
+            and (self.newest >= -1).all()
+            and (self.newest < n_segments).all()
+            and (self.entry[:n_entries] >= 0).all()
+            and (self.entry[:n_entries] < len(self.v)).all()
+        )
+
+    def with_slots(self) -> SegmentState:
+        """The same with twice as many slots a position."""
+        free = np.full_like(self.pair, -1)
+        return self._replace(
+            pair=np.hstack([self.pair, free]), mass=np.hstack([self.mass, np.zeros_like(self.mass)])
+        )
+
+
+@dataclass(frozen=True)
+class SegmentAscent:
+    """Moves mass between two labellings of a run of positions by exact line search; no step size at all.
+
+    A visit takes a step wherever the best labelling of an example differs from the worst in use. All segments are
+    remembered with their features, and after every tenth of a pass sweeps go over those that have something to
+    gain: that costs no search for labellings, and balances examples that share features.
+
+    Parameters
+    ----------
+    n_sweeps : int
+        After each tenth of a pass. More of them take fewer passes.
+    precision : {"single", "double"}
+        Of v; certificates are always computed in double precision.
+
+    Notes
+    -----
+    A position keeps the pairs of labels that have mass, mostly one. A segment keeps as many numbers as its
+    labellings differ in features: what grows with the run is the number of segments, a few for every example.
+    """
+
+    n_sweeps: int = 2
+    precision: Literal["single", "double"] = "single"
+    name = "segments"
+
+    def check(self, problem: Problem) -> None:
+        require_marginals(problem, self.name)
+        if not problem.has_features:
+            raise InputError(
+                f"solver {self.name!r} writes out features, and this model has a kernel function in their place: "
+                "use 'bcfw' or an 'eg' solver"
+            )
+        if self.n_sweeps < 0:
+            raise InputError(f"n_sweeps must be >= 0, not {self.n_sweeps}")
+
+    def init(self, problem: Problem, random: np.random.Generator) -> SegmentState:
+        n, dtype = problem.n_examples, np.float32 if self.precision == "single" else np.float64
+        pair = np.full((int(problem.batch.length.sum()), _FEW_SLOTS), -1, np.int32)
+        pair[:, 0] = _gold_pairs(problem)
+        mass = np.zeros(pair.shape)
+        mass[:, 0] = 1.0
+        v = np.zeros(problem.n_weights, dtype)
+        point = SegmentPoint(pair, mass, v, np.zeros(n), np.full(n, np.nan), np.zeros(1))
+        store = make_store(n, 4 * n, 16 * n, 256 * n, dtype)
+        return SegmentState(
+            **point._asdict(),
+            **store._asdict(),
+            seen=np.full(n, -1.0),
+            waited=np.ones(n),
+            clock=np.zeros(1),
+            average=v.copy(),
+            n_averaged=np.zeros(1),
+        )
+
+    def step(
+        self, problem: Problem, state: SegmentState, random: np.random.Generator
+    ) -> tuple[SegmentState, StepInfo]:
+        weight, tally = problem.batch.example_weight, np.zeros(problem.n_weights)
+        for here in due_chunks(state, weight, random):
+            state = self._visit(problem, state, here, tally)
+            note_visits(here, state.seen, state.waited, state.clock)
+            for _ in range(self.n_sweeps):
+                state = self._sweep(problem, state, random)
+            add_to_average(state.average, state.n_averaged, state.v)
+        gap = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
+        return state, StepInfo(1.0, hard_dual(problem, state.point()), float(weight @ gap))
+
+    def _visit(
+        self, problem: Problem, state: SegmentState, here: np.ndarray, tally: np.ndarray
+    ) -> SegmentState:
+        scratch, done = problem.scratch(state.v.dtype), 0
+        while done < len(here):
+            room = _path_room(problem, state)
+            visited, has_no_slot = segment_pass(
+                problem.batch, here[done:], state.point(), state.store(), problem.loss.gamma, problem.l2,
+                tally, room, scratch,
+            )  # fmt: skip
+            done += visited
+            if has_no_slot:
+                state = state.with_slots()
+            if done < len(here):
+                state = state._replace(**with_room(state.store())._asdict())
+        return state
+
+    def _sweep(self, problem: Problem, state: SegmentState, random: np.random.Generator) -> SegmentState:
+        gain = state.number[: state.used[0], GAIN]
+        is_due = gain > _WORTH_WHILE * gain.mean() if len(gain) else np.zeros(0, bool)
+        order = random.permutation(np.flatnonzero(is_due | (random.random(len(gain)) < _UNIFORM_SHARE)))
+        weight, gamma, l2 = problem.batch.example_weight, problem.loss.gamma, problem.l2
+        has_no_slot = sweep(order, state.point(), state.store(), weight, gamma, l2)
+        return state.with_slots() if has_no_slot else state
+
+    def certificate(self, problem: Problem, state: SegmentState) -> tuple[SegmentState, Certificate]:
+        point = state.point()
+        kept = hard_dual(problem, point)
+        point.mass[:] /= point.mass.sum(axis=1, keepdims=True)
+        mu = state.expected_counts(problem)
+        v = settle(problem, mu, point)
+        average = state.average if state.n_averaged[0] else None
+        found = hard_certificate(problem, mu, point, v, kept, average)
+        note_exact(state.seen, state.waited, state.clock)
+        return state, found
+
+
+def _gold_pairs(problem: Problem) -> np.ndarray:
+    """The pair of true labels at every position, (n_positions,)."""
+    batch, n_labels = problem.batch, problem.structure.n_labels
+    is_node = batch.gold_part < np.repeat(batch.length * n_labels, np.diff(batch.gold_ptr))
+    labels = batch.gold_part[is_node] % n_labels
+    before = np.concatenate([[0], labels[:-1]])
+    before[batch.node.row_ptr[:-1]] = 0
+    return before * n_labels + labels
+
+
+def _path_room(problem: Problem, state: SegmentState) -> PathRoom:
+    longest, n_slots = int(problem.batch.length.max()), state.pair.shape[1]
+    labels = np.zeros((2, longest), np.int64)
+    return PathRoom(
+        np.zeros((longest, n_slots)), np.zeros((longest, n_slots), np.int32), labels[0], labels[1]
+    )

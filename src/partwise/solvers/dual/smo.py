@@ -1,0 +1,144 @@
+"""`smo`: factored SMO on marginals, for β = ∞ (Taskar, Guestrin, Koller 2004)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from partwise.core.problem import Problem
+from partwise.errors import InputError
+from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.dual.hard import add_to_average, hard_certificate, hard_dual
+from partwise.solvers.dual.smo_pass import MarginalPoint, log_conditionals, smo_pass
+from partwise.solvers.dual.untied import untied
+from partwise.solvers.sampling import due_chunks, expected_gap, note_exact, note_visits
+from partwise.structures.chain.chain import Chain
+from partwise.structures.contract import Structure
+from partwise.structures.multiclass.multiclass import Multiclass
+
+
+class SMOState(NamedTuple):
+    """A :class:`MarginalPoint` of the untied problem, when examples were visited (see `sampling.py`), the weighted
+    mean of v so far, and its number of points."""
+
+    marginals: np.ndarray
+    v: np.ndarray
+    cost: np.ndarray
+    gap: np.ndarray
+    norm: np.ndarray
+    seen: np.ndarray
+    waited: np.ndarray
+    clock: np.ndarray
+    average: np.ndarray
+    n_averaged: np.ndarray
+
+    def point(self) -> MarginalPoint:
+        return MarginalPoint(*self[:5])
+
+
+@dataclass(frozen=True)
+class SMO:
+    """Moves mass between two labellings of one example at a time, in the space of marginals; no step size.
+
+    After a first pass over all examples, those come next whose last visits let expect the largest gaps.
+
+    Parameters
+    ----------
+    mass : {"marginals", "entropy"}
+        What a labelling has to give: the least marginal among the parts it loses, which is all that marginals of
+        a chain allow; or what the distribution of largest entropy with these marginals puts on it. That can be
+        next to nothing, and SMO then gets stuck, as Bartlett et al. (2004, Figure 4) saw theirs do.
+
+    Notes
+    -----
+    Steps change marginals of neighbours at single positions. A chain with tied transitions has parts for their
+    sums only, so it is seen as one without (``untied.py``): the state holds n·L² numbers for a sentence of n
+    positions and L labels, where those of other solvers hold n·L + L².
+    """
+
+    mass: Literal["marginals", "entropy"] = "marginals"
+    name = "smo"
+
+    def check(self, problem: Problem) -> None:
+        require_marginals(problem, self.name)
+        if self.mass not in ("marginals", "entropy"):
+            raise InputError(f"mass must be marginals or entropy, not {self.mass!r}")
+
+    def init(self, problem: Problem, random: np.random.Generator) -> SMOState:
+        view, n = untied(problem), problem.n_examples
+        v, average = np.zeros((2, view.n_weights))
+        return SMOState(
+            marginals=gold_marginals(view),
+            v=v,
+            cost=np.zeros(n),
+            gap=np.full(n, np.nan),
+            norm=np.zeros(1),
+            seen=np.full(n, -1.0),
+            waited=np.ones(n),
+            clock=np.zeros(1),
+            average=average,
+            n_averaged=np.zeros(1),
+        )
+
+    def step(
+        self, problem: Problem, state: SMOState, random: np.random.Generator
+    ) -> tuple[SMOState, StepInfo]:
+        view, point, weight = untied(problem), state.point(), problem.batch.example_weight
+        scratch, entropic, visits = view.scratch(np.float64), self.mass == "entropy", 0
+        for here in due_chunks(state, weight, random):
+            smo_pass(view.batch, here, point, view.loss.gamma, view.l2, entropic, scratch)
+            note_visits(here, state.seen, state.waited, state.clock)
+            visits += len(here)
+            add_to_average(state.average, state.n_averaged, point.v)
+        gap = expected_gap(point.gap, state.seen, state.waited, float(state.clock[0]))
+        return state, StepInfo(visits / len(weight), hard_dual(view, point), float(weight @ gap))
+
+    def certificate(self, problem: Problem, state: SMOState) -> tuple[SMOState, Certificate]:
+        """Marginals are made consistent again on the way, by way of their conditionals."""
+        view, point = untied(problem), state.point()
+        kept = hard_dual(view, point)
+        theta = conditional_potentials(view, point.mu)
+        exact = view.at_potentials(theta, np.ones(view.n_examples, np.uint8), point.mu)
+        point.v[:], point.cost[:], point.norm[0] = exact.v, exact.cost, exact.v @ exact.v
+        average = state.average if state.n_averaged[0] else None
+        found = hard_certificate(view, point.mu, point, point.v, kept, average)
+        note_exact(state.seen, state.waited, state.clock)
+        return state, replace(found, weights=found.weights[: problem.n_weights].copy())
+
+
+def require_marginals(problem: Problem, name: str) -> None:
+    """For solvers that keep nothing but marginals: β = ∞, and parts whose marginals say all."""
+    if not problem.loss.is_hard:
+        raise InputError(
+            f"solver {name!r} is for beta = inf and loss={problem.loss.name!r} has "
+            f"beta = {problem.loss.beta:g}: use an 'eg' solver"
+        )
+    if not is_first_order(problem.structure):
+        raise InputError(
+            f"solver {name!r} keeps marginals of classes, or of neighbours in chains of order 1; other "
+            "structures have other parts: use 'bcfw' or an 'eg' solver"
+        )
+
+
+def is_first_order(structure: Structure) -> bool:
+    """Whether consistent marginals of the structure's parts are always those of a distribution."""
+    return isinstance(structure, Multiclass) or (isinstance(structure, Chain) and structure.order == 1)
+
+
+def gold_marginals(problem: Problem) -> np.ndarray:
+    """Those of the true labels, (n_parts,)."""
+    batch, mu = problem.batch, np.zeros(problem.n_parts)
+    mu[np.repeat(batch.part_ptr[:-1], np.diff(batch.gold_ptr)) + batch.gold_part] = 1.0
+    return mu
+
+
+def conditional_potentials(problem: Problem, mu: np.ndarray) -> np.ndarray:
+    """θ (n_parts,) that has the marginals `mu`: logarithms of conditionals, −inf where there is no mass.
+
+    `problem` must be one of classes or of untied chains.
+    """
+    batch, theta = problem.batch, np.zeros(problem.n_parts)
+    log_conditionals(batch.length, batch.part_ptr, problem.structure.n_labels, mu, theta)
+    return theta

@@ -1,0 +1,250 @@
+"""Batch gradient methods on the primal, for smooth losses: `lbfgs` and `cg`.
+
+One evaluation gives P(w), its gradient l2·w − v(p(w)) and, with α_i = p_i(w), the dual; their difference is
+‖∇P‖² / (2 l2). So every step is certified, for nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import line_search
+
+from partwise.core.problem import Problem
+from partwise.errors import InputError
+from partwise.solvers.base import (
+    Certificate,
+    StepInfo,
+    evaluate_model,
+    model_primal,
+    require_finite_beta,
+)
+
+_SUFFICIENT_DECREASE = 1e-4
+_MAX_HALVINGS = 40
+
+
+class _Point(NamedTuple):
+    """Weights with what one evaluation there gave."""
+
+    weights: np.ndarray
+    gradient: np.ndarray
+    value: float
+    dual: float
+
+
+class _Ray:
+    """P along w + t·direction; remembers the last point, which is the one a line search accepts."""
+
+    def __init__(self, problem: Problem, start: _Point, direction: np.ndarray):
+        self.problem, self.start, self.direction = problem, start, direction
+        self.slope = float(start.gradient @ direction)
+        self.evaluations = 0
+        self._last_distance, self._last = 0.0, start
+
+    def point(self, distance: float) -> _Point:
+        if distance != self._last_distance:
+            weights = self.start.weights + distance * self.direction
+            self._last_distance, self._last = distance, _evaluate(self.problem, weights)
+            self.evaluations += 1
+        return self._last
+
+    def search(self, curvature: float, previous_value: float | None) -> _Point | None:
+        """A point with enough decrease, by SciPy's strong Wolfe search or else by halving; or None."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its warning of failure is handled here
+            distance, _, _, _, _, slope = line_search(
+                lambda t: self.point(float(t[0])).value,
+                lambda t: np.array([self.point(float(t[0])).gradient @ self.direction]),
+                np.zeros(1), np.ones(1), np.array([self.slope]), self.start.value, previous_value,
+                c1=_SUFFICIENT_DECREASE, c2=curvature, maxiter=20,
+            )  # fmt: skip
+        if distance is not None and slope is not None:
+            return self.point(float(distance))
+        distance = 1.0
+        for _ in range(_MAX_HALVINGS):
+            found = self.point(distance)
+            if found.value < self.start.value + _SUFFICIENT_DECREASE * distance * self.slope:
+                return found
+            distance *= 0.5
+        return None
+
+
+def _evaluate(problem: Problem, weights: np.ndarray) -> _Point:
+    model = evaluate_model(problem, weights)
+    gradient = problem.l2 * weights - model.v
+    return _Point(weights, gradient, model_primal(problem, weights, model), problem.dual(model))
+
+
+class LBFGSState(NamedTuple):
+    """The current point, and the last moves with the changes of the gradient along them.
+
+    Attributes
+    ----------
+    weights, gradient : ndarray (n_weights,)
+    value : ndarray (3,)
+        P, D, and the l2 they were computed for.
+    moves, changes : ndarray (memory, n_weights)
+        Pair k lies in row k mod memory.
+    n_pairs : ndarray (1,) of int64
+        Pairs stored so far.
+    """
+
+    weights: np.ndarray
+    gradient: np.ndarray
+    value: np.ndarray
+    moves: np.ndarray
+    changes: np.ndarray
+    n_pairs: np.ndarray
+
+
+class CGState(NamedTuple):
+    """The current point and the last search direction.
+
+    Attributes
+    ----------
+    weights, gradient, direction : ndarray (n_weights,)
+        `direction` is zero where the next one starts afresh.
+    value : ndarray (3,)
+        P, D, and the l2 they were computed for.
+    previous : ndarray (1,)
+        P one step before; nan where there is none.
+    """
+
+    weights: np.ndarray
+    gradient: np.ndarray
+    value: np.ndarray
+    direction: np.ndarray
+    previous: np.ndarray
+
+
+class _Gradient:
+    """What both do: start at zero, certify from what the state holds."""
+
+    name = ""
+
+    def check(self, problem: Problem) -> None:
+        require_finite_beta(problem, self.name)
+
+    def certificate(self, problem: Problem, state: LBFGSState | CGState) -> tuple[object, Certificate]:
+        """From the evaluation of the state's own weights, in double precision: no further pass."""
+        point, _ = _current(problem, state)
+        return state, Certificate(point.value, point.dual, point.weights)
+
+
+@dataclass(frozen=True)
+class LBFGS(_Gradient):
+    """Limited-memory BFGS (Nocedal 1980), started at zero weights.
+
+    Parameters
+    ----------
+    memory : int
+        Pairs kept; each costs two vectors of weights.
+    """
+
+    memory: int = 10
+    name = "lbfgs"
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        if not isinstance(self.memory, int) or self.memory < 1:
+            raise InputError(f"memory must be an integer of at least 1, not {self.memory!r}")
+
+    def init(self, problem: Problem, random: np.random.Generator) -> LBFGSState:
+        pairs = np.zeros((2, self.memory, problem.n_weights))
+        unknown = np.full(3, np.nan)
+        weights, gradient = np.zeros((2, problem.n_weights))
+        return LBFGSState(weights, gradient, unknown, pairs[0], pairs[1], np.zeros(1, np.int64))
+
+    def step(
+        self, problem: Problem, state: LBFGSState, random: np.random.Generator
+    ) -> tuple[LBFGSState, StepInfo]:
+        point, passes = _current(problem, state)
+        if passes:
+            state.n_pairs[0] = 0  # pairs of another objective
+        direction = self._direction(point.gradient, state)
+        if not direction @ point.gradient < 0:
+            return _stay(problem, state, point, passes)
+        ray = _Ray(problem, point, direction)
+        new = ray.search(0.9, None)
+        passes += ray.evaluations
+        if new is None:
+            state.n_pairs[0] = 0
+            return _stay(problem, state, point, passes)
+        move, change = new.weights - point.weights, new.gradient - point.gradient
+        if move @ change > 1e-12 * (change @ change):
+            row = int(state.n_pairs[0]) % self.memory
+            state.moves[row], state.changes[row] = move, change
+            state.n_pairs[0] += 1
+        return _go(problem, state, new, passes)
+
+    def _direction(self, gradient: np.ndarray, state: LBFGSState) -> np.ndarray:
+        """−H g by the two-loop recursion; a first step of length one."""
+        n_pairs = int(state.n_pairs[0])
+        if n_pairs == 0:
+            return -gradient / max(float(np.linalg.norm(gradient)), 1e-300)
+        rows = [k % self.memory for k in range(max(0, n_pairs - self.memory), n_pairs)]
+        direction, shares = -gradient, {}
+        for k in reversed(rows):
+            shares[k] = (state.moves[k] @ direction) / (state.moves[k] @ state.changes[k])
+            direction -= shares[k] * state.changes[k]
+        last_move, last_change = state.moves[rows[-1]], state.changes[rows[-1]]
+        direction *= (last_move @ last_change) / (last_change @ last_change)
+        for k in rows:
+            share = (state.changes[k] @ direction) / (state.moves[k] @ state.changes[k])
+            direction += (shares[k] - share) * state.moves[k]
+        return direction
+
+
+@dataclass(frozen=True)
+class ConjugateGradient(_Gradient):
+    """Nonlinear conjugate gradient, Polak–Ribière+, restarted where it no longer descends."""
+
+    name = "cg"
+
+    def init(self, problem: Problem, random: np.random.Generator) -> CGState:
+        weights, gradient, direction = np.zeros((3, problem.n_weights))
+        return CGState(weights, gradient, np.full(3, np.nan), direction, np.full(1, np.nan))
+
+    def step(self, problem: Problem, state: CGState, random: np.random.Generator) -> tuple[CGState, StepInfo]:
+        point, passes = _current(problem, state)
+        direction, before = state.direction, float(state.previous[0])
+        norm = float(point.gradient @ point.gradient)
+        fresh = passes > 0 or not direction @ point.gradient < -1e-3 * norm
+        if fresh:
+            direction = -point.gradient
+            before = point.value + 0.5 * math.sqrt(norm)  # makes the first move about one long
+        if norm == 0.0:
+            return _stay(problem, state, point, passes)
+        ray = _Ray(problem, point, direction)
+        new = ray.search(0.4, before)
+        passes += ray.evaluations
+        if new is None:
+            return _stay(problem, state._replace(direction=np.zeros_like(direction)), point, passes)
+        # Polak–Ribière+: a negative factor means starting afresh.
+        factor = max(0.0, float(new.gradient @ (new.gradient - point.gradient)) / norm)
+        state = state._replace(direction=factor * direction - new.gradient, previous=np.array([point.value]))
+        return _go(problem, state, new, passes)
+
+
+def _current(problem: Problem, state: LBFGSState | CGState) -> tuple[_Point, int]:
+    """The state's point, evaluated now if it was not yet (or for another l2), and the passes that took."""
+    if state.value[2] == problem.l2:
+        return _Point(state.weights, state.gradient, float(state.value[0]), float(state.value[1])), 0
+    return _evaluate(problem, state.weights), 1
+
+
+def _go(problem: Problem, state, point: _Point, passes: int):  # type: ignore[no-untyped-def]
+    """The state moved to `point`."""
+    value = np.array([point.value, point.dual, problem.l2])
+    moved = state._replace(weights=point.weights, gradient=point.gradient, value=value)
+    return moved, StepInfo(float(passes), point.dual, point.value - point.dual)
+
+
+def _stay(problem: Problem, state, point: _Point, passes: int):  # type: ignore[no-untyped-def]
+    """No descent is left at this precision: the same point, at the price of at least a pass."""
+    return _go(problem, state, point, max(passes, 1))

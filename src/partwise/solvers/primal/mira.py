@@ -1,0 +1,215 @@
+"""Online learners without a learning rate: `mira`, `kbest-mira` and `perceptron` (Martins et al. 2010, §4).
+
+They pass over the data and return the average of their iterates. Their fixed point is *not* the regularised
+optimum: l2 only bounds how far one example may push the weights. Train them for a few passes (`max_passes`):
+the tolerance is rarely met, and the certificate says honestly how far from the optimum they stopped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from partwise.core.problem import Problem
+from partwise.errors import InputError
+from partwise.solvers.base import Certificate, StepInfo, evaluate_model, model_primal
+from partwise.solvers.primal.mira_pass import HalfSpaces, augmented_scores, half_space_visit, mira_pass
+
+_CHUNK = 1024  # examples between two chances to interrupt
+
+
+class OnlineState(NamedTuple):
+    """Weights, what their average needs, and for β = ∞ a dual point.
+
+    Attributes
+    ----------
+    weights : ndarray (n_weights,)
+        After the last visit.
+    moments : ndarray (n_weights,)
+        Σ_t t (w_t − w_{t−1}) over all visits t.
+    n_visits, n_passes : ndarray (1,) of int64
+    v : ndarray (n_weights,)
+        v(α) of the mean over passes of the labels met; empty for finite β.
+    cost : ndarray (1,)
+        Its Σ_r μ_r e_r, summed over examples.
+    """
+
+    weights: np.ndarray
+    moments: np.ndarray
+    n_visits: np.ndarray
+    n_passes: np.ndarray
+    v: np.ndarray
+    cost: np.ndarray
+
+    def average(self) -> np.ndarray:
+        """Mean of the weights after every visit, (n_weights,)."""
+        return self.weights + (self.weights - self.moments) / max(int(self.n_visits[0]), 1)
+
+
+class _Averaged:
+    """What the three share: a new order every pass, the average, the certificate.
+
+    The dual point is α_i = p_i(average w) for finite β, and for β = ∞ a mean over the labels met on i, one a
+    pass, later passes weighing more. Either is then moved towards the true labels as far as that raises D.
+    """
+
+    name = ""
+    minimises = False
+
+    def check(self, problem: Problem) -> None:
+        """Nothing is missing for any loss or structure."""
+
+    def init(self, problem: Problem, random: np.random.Generator) -> OnlineState:
+        weights, moments = np.zeros((2, problem.n_weights))
+        v = np.zeros(problem.n_weights if problem.loss.is_hard else 0)
+        return OnlineState(weights, moments, np.zeros(1, np.int64), np.zeros(1, np.int64), v, np.zeros(1))
+
+    def step(
+        self, problem: Problem, state: OnlineState, random: np.random.Generator
+    ) -> tuple[OnlineState, StepInfo]:
+        order = random.permutation(problem.n_examples)
+        v, cost = np.zeros_like(state.v), 0.0
+        for first in range(0, len(order), _CHUNK):
+            here = order[first : first + _CHUNK]
+            cost += self._visit(problem, state, here, v)
+            state.n_visits[0] += len(here)
+        state.n_passes[0] += 1
+        share = 2.0 / (1.0 + state.n_passes[0])  # weighs pass t by t
+        state.v[:] += share * (v - state.v)
+        state.cost[0] += share * (cost - state.cost[0])
+        return state, StepInfo(1.0)
+
+    def _visit(self, problem: Problem, state: OnlineState, order: np.ndarray, v: np.ndarray) -> float:
+        """Update on the examples of `order`; adds to `v` unless it is empty, and returns the cost met."""
+        raise NotImplementedError
+
+    def certificate(self, problem: Problem, state: OnlineState) -> tuple[OnlineState, Certificate]:
+        weights, loss, v = state.average(), problem.loss, state.v
+        if loss.is_hard and state.n_passes[0] > 0:
+            primal, linear = problem.primal(weights), loss.gamma * float(state.cost[0])
+        else:
+            point = evaluate_model(problem, weights)
+            primal, v = model_primal(problem, weights, point), point.v
+            value = loss.inverse_beta * point.entropy + loss.gamma * point.cost
+            linear = float(problem.batch.example_weight @ value)
+        return state, Certificate(primal, _dual_towards_truth(linear, float(v @ v), problem.l2), weights)
+
+
+def _dual_towards_truth(linear: float, norm: float, l2: float) -> float:
+    """The largest D of (1 − s)·truth + s·α over s in [0, 1]; for finite β a lower bound of it.
+
+    At the true labels D and v are zero and entropy is concave, so D is at least s·linear − s²·norm/(2 l2).
+    """
+    share = 1.0 if norm <= linear * l2 else linear * l2 / norm
+    return share * linear - share * share * norm / (2.0 * l2)
+
+
+def _run_pass(
+    problem: Problem,
+    state: OnlineState,
+    order: np.ndarray,
+    v: np.ndarray,
+    unit: bool,
+    beta: float,
+    gamma: float,
+    hard: bool,
+) -> float:
+    return float(
+        mira_pass(
+            problem.batch, order, state.weights, state.moments, int(state.n_visits[0]), 1.0 / problem.l2,
+            unit, beta, gamma, hard, v, problem.scratch(np.float64),
+        )
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MIRA(_Averaged):
+    """w ← w − min(1/l2, ℓ_i(w)/‖g‖²) g with g = ∇ℓ_i(w), for every loss; returns the average of the iterates.
+
+    With the hinge loss this is 1-best MIRA (max-loss updates, Crammer et al. 2006), with the log loss its CRF
+    form. An example's weight multiplies 1/l2.
+    """
+
+    name = "mira"
+
+    def _visit(self, problem: Problem, state: OnlineState, order: np.ndarray, v: np.ndarray) -> float:
+        loss = problem.loss
+        beta = 1.0 if loss.is_hard else loss.beta
+        return _run_pass(problem, state, order, v, False, beta, loss.gamma, loss.is_hard)
+
+
+@dataclass(frozen=True)
+class Perceptron(_Averaged):
+    """w ← w + φ(true) − φ(predicted) wherever the prediction is wrong; averaged (Collins 2002).
+
+    The updates are those of β = ∞, γ = 0 whatever the problem's loss, and know no l2: the loss and l2 only
+    decide what the certificate measures. An example's weight multiplies its update.
+    """
+
+    name = "perceptron"
+
+    def _visit(self, problem: Problem, state: OnlineState, order: np.ndarray, v: np.ndarray) -> float:
+        return _run_pass(problem, state, order, v, True, 1.0, 0.0, True)
+
+
+@dataclass(frozen=True)
+class KBestMIRA(_Averaged):
+    """MIRA with the half-spaces of the k best labels, the small quadratic programme by Hildreth's method.
+
+    Parameters
+    ----------
+    k : int
+        Labels for each example; with k = 1 it is `mira`.
+    labels : {"augmented", "predicted"}
+        Best by score plus cost, or by score alone: the prediction-based variant of Crammer et al. (2006),
+        whose updates still ask for margins as wide as the cost.
+
+    Notes
+    -----
+    All half-spaces of an example share one slack, as in min (l2/2)‖w' − w‖² + ℓ_i(w'), the problem they
+    approximate. Labels are ranked by the structure's own `kbest`, outside compiled code: slower than `mira`.
+    """
+
+    k: int = 5
+    labels: Literal["augmented", "predicted"] = "augmented"
+    name = "kbest-mira"
+
+    def check(self, problem: Problem) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
+            raise InputError(f"k must be an integer of at least 1, not {self.k!r}")
+        if self.labels not in ("augmented", "predicted"):
+            raise InputError(f"labels must be augmented or predicted, not {self.labels!r}")
+        if not problem.loss.is_hard:
+            raise InputError(
+                f"solver 'kbest-mira' ranks single labels, which needs beta = inf, and "
+                f"loss={problem.loss.name!r} has beta = {problem.loss.beta:g}: use 'mira', or loss='hinge'"
+            )
+        if problem.batch.gold_amount.size:
+            raise InputError("solver 'kbest-mira' needs true labels, not expectations of them: use 'mira'")
+
+    def _visit(self, problem: Problem, state: OnlineState, order: np.ndarray, v: np.ndarray) -> float:
+        scratch, gamma = problem.scratch(np.float64), problem.loss.gamma
+        ranked_gamma = gamma if self.labels == "augmented" else 0.0
+        room = self._room(problem, len(scratch.delta))
+        first_visit, cost = int(state.n_visits[0]) + 1, 0.0
+        layout, layout_ptr = problem.batch.layout, problem.batch.layout_ptr
+        for t, i in enumerate(order, first_visit):
+            count = augmented_scores(problem.batch, i, state.weights, ranked_gamma, scratch)
+            parts = problem.structure.kbest_parts(
+                layout[layout_ptr[i] : layout_ptr[i + 1]], scratch.potentials[:count].copy(), self.k
+            )
+            ptr = np.concatenate([[0], np.cumsum([len(p) for p in parts])]).astype(np.int64)
+            cost += half_space_visit(
+                problem.batch, i, ptr, np.concatenate(parts), state.weights, state.moments, t,
+                1.0 / problem.l2, gamma, v, room, scratch,
+            )  # fmt: skip
+        return cost
+
+    def _room(self, problem: Problem, size: int) -> HalfSpaces:
+        rows = self.k + 1
+        return HalfSpaces(
+            np.zeros(problem.n_weights), np.zeros((rows, size)), np.zeros((rows, rows)), np.zeros(rows),
+            np.zeros(rows),
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Solvers that move weights and dual variables together."""

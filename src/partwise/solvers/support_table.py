@@ -1,0 +1,129 @@
+"""Which solver works for which loss and structure, asked of the solvers themselves.
+
+    python -m partwise.solvers.support_table docs/solvers.md
+
+writes the table between the two markers of that page.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+
+from partwise.core.losses import Loss
+from partwise.core.maps import FeatureMap
+from partwise.core.problem import Problem
+from partwise.errors import InputError
+from partwise.features.vocabulary import AttributeRows
+from partwise.solvers import SOLVERS
+from partwise.structures import Chain, Multiclass, Projective, Spanning, Structure
+
+LOSSES = [Loss.of("log"), Loss.of("softmax_margin"), Loss(4, 1), Loss.of("hinge"), Loss.of("perceptron")]
+# Of each kind one, and the length of an example.
+STRUCTURES: dict[str, tuple[Structure, int]] = {
+    "classes": (Multiclass(2), 1),
+    "chain": (Chain(2), 2),
+    "chain with edge features": (Chain(2, tied=False), 2),
+    "chain of order 2": (Chain(2, order=2), 2),
+    "projective tree": (Projective(n_relations=2), 2),
+    "spanning tree": (Spanning(), 2),
+}
+BEGIN, END = "<!-- support table -->", "<!-- end of support table -->"
+_NOT_MINIMISING = "runs, but what it ends at is not the minimum of the objective"
+
+
+def tiny_problem(structure: Structure, length: int, loss: Loss) -> Problem:
+    """One example with one attribute, enough for a solver to say whether it can."""
+    layouts = structure.layouts([length])
+    counts = np.zeros(int(structure.n_parts(layouts)[0]))
+    np.add.at(counts, structure.encode(next(iter(structure.labellings(length)))), 1.0)
+    labels = structure.decode_all(counts, np.array([0, len(counts)]), layouts)
+    node_map, node_rows = _one_attribute(structure.node_width, int(structure.n_node_rows(layouts)[0]))
+    edge_map, edge_rows = None, None
+    if structure.edge_width:
+        edge_map, edge_rows = _one_attribute(structure.edge_width, int(structure.n_edge_rows(layouts)[0]))
+    return Problem.build(
+        structure, labels, layouts, node_map, node_rows, edge_map=edge_map, edge_rows=edge_rows, loss=loss
+    )
+
+
+def _one_attribute(width: int, n_rows: int) -> tuple[FeatureMap, AttributeRows]:
+    rows = AttributeRows(np.arange(n_rows + 1), np.zeros(n_rows, np.int32), None)
+    return FeatureMap.build(width, 1), rows
+
+
+def refusal(solver: str, loss: Loss, structure: str) -> str | None:
+    """Why the solver refuses, in words that name neither it nor the loss; None where it works."""
+    problem = tiny_problem(*STRUCTURES[structure], loss)
+    try:
+        SOLVERS[solver].check(problem)
+    except InputError as error:
+        beta = "beta = inf" if loss.is_hard else "a finite beta"
+        reason = str(error).replace(f"loss={loss.name!r} has beta = {loss.beta:g}", f"the loss has {beta}")
+        return reason.replace(f"solver {solver!r}", "it")
+    return None
+
+
+def table() -> str:
+    """The table and, below it, the reasons its cells refer to."""
+    notes: list[str] = []
+    lines = ["| solver | " + " | ".join(_name(loss) for loss in LOSSES) + " |"]
+    lines.append("|---" * (1 + len(LOSSES)) + "|")
+    for solver in SOLVERS:
+        cells = [_cell(solver, loss, notes) for loss in LOSSES]
+        lines.append(f"| `{solver}` | " + " | ".join(cells) + " |")
+    lines += ["", f"*all*: {', '.join(STRUCTURES)}.", ""]
+    for number, note in enumerate(notes, 1):
+        lines += textwrap.wrap(f"{number}. {note}", 105, subsequent_indent="   ", break_on_hyphens=False)
+    return "\n".join(lines) + "\n"
+
+
+def _name(loss: Loss) -> str:
+    return f"`{loss.name}`"
+
+
+def _cell(solver: str, loss: Loss, notes: list[str]) -> str:
+    """ "all", what is left out, or a dash; with the numbers of the notes that say why."""
+    reasons = {structure: refusal(solver, loss, structure) for structure in STRUCTURES}
+    out = [structure for structure, reason in reasons.items() if reason is not None]
+    marks = [reason for reason in reasons.values() if reason is not None]
+    if len(out) < len(reasons) and not getattr(SOLVERS[solver], "minimises", True):
+        marks.append(_NOT_MINIMISING)
+    text = "–" if len(out) == len(reasons) else f"all but {', '.join(out)}" if out else "all"
+    numbers = [_number(mark, notes) for mark in dict.fromkeys(marks)]
+    return " ".join([text, *(f"({number})" for number in numbers)])
+
+
+def _number(note: str, notes: list[str]) -> int:
+    if note not in notes:
+        notes.append(note)
+    return notes.index(note) + 1
+
+
+def with_table(page: str) -> str:
+    """The page with what is between the markers replaced."""
+    head, begin, rest = page.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise InputError(f"has no lines {BEGIN} and {END} to put the table between")
+    return f"{head}{BEGIN}\n\n{table()}\n{END}{tail}"
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print("usage: python -m partwise.solvers.support_table PAGE.md", file=sys.stderr)
+        return 2
+    path = Path(arguments[0])
+    try:
+        path.write_text(with_table(path.read_text(encoding="utf-8")), encoding="utf-8")
+    except (OSError, UnicodeDecodeError, InputError) as error:
+        print(f"{path}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

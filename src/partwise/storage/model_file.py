@@ -1,0 +1,262 @@
+"""Model files: JSON header and raw arrays in one safetensors file; nothing in it can execute.
+
+A file holds the arrays, and in its metadata four strings: the format's name, its version, the header as JSON
+and a checksum of header and arrays. Long lists of strings (vocabularies) are stored as arrays of UTF-8.
+Loading maps the file into memory, copy-on-write, and checks everything in it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from hashlib import blake2b
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from partwise.errors import InputError
+from partwise.storage.atomic import write_atomically
+from partwise.storage.checks import (
+    expect_array,
+    expect_header,
+    expect_number,
+    expect_offsets,
+    expect_text,
+    expect_texts,
+)
+from partwise.storage.header import is_packed, plain, restored
+
+__all__ = [
+    "estimator_from",
+    "expect_array",
+    "expect_number",
+    "expect_offsets",
+    "expect_text",
+    "expect_texts",
+    "load",
+    "load_model",
+    "save_model",
+]
+
+FORMAT = "partwise"
+VERSION = 1
+ESTIMATORS = {
+    "SequenceLabeler": "partwise.estimators.sequence.labeler",
+    "Classifier": "partwise.estimators.classify.classifier",
+    "KernelSequenceLabeler": "partwise.estimators.sequence.kernel",
+    "KernelClassifier": "partwise.estimators.classify.kernel",
+    "DependencyParser": "partwise.estimators.parsing.parser",
+}
+_DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
+}  # fmt: skip
+_LARGEST_JSON = 100_000_000  # safetensors' own limit on all it calls header
+# What code that rebuilds an estimator can raise when the values it is given make no sense together.
+_NONSENSE = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
+    ValueError,
+)  # fmt: skip
+
+
+def save_model(
+    path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> None:
+    """Write a model file, whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+    header : dict
+        JSON values; also NumPy scalars, and inf and nan. ``header["estimator"]`` names the class.
+    arrays : dict of str to ndarray
+        Numbers or booleans.
+    """
+    from safetensors.numpy import save
+
+    packed: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        packed[name] = np.ascontiguousarray(array)
+        if packed[name].dtype.newbyteorder("<").str not in _DTYPE_CODES:
+            raise InputError(f"array {name!r} has dtype {array.dtype}, which a model file cannot hold")
+    text = json.dumps(plain(header, packed), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    metadata = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "header": text,
+        "checksum": _checksum(text, packed),
+    }
+    front, payload = _in_order(save(packed, metadata))
+    if len(front) > _LARGEST_JSON:
+        raise InputError("the header of this model is larger than a model file can hold", path)
+
+    def write(handle: BinaryIO) -> None:
+        handle.write(front)
+        handle.write(payload)
+
+    write_atomically(path, write)
+
+
+def load_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Read a model file back.
+
+    Returns
+    -------
+    header : dict
+    arrays : dict of str to ndarray
+        Views of the file, mapped copy-on-write: writing to them changes neither the file nor other readers.
+    """
+    try:
+        metadata, stored = _open(path)
+        header, arrays = _read(metadata, stored)
+    except InputError as error:
+        raise InputError(str(error), path) from None
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror or error})", path) from None
+    except _NONSENSE as error:
+        raise InputError(f"damaged model file ({type(error).__name__})", path) from None
+    return header, arrays
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load the estimator that ``save`` wrote.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    SequenceLabeler, Classifier, DependencyParser, KernelSequenceLabeler or KernelClassifier
+    """
+    return estimator_from(*load_model(path), path)
+
+
+def estimator_from(header: dict[str, Any], arrays: dict[str, np.ndarray], path: object = None) -> Any:
+    """Rebuild the estimator that a header and arrays describe, checking that they fit together."""
+    name = header.get("estimator")
+    if not isinstance(name, str) or name not in ESTIMATORS:
+        raise InputError(
+            f"holds a model of unknown kind {name!r:.40}; known are {', '.join(ESTIMATORS)}", path
+        )
+    estimator = getattr(import_module(ESTIMATORS[name]), name)
+    try:
+        expect_header(header)
+        return estimator._from_state(header, arrays)
+    except InputError as error:
+        raise InputError(f"damaged model file: {error}", path) from None
+    except _NONSENSE as error:
+        detail = f"{type(error).__name__}: {error}"
+        raise InputError(f"damaged model file: its parts do not fit together ({detail:.120})", path) from None
+
+
+def _in_order(data: bytes) -> tuple[bytes, memoryview]:
+    """What safetensors wrote, with metadata in a fixed order, so that equal models are equal files."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    text = json.dumps(json.loads(data[8:end]), sort_keys=True, separators=(",", ":")).encode("ascii")
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text, memoryview(data)[end:]
+
+
+# -- opening: bytes to metadata and raw arrays ---------------------------------------------------
+
+
+def _open(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """Check the container and map its arrays; the safetensors library checks offsets against the size."""
+    from safetensors import SafetensorError, safe_open
+
+    place = Path(path)
+    if place.is_dir():
+        raise InputError("this is a directory; a model file is needed")
+    if not place.exists():
+        raise InputError("no such file")
+    if not place.is_file():
+        raise InputError("a model must be an ordinary file, since it is mapped into memory")
+    size = place.stat().st_size
+    if size == 0:
+        raise InputError("this file is empty; a model file is needed")
+    try:
+        with safe_open(os.fspath(path), framework="np") as file:
+            metadata = file.metadata() or {}
+            specification = [(name, _slice_of(file, name)) for name in file.offset_keys()]
+    except (SafetensorError, UnicodeDecodeError) as error:
+        raise InputError(f"not a model file, or a damaged one ({error!s:.100})") from None
+    whole = np.memmap(path, np.uint8, mode="c")
+    return metadata, _views(whole, specification, size)
+
+
+def _slice_of(file: Any, name: str) -> tuple[str, tuple[int, ...]]:
+    part = file.get_slice(name)
+    return part.get_dtype(), tuple(part.get_shape())
+
+
+def _views(
+    whole: np.ndarray, specification: list[tuple[str, tuple[str, tuple[int, ...]]]], size: int
+) -> dict[str, np.ndarray]:
+    """Arrays that lie one after another behind the header, as safetensors requires."""
+    offset = 8 + int.from_bytes(whole[:8].tobytes(), "little")
+    views = {}
+    for name, (code, shape) in specification:
+        if code not in _DTYPES:
+            raise InputError(f"array {name!r:.40} is of type {code}, which models do not use")
+        dtype = np.dtype(_DTYPES[code])
+        end = offset + dtype.itemsize * math.prod(shape)
+        if end > size or len(shape) > 8:
+            raise InputError(f"array {name!r:.40} does not fit in the file")
+        view = np.asarray(whole[offset:end]).view(dtype).reshape(shape)
+        # Kernels are compiled for aligned arrays; safetensors aligns what it writes, others may not.
+        views[name] = view if view.flags.aligned else view.copy()
+        if code == "BOOL" and (view.view(np.uint8) > 1).any():
+            raise InputError(f"array {name!r:.40} holds bytes that are neither true nor false")
+        offset = end
+    return views
+
+
+# -- reading: metadata to header -----------------------------------------------------------------
+
+
+def _read(
+    metadata: dict[str, str], stored: dict[str, np.ndarray]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    if metadata.get("format") != FORMAT:
+        raise InputError("this is a safetensors file, but no partwise model")
+    version = metadata.get("version", "")
+    if not (version.isascii() and version.isdigit() and len(version) < 10 and int(version) > 0):
+        raise InputError(f"damaged model file: {version!r:.20} is no version")
+    if int(version) > VERSION:
+        versions = f"file version {version}, this one reads up to {VERSION}"
+        raise InputError(f"made by a newer partwise ({versions}): upgrade partwise")
+    text = metadata.get("header", "")
+    if metadata.get("checksum") != _checksum(text, stored):
+        raise InputError("damaged model file: its checksum does not match its contents")
+    try:
+        header = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise InputError(f"damaged model file: its header is not JSON ({reason:.100})") from None
+    if not isinstance(header, dict):
+        raise InputError("damaged model file: its header is not a JSON object")
+    remaining = dict(stored)
+    header = restored(header, remaining)
+    return header, {name: array for name, array in remaining.items() if not is_packed(name)}
+
+
+def _checksum(text: str, arrays: Mapping[str, np.ndarray]) -> str:
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
+    for name in sorted(arrays):
+        array = arrays[name]
+        kind = array.dtype.newbyteorder("<").str
+        digest.update(f"\0{name}\0{kind}\0{array.shape}\0".encode("utf-8", "surrogatepass"))
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+_DTYPE_CODES = {np.dtype(text).newbyteorder("<").str for text in _DTYPES.values()}
+
+
+def _refuse(name: str) -> Any:
+    raise InputError(f"{name} is not JSON")

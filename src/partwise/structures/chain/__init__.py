@@ -1,0 +1,1 @@
+"""Label sequences: forward–backward and Viterbi, of any order."""

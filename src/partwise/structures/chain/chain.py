@@ -1,0 +1,315 @@
+"""Chains: one label per position, scored alone and together with the labels before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from partwise.structures.chain.parts import ChainMarginals, ChainParts
+from partwise.structures.chain.scores import ArrayOrList, ChainScores, add_costs, read_scores
+from partwise.structures.contract import (
+    Packed,
+    checked_count,
+    checked_labels,
+    offsets,
+    random_generator,
+    require_possible,
+)
+
+__all__ = ["Chain", "ChainMarginals"]
+
+
+class Chain(ChainParts):
+    """Label sequences whose scores add up over positions and runs of ``order + 1`` labels.
+
+    Parameters
+    ----------
+    n_labels : int
+        L.
+    tied : bool
+        For solvers: transition weights are the same at all positions (one L×L block), or come from
+        edge rows (length - 1 blocks). The methods below take either, whatever is said here.
+    order : int
+        How many labels back a score may look.
+    allowed : array_like of bool (L, L), optional
+        Whether label j may follow label i. All three masks come from :func:`transition_mask`.
+    allowed_start, allowed_end : array_like of bool (L,), optional
+        Whether a label may stand first, last.
+
+    Notes
+    -----
+    All methods take, for one sequence,
+
+    - `node_scores` (length, L);
+    - `edge_scores`: for order 1 ``[before, after]`` (L, L), or (length - 1, L, L) with a block for each
+      pair of neighbours; for order k an array ``((L + 1),) * k + (L,)`` indexed by the k labels before,
+      oldest first, and the label itself, where index L stands for "before the start";
+    - `start_scores`, `end_scores` (L,), added to the first and the last node; optional.
+
+    For many sequences `node_scores` is a list of such arrays (or one array with three axes), and
+    `edge_scores` one (L, L) array for all or a list with one array for each; results are then lists, or
+    arrays of numbers. Scores may be −inf.
+    """
+
+    def log_partition(
+        self,
+        node_scores: ArrayOrList,
+        edge_scores: ArrayOrList,
+        start_scores: ArrayLike | None = None,
+        end_scores: ArrayLike | None = None,
+    ) -> Any:
+        """log Σ_y exp(score of y): a float, or float64 (n,) for a list; −inf where nothing is possible."""
+        scores = self._read(node_scores, edge_scores, start_scores, end_scores)
+        return self._run_log_partition(self._pack(scores))
+
+    def marginals(
+        self,
+        node_scores: ArrayOrList,
+        edge_scores: ArrayOrList,
+        start_scores: ArrayLike | None = None,
+        end_scores: ArrayLike | None = None,
+    ) -> Any:
+        """Probabilities of labels and of pairs of neighbours.
+
+        Returns
+        -------
+        ChainMarginals, or a list of them
+            ``node`` (length, L); ``edge`` (length - 1, L, L), at every position even where
+            `edge_scores` are shared. For order k ≥ 2 ``edge`` has the shape of `edge_scores` and holds
+            expected counts over all positions. :meth:`expected_counts` is cheaper where sums are enough.
+        """
+        scores = self._read(node_scores, edge_scores, start_scores, end_scores)
+        if self.order > 1 or scores.per_position:
+            return self._counts(scores)
+        from partwise.structures.chain.pairs import chain_pairs_of_all
+
+        packed = self._pack(scores)
+        pair_ptr = offsets((packed.lengths - 1) * self.n_labels**2)
+        counts, pairs = np.empty(packed.part_ptr[-1]), np.empty(pair_ptr[-1])
+        values = np.empty(len(packed.lengths))
+        specification, layouts, part_ptr, flat, single = packed
+        room = self._room(packed)
+        chain_pairs_of_all(
+            specification, layouts.lengths, part_ptr, flat, counts, pair_ptr, pairs, values, room
+        )
+        require_possible(values, single)
+        return self._shaped(packed, counts, pairs, pair_ptr, (-1, self.n_labels, self.n_labels))
+
+    def expected_counts(
+        self,
+        node_scores: ArrayOrList,
+        edge_scores: ArrayOrList,
+        start_scores: ArrayLike | None = None,
+        end_scores: ArrayLike | None = None,
+    ) -> Any:
+        """Gradient of the log-partition: ``node`` and ``edge`` in the shapes of the scores given."""
+        return self._counts(self._read(node_scores, edge_scores, start_scores, end_scores))
+
+    def argmax(
+        self,
+        node_scores: ArrayOrList,
+        edge_scores: ArrayOrList,
+        start_scores: ArrayLike | None = None,
+        end_scores: ArrayLike | None = None,
+    ) -> Any:
+        """A best labelling, int64 (length,), or a list of them."""
+        return self._best(self._read(node_scores, edge_scores, start_scores, end_scores))
+
+    def loss_augmented_argmax(
+        self,
+        node_scores: ArrayOrList,
+        edge_scores: ArrayOrList,
+        y: Any,
+        cost: Any = 1.0,
+        start_scores: ArrayLike | None = None,
+        end_scores: ArrayLike | None = None,
+    ) -> Any:
+        """A labelling with the largest score plus cost.
+
+        Parameters
+        ----------
+        y : array_like of int (length,), or a list of them
+            True labels.
+        cost : float, or array_like (length, L), or a list of them
+            A number is what each wrong label costs; an array gives the cost of every label.
+        """
+        return self._best(add_costs(self._read(node_scores, edge_scores, start_scores, end_scores), y, cost))
+
+    def kbest(
+        self,
+        node_scores: ArrayOrList,
+        edge_scores: ArrayOrList,
+        k: int = 5,
+        start_scores: ArrayLike | None = None,
+        end_scores: ArrayLike | None = None,
+    ) -> Any:
+        """The k best labellings: a list of (labels (length,), score), best first, or a list of such lists.
+
+        All are distinct; there are fewer where fewer are possible.
+        """
+        from partwise.structures.chain.paths import best_paths
+
+        k = checked_count(k, "k")
+        scores = self._read(node_scores, edge_scores, start_scores, end_scores)
+        results = []
+        for i, (nodes, edges) in enumerate(self._histories(scores)):
+            possible = self.log_count(len(nodes))
+            room = k if possible > 30 else max(1, min(k, round(np.exp(possible))))
+            labels, values = np.empty((room, len(nodes)), np.int64), np.empty(room)
+            found = best_paths(nodes, edges, self.order, room, labels, values)
+            _require_found(found > 0, i, scores)
+            results.append([(labels[rank], float(values[rank])) for rank in range(found)])
+        return results[0] if scores.single else results
+
+    def sample(
+        self,
+        node_scores: ArrayOrList,
+        edge_scores: ArrayOrList,
+        n_samples: int = 1,
+        random_state: Any = None,
+        start_scores: ArrayLike | None = None,
+        end_scores: ArrayLike | None = None,
+    ) -> Any:
+        """Labellings drawn with probability ∝ exp(score): int64 (n_samples, length), or a list of those."""
+        from partwise.structures.chain.paths import sample_paths
+
+        n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
+        scores = self._read(node_scores, edge_scores, start_scores, end_scores)
+        results = []
+        for i, (nodes, edges) in enumerate(self._histories(scores)):
+            labels = np.empty((n_samples, len(nodes)), np.int64)
+            uniforms = generator.random(labels.shape)
+            log_total = sample_paths(nodes, edges, self.order, uniforms, labels)
+            _require_found(log_total > -np.inf, i, scores)
+            results.append(labels)
+        return results[0] if scores.single else results
+
+    def entropy(
+        self,
+        node_scores: ArrayOrList,
+        edge_scores: ArrayOrList,
+        start_scores: ArrayLike | None = None,
+        end_scores: ArrayLike | None = None,
+    ) -> Any:
+        """Entropy in nats: a float, or float64 (n,). Scores of size s leave an error near 1e-16·s·length."""
+        return self._run_entropy(self._pack(self._read(node_scores, edge_scores, start_scores, end_scores)))
+
+    def score(
+        self,
+        y: ArrayLike,
+        node_scores: ArrayLike,
+        edge_scores: ArrayLike,
+        start_scores: ArrayLike | None = None,
+        end_scores: ArrayLike | None = None,
+    ) -> float:
+        """Score of one labelling of one sequence, −inf where a mask forbids it."""
+        labels = checked_labels(y, "y", self.n_labels).tolist()
+        nodes, edges = np.asarray(node_scores, float), np.asarray(edge_scores, float)
+        total = sum(nodes[t, label] for t, label in enumerate(labels))
+        if self.order == 1:
+            for t, pair in enumerate(pairwise(labels)):
+                total += edges[pair] if edges.ndim == 2 else edges[t][pair]
+        else:
+            padded = [self.n_labels] * self.order + labels
+            total += sum(edges[tuple(padded[t : t + self.order + 1])] for t in range(len(labels)))
+        if start_scores is not None:
+            total += np.asarray(start_scores, float)[labels[0]]
+        if end_scores is not None:
+            total += np.asarray(end_scores, float)[labels[-1]]
+        return float(total) if self.is_allowed(labels) else -np.inf
+
+    def kbest_parts(self, layout: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
+        length, n_labels = int(layout[0]), self.n_labels
+        nodes, edges = np.split(scores, [length * n_labels])
+        if self.order > 1:
+            shape: tuple[int, ...] = (n_labels + 1,) * self.order + (n_labels,)
+        else:
+            shape = (n_labels, n_labels) if self.tied else (length - 1, n_labels, n_labels)
+        found = self.kbest(nodes.reshape(length, n_labels), edges.reshape(shape), k=k)
+        return [self.encode(labels) for labels, _ in found]
+
+    # Shared by the methods above.
+
+    def _read(self, *scores: Any) -> ChainScores:
+        return read_scores(self.n_labels, self.order, *scores)
+
+    def _pack(self, scores: ChainScores) -> Packed:
+        lengths = scores.lengths
+        edges = (lengths - 1) * self.n_labels**2 if scores.per_position else self.n_histories * self.n_labels
+        part_ptr = offsets(lengths * self.n_labels + edges)
+        specification = self._specification(not scores.per_position)
+        return Packed(specification, self.layouts(lengths), part_ptr, scores.vector(), scores.single)
+
+    def _best(self, scores: ChainScores) -> Any:
+        labels = self._run_best(self._pack(scores))
+        bounds = scores.starts.tolist()
+        return labels if scores.single else [labels[a:b] for a, b in pairwise(bounds)]
+
+    def _counts(self, scores: ChainScores) -> Any:
+        packed = self._pack(scores)
+        counts = self._run_expectations(packed)[1]
+        if self.order > 1:
+            shape: tuple[int, ...] = (self.n_labels + 1,) * self.order + (self.n_labels,)
+        else:
+            shape = (-1, self.n_labels, self.n_labels)[0 if scores.per_position else 1 :]
+        return self._shaped(packed, counts, None, packed.part_ptr, shape)
+
+    def _shaped(
+        self,
+        packed: Packed,
+        counts: np.ndarray,
+        pairs: np.ndarray | None,
+        edge_ptr: np.ndarray,
+        shape: tuple[int, ...],
+    ) -> Any:
+        """Views of the nodes in `counts` and of the edges in `pairs`, or behind the nodes in `counts`."""
+        n_labels, results = self.n_labels, []
+        firsts, edge_bounds = packed.part_ptr[:-1].tolist(), pairwise(edge_ptr.tolist())
+        bounds = zip(firsts, packed.lengths.tolist(), edge_bounds, strict=True)
+        for first, length, (edge_first, edge_last) in bounds:
+            nodes_end = first + length * n_labels
+            edges = counts[nodes_end:edge_last] if pairs is None else pairs[edge_first:edge_last]
+            edge_shape = (length - 1, *shape[1:]) if shape[0] < 0 else shape
+            node = counts[first:nodes_end].reshape(length, n_labels)
+            results.append(ChainMarginals(node, edges.reshape(edge_shape)))
+        return results[0] if packed.single else results
+
+    def _histories(self, scores: ChainScores) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Nodes (length, L) and edges (1 or length, histories, L) as ``chain_paths.py`` reads them."""
+        n_labels, seen, edges = self.n_labels, None, np.empty(0)
+        for i, (first, last) in enumerate(pairwise(scores.starts.tolist())):
+            nodes = scores.nodes[first:last].copy()
+            if self.allowed_end is not None:
+                nodes[-1, ~self.allowed_end] = -np.inf
+            if scores.edges[i] is not seen:
+                seen = scores.edges[i]
+                edges = self._history_edges(seen.reshape(-1, n_labels, n_labels) if self.order == 1 else seen)
+            yield nodes, edges
+
+    def _history_edges(self, given: np.ndarray) -> np.ndarray:
+        """Edges with a row for the symbol before the start, −inf where masked."""
+        n_labels = self.n_labels
+        if self.order > 1:
+            edges = given.reshape(1, -1, n_labels).copy()
+        else:
+            tied = len(given) == 1
+            edges = np.zeros((1 if tied else len(given) + 1, n_labels + 1, n_labels))
+            edges[0 if tied else slice(1, None), :n_labels] = given[0] if tied else given
+        recent = np.arange(edges.shape[1]) % (n_labels + 1)
+        if self.allowed is not None:
+            followed = recent < n_labels
+            edges[:, followed] = np.where(self.allowed[recent[followed]], edges[:, followed], -np.inf)
+        if self.allowed_start is not None:
+            edges[:, recent == n_labels] += np.where(self.allowed_start, 0.0, -np.inf)
+        return edges
+
+
+def _require_found(found: bool, sequence: int, scores: ChainScores) -> None:
+    if not found:
+        values = np.zeros(len(scores.edges))
+        values[sequence] = -np.inf
+        require_possible(values, scores.single)

@@ -1,0 +1,292 @@
+# mypy: ignore-errors
+"""First-order chains: scaled forward–backward, rescued in the log domain (Viterbi: `chain_viterbi.py`).
+
+Parts of a chain of T positions and L labels, in this order: T·L nodes (t, y_t), then the edges
+(y_{t-1}, y_t): one L×L block shared by all positions (tied) or T−1 of them. Sums run on
+exponentials, each row divided by its total; when a total comes near the smallest number the example
+is done again on logarithms (`chain_log.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from partwise.compiled.dispatch import kernel
+from partwise.compiled.oracles import best, expectations, labelling, largest_nodes, log_partition
+from partwise.compiled.simd import combine_rows, exponential_row, maximum, padded
+from partwise.structures.chain.forward_backward_log import chain_expectations_in_logs
+from partwise.structures.chain.viterbi import chain_viterbi
+
+_SMALLEST = 1e-250  # a row total below this has lost labels to underflow
+_FAINT = 1e-280  # a forward entry above this has lost nothing that matters
+# Backward rows start this large: they overflow, and so give the example away, while what underflow took
+# from the forward rows (less than 1e-307) still weighs less than rounding.
+_LIFT, _INVERSE_LIFT = 2.0**60, 2.0**-60
+
+
+class ChainSpecification(NamedTuple):
+    """What all examples of a problem share.
+
+    Attributes
+    ----------
+    n_labels, stride : int
+        Labels, and labels padded to whole vectors.
+    tied : bool
+        One transition block for all positions, or one per position.
+    allowed : ndarray (n_labels * stride,)
+        1 where label j may follow label i, else 0.
+    allowed_start, allowed_end : ndarray (stride,)
+        1 where a label may stand first, last.
+    """
+
+    n_labels: int
+    stride: int
+    tied: bool
+    allowed: np.ndarray
+    allowed_start: np.ndarray
+    allowed_end: np.ndarray
+
+
+class ChainWorkspace(NamedTuple):
+    """Rows of `stride` numbers: exponentials of nodes and edges, forward rows, one backward row."""
+
+    nodes: np.ndarray
+    edges: np.ndarray
+    transposed: np.ndarray
+    forward: np.ndarray
+    backward: np.ndarray
+    totals: np.ndarray
+
+
+def chain_specification(
+    n_labels: int,
+    tied: bool = True,
+    allowed: np.ndarray | None = None,
+    allowed_start: np.ndarray | None = None,
+    allowed_end: np.ndarray | None = None,
+) -> ChainSpecification:
+    """Pad the masks, boolean (n_labels, n_labels) and (n_labels,); None allows everything."""
+    stride = padded(n_labels)
+
+    def pad(mask: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
+        rows = np.zeros((*shape[:-1], stride))
+        rows[..., :n_labels] = 1.0 if mask is None else np.asarray(mask, bool).reshape(shape)
+        return rows.ravel()
+
+    return ChainSpecification(
+        n_labels,
+        stride,
+        tied,
+        pad(allowed, (n_labels, n_labels)),
+        pad(allowed_start, (n_labels,)),
+        pad(allowed_end, (n_labels,)),
+    )
+
+
+def chain_workspace(specification: ChainSpecification, longest: int) -> ChainWorkspace:
+    n_labels, stride = specification.n_labels, specification.stride
+    blocks = 1 if specification.tied else max(longest - 1, 1)
+    return ChainWorkspace(
+        nodes=np.zeros(longest * stride),
+        edges=np.zeros(blocks * n_labels * stride),
+        transposed=np.zeros(blocks * n_labels * stride),
+        forward=np.zeros(longest * stride),
+        backward=np.zeros(stride),
+        totals=np.zeros(longest),
+    )
+
+
+@kernel
+def _exponentials(specification, length, scores, work):  # type: ignore
+    """Exponentials of all rows; returns the sum of the shifts taken out."""
+    n_labels, stride = specification.n_labels, specification.stride
+    shifts = 0.0
+    for t in range(length):
+        shift = maximum(scores, t * n_labels, n_labels)
+        if shift == -np.inf:
+            return np.nan
+        exponential_row(work.nodes, t * stride, scores, t * n_labels, n_labels, stride, shift)
+        shifts += shift
+    for j in range(stride):
+        work.nodes[j] *= specification.allowed_start[j]
+        work.nodes[(length - 1) * stride + j] *= specification.allowed_end[j]
+    blocks = min(1, length - 1) if specification.tied else length - 1
+    for b in range(blocks):
+        edges = length * n_labels + b * n_labels * n_labels
+        shift = maximum(scores, edges, n_labels * n_labels)
+        if shift == -np.inf:
+            return np.nan
+        shifts += shift * (length - 1) if specification.tied else shift
+        block = b * n_labels * stride
+        for i in range(n_labels):
+            row = block + i * stride
+            exponential_row(work.edges, row, scores, edges + i * n_labels, n_labels, stride, shift)
+            for j in range(stride):
+                work.edges[row + j] *= specification.allowed[i * stride + j]
+    return shifts
+
+
+@kernel
+def _forward(specification, length, work):  # type: ignore
+    """Scaled forward rows; nodes are divided by the same totals. Returns False when one underflows.
+
+    f_t(j) = n_t(j) Σ_i f_{t-1}(i) m(i, j) / c_t, with c_t such that each row sums to one.
+    """
+    n_labels, stride = specification.n_labels, specification.stride
+    forward, nodes = work.forward, work.nodes
+    for t in range(length):
+        here = t * stride
+        if t == 0:
+            for j in range(stride):
+                forward[j] = nodes[j]
+        else:
+            block = 0 if specification.tied else (t - 1) * n_labels * stride
+            combine_rows(forward, here, forward, here - stride, 1, n_labels, work.edges, block, stride)
+            for j in range(stride):
+                forward[here + j] *= nodes[here + j]
+        total = 0.0
+        for j in range(stride):
+            total += forward[here + j]
+        if not total > _SMALLEST:
+            return False
+        work.totals[t] = total
+        inverse = 1.0 / total
+        for j in range(stride):
+            forward[here + j] *= inverse
+        for j in range(stride):
+            nodes[here + j] *= inverse
+    return True
+
+
+@kernel
+def _anything_lost(specification, length, work):  # type: ignore
+    """Whether a forward entry that no mask explains is so small that underflow may have taken part of it.
+
+    Such a label can still decide the sum later on; only the backward rows tell.
+    """
+    n_labels, stride = specification.n_labels, specification.stride
+    faint = 0
+    for t in range(length):
+        limit = _FAINT / work.totals[t]
+        for j in range(n_labels):
+            faint += work.forward[t * stride + j] < limit
+    for j in range(n_labels):
+        closed = specification.allowed_start[j] == 0.0
+        faint -= closed
+        if length > 1 or not closed:
+            faint -= specification.allowed_end[j] == 0.0
+    return faint > 0
+
+
+@kernel
+def _sum_of_logs(totals, length):  # type: ignore
+    """Σ log totals with a logarithm every few factors instead of one each."""
+    result, product = 0.0, 1.0
+    for t in range(length):
+        if totals[t] < 1e-30 or product < 1e-200 or product > 1e200:
+            result += math.log(product)
+            product = 1.0
+        product *= totals[t]
+    return result + math.log(product)
+
+
+@kernel
+def _backward(specification, length, counts, work):  # type: ignore
+    """Backward rows and all expected counts; returns the total of the first row (1 if all went well).
+
+    b_{t-1}(i) = Σ_j m(i, j) n_t(j) b_t(j) / c_t;  node counts f·b,
+    edge counts f_{t-1}(i) m(i, j) n_t(j) b_t(j).
+    """
+    n_labels, stride = specification.n_labels, specification.stride
+    forward, nodes, backward = work.forward, work.nodes, work.backward
+    blocks = min(1, length - 1) if specification.tied else length - 1
+    for b in range(blocks):
+        block = b * n_labels * stride
+        for i in range(n_labels):
+            for j in range(n_labels):
+                work.transposed[block + j * stride + i] = work.edges[block + i * stride + j]
+    for j in range(stride):
+        backward[j] = _LIFT
+    last = (length - 1) * n_labels
+    for j in range(n_labels):
+        counts[last + j] = forward[(length - 1) * stride + j]
+    for t in range(length - 1, 0, -1):
+        here = t * stride
+        for j in range(stride):
+            nodes[here + j] *= backward[j]
+        block = 0 if specification.tied else (t - 1) * n_labels * stride
+        combine_rows(backward, 0, nodes, here, 1, n_labels, work.transposed, block, stride)
+        for i in range(n_labels):
+            counts[(t - 1) * n_labels + i] = forward[here - stride + i] * backward[i] * _INVERSE_LIFT
+    total = 0.0
+    for j in range(n_labels):
+        total += counts[j]
+    _edge_counts(specification, length, counts, work)
+    return total
+
+
+@kernel
+def _edge_counts(specification, length, counts, work):  # type: ignore
+    """Σ_t f_{t-1}(i) m(i, j) n_t(j) b_t(j), summed over positions when tied; `nodes` holds n·b by now."""
+    n_labels, stride = specification.n_labels, specification.stride
+    first = length * n_labels
+    if specification.tied:
+        for i in range(n_labels):
+            combine_rows(work.backward, 0, work.forward, i, stride, length - 1, work.nodes, stride, stride)
+            for j in range(n_labels):
+                counts[first + i * n_labels + j] = (
+                    0.0 if length == 1 else work.backward[j] * work.edges[i * stride + j] * _INVERSE_LIFT
+                )
+        return
+    for t in range(1, length):
+        block = (t - 1) * n_labels
+        for i in range(n_labels):
+            f = work.forward[(t - 1) * stride + i] * _INVERSE_LIFT
+            for j in range(n_labels):
+                m = work.edges[(block + i) * stride + j]
+                counts[first + (block + i) * n_labels + j] = f * m * work.nodes[t * stride + j]
+
+
+@expectations.register(ChainSpecification)
+@kernel
+def chain_expectations(specification, layout, scores, counts, work):  # type: ignore
+    length = np.int64(layout[0])
+    shifts = _exponentials(specification, length, scores, work)
+    if shifts == shifts and _forward(specification, length, work):
+        total = _backward(specification, length, counts, work)
+        if abs(total - 1.0) < 1e-9:  # false for NaN and inf, which reach the first row from anywhere
+            return shifts + _sum_of_logs(work.totals, length)
+    return chain_expectations_in_logs(specification, length, scores, counts)
+
+
+@log_partition.register(ChainSpecification)
+@kernel
+def chain_log_partition(specification, layout, scores, work):  # type: ignore
+    length = np.int64(layout[0])
+    shifts = _exponentials(specification, length, scores, work)
+    blocks = 1 if specification.tied else length - 1
+    if shifts == shifts and _forward(specification, length, work):
+        log_total = shifts + _sum_of_logs(work.totals, length)
+        if not _anything_lost(specification, length, work):
+            return log_total
+        counts = np.empty((length + blocks * specification.n_labels) * specification.n_labels)
+        if abs(_backward(specification, length, counts, work) - 1.0) < 1e-9:
+            return log_total
+    counts = np.empty((length + blocks * specification.n_labels) * specification.n_labels)
+    return chain_expectations_in_logs(specification, length, scores, counts)
+
+
+@best.register(ChainSpecification)
+@kernel
+def chain_best(specification, layout, scores, counts, work):  # type: ignore
+    length = np.int64(layout[0])
+    return chain_viterbi(specification, length, scores, counts, work)
+
+
+@labelling.register(ChainSpecification)
+@kernel
+def chain_labelling(specification, layout, counts, labels):  # type: ignore
+    largest_nodes(layout[0], specification.n_labels, counts, labels)

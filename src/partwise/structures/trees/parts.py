@@ -1,0 +1,326 @@
+"""Dependency trees as solvers see them: arcs left by pruning, the encoding of gold heads; no inference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from partwise.errors import InputError
+from partwise.structures.contract import Layouts, Structure, checked_count, locate, offsets, positions
+from partwise.structures.trees.checks import CROSSING, CYCLE, FINE, SECOND_ROOT, first_fault
+
+
+class LabelledHeads(NamedTuple):
+    """A labelled tree: `heads` (n,), 0 for the root, and `relations` (n,)."""
+
+    heads: np.ndarray
+    relations: np.ndarray
+
+
+class TreeMarginals(NamedTuple):
+    """Probabilities of arcs, `arc` (n + 1, n + 1), and of arcs with a relation, `relation` (n + 1, n + 1, R)."""
+
+    arc: np.ndarray
+    relation: np.ndarray
+
+
+class _Arcs(NamedTuple):
+    """All candidate arcs of a corpus: example, modifier, head and a key that orders them so, (n_arcs,) each."""
+
+    example: np.ndarray
+    modifier: np.ndarray
+    head: np.ndarray
+    key: np.ndarray
+    base: int
+
+
+class TreeParts(Structure):
+    """Parts of trees: one per candidate arc, then `n_relations` per candidate arc if there are several.
+
+    An example's layout is ``[n, head, modifier, head, modifier, …]``, in order of modifier and head. A flat array
+    of labels codes each word as its head, or as head · n_relations + relation.
+    """
+
+    projective = False
+    node_width = 1
+
+    def __init__(self, *, single_root: bool = True, n_relations: int = 1):
+        self.single_root = bool(single_root)
+        self.n_relations = self.n_labels = checked_count(n_relations, "n_relations")
+        self.edge_width = self.n_relations if self.labelled else 0
+
+    def __repr__(self) -> str:
+        labelled = f", n_relations={self.n_relations}" if self.labelled else ""
+        return f"{type(self).__name__}(single_root={self.single_root}{labelled})"
+
+    @property
+    def labelled(self) -> bool:
+        return self.n_relations > 1
+
+    # Layouts.
+
+    def layouts(self, lengths: Any) -> Layouts:
+        """Layouts with every arc: n heads for each of n words."""
+        lengths = np.asarray(lengths, np.int64)
+        rows = [_whole_layout(int(n)) for n in lengths]
+        return Layouts(offsets(1 + 2 * lengths**2), np.concatenate([np.zeros(0, np.int32), *rows]))
+
+    def arc_layouts(self, lengths: Any, arc_ptr: Any, head: Any, modifier: Any) -> Layouts:
+        """Layouts with the candidate arcs that pruning has left.
+
+        Parameters
+        ----------
+        lengths : array_like of int (n,)
+        arc_ptr : array_like of int (n + 1,)
+            The arcs of each example.
+        head, modifier : array_like of int (arc_ptr[n],)
+            In order of modifier and head within each example; head 0 is the root.
+        """
+        lengths, arc_ptr = np.asarray(lengths, np.int64), np.asarray(arc_ptr, np.int64)
+        arcs = np.stack([np.asarray(head, np.int32), np.asarray(modifier, np.int32)], axis=1)
+        if len(arc_ptr) != len(lengths) + 1 or len(arcs) != arc_ptr[-1]:
+            raise InputError(
+                f"arc_ptr must have {len(lengths) + 1} entries, of which the last is {len(arcs)}"
+            )
+        n_arcs = np.diff(arc_ptr)
+        example, words = np.repeat(np.arange(len(lengths)), n_arcs), np.repeat(lengths, n_arcs)
+        wrong = (arcs[:, 0] < 0) | (arcs[:, 0] > words) | (arcs[:, 1] < 1) | (arcs[:, 1] > words)
+        wrong |= arcs[:, 0] == arcs[:, 1]
+        if wrong.any():
+            at = int(wrong.argmax())
+            raise InputError(
+                f"arcs: example {example[at]} of {words[at]} words has no arc {arcs[at, 0]} → {arcs[at, 1]}"
+            )
+        key = arcs[:, 1].astype(np.int64) * (words + 1) + arcs[:, 0]
+        unordered = (np.diff(key) <= 0) & (np.diff(example) == 0)
+        if unordered.any():
+            at = int(unordered.argmax())
+            raise InputError(f"arcs: those of example {example[at]} are not in order of modifier and head")
+        ptr = offsets(1 + 2 * n_arcs)
+        values = np.empty(ptr[-1], np.int32)
+        is_arc = np.ones(len(values), bool)
+        is_arc[ptr[:-1]] = False
+        values[ptr[:-1]] = lengths
+        values[is_arc] = arcs.ravel()
+        return Layouts(ptr, values)
+
+    def n_node_rows(self, layouts: Layouts) -> np.ndarray:
+        return (np.diff(layouts.ptr) - 1) // 2
+
+    def n_edge_rows(self, layouts: Layouts) -> np.ndarray:
+        return self.n_node_rows(layouts) * self.labelled
+
+    def row_choices(self, layouts: Layouts) -> np.ndarray:
+        """The word each arc leads to, counted over the corpus."""
+        arcs = self._arcs(layouts)
+        return offsets(layouts.lengths)[:-1][arcs.example] + arcs.modifier - 1
+
+    def _arcs(self, layouts: Layouts) -> _Arcs:
+        is_arc = np.ones(len(layouts.values), bool)
+        is_arc[layouts.ptr[:-1]] = False
+        pairs = layouts.values[is_arc].reshape(-1, 2).astype(np.int64)
+        example = np.repeat(np.arange(len(layouts.ptr) - 1), self.n_node_rows(layouts))
+        base = int(layouts.lengths.max(initial=0)) + 1
+        key = (example * base + pairs[:, 1]) * base + pairs[:, 0]
+        return _Arcs(example, pairs[:, 1], pairs[:, 0], key, base)
+
+    def _arc_of_words(self, labels: np.ndarray, layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
+        """For each word the number, over the corpus, of the arc from its head, and whether there is one."""
+        lengths, arcs = layouts.lengths, self._arcs(layouts)
+        example = np.repeat(np.arange(len(lengths)), lengths)
+        head = labels // self.n_relations
+        key = (example * arcs.base + positions(lengths) + 1) * arcs.base + head
+        at = np.searchsorted(arcs.key, key)
+        return at, np.append(arcs.key, -1)[at] == key
+
+    # Labels.
+
+    def check_gold(self, labels: np.ndarray, layouts: Layouts) -> None:
+        """Raise :class:`InputError` at the first word whose head is impossible, alone or with the others."""
+        labels, lengths = np.asarray(labels, np.int64), layouts.lengths
+        if len(labels) != lengths.sum():
+            raise InputError(f"labels has {len(labels)} entries, but lengths add up to {lengths.sum()}")
+        if lengths.size and lengths.min() < 1:
+            raise InputError(f"lengths: example {int(lengths.argmin())} has no positions")
+        heads, own = labels // self.n_relations, positions(lengths) + 1
+        wrong = (labels < 0) | (heads > np.repeat(lengths, lengths)) | (heads == own)
+        if wrong.any():
+            at = int(wrong.argmax())
+            example, position = locate(at, lengths)
+            why = (
+                "is its own head"
+                if heads[at] == own[at]
+                else f"has head {heads[at]}, but heads run from 0 (the root) to {lengths[example]}"
+            )
+            raise InputError(f"labels: example {example}, position {position}: word {position + 1} {why}")
+        fault, example, position, other = first_fault(lengths, heads, self.single_root, self.projective)
+        if fault != FINE:
+            word, head = position + 1, heads[offsets(lengths)[example] + position]
+            why = {
+                CYCLE: f"following heads from word {word} never comes to the root: there is a cycle",
+                SECOND_ROOT: f"words {other + 1} and {word} both depend on the root; single_root allows one",
+                CROSSING: f"the arc {head} → {word} crosses that of word {other + 1}: not a projective tree",
+            }[fault]
+            raise InputError(f"labels: example {example}, position {position}: {why}")
+        kept = self._arc_of_words(labels, layouts)[1]
+        if not kept.all():
+            at = int((~kept).argmax())
+            example, position = locate(at, lengths)
+            raise InputError(
+                f"labels: example {example}, position {position}: the arc {heads[at]} → {position + 1} is not "
+                "among the example's candidate arcs (pruning removed it)"
+            )
+
+    def encode_all(self, labels: np.ndarray, layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
+        """Arc parts of an example in order of position, then its relation parts."""
+        self.check_gold(labels, layouts)
+        labels, lengths = np.asarray(labels, np.int64), layouts.lengths
+        n_arcs = self.n_node_rows(layouts)
+        own_arc = self._arc_of_words(labels, layouts)[0] - np.repeat(offsets(n_arcs)[:-1], lengths)
+        if not self.labelled:
+            return offsets(lengths), own_arc
+        gold_ptr = offsets(2 * lengths)
+        at = np.repeat(gold_ptr[:-1], lengths) + positions(lengths)
+        parts = np.empty(gold_ptr[-1], np.int64)
+        parts[at] = own_arc
+        first = np.repeat(n_arcs, lengths)
+        parts[at + np.repeat(lengths, lengths)] = (
+            first + own_arc * self.n_relations + labels % self.n_relations
+        )
+        return gold_ptr, parts
+
+    def codes(self, y: Any) -> np.ndarray:
+        """The flat labels (n,) of one labelling: heads, or heads · n_relations + relations."""
+        if not self.labelled:
+            return _checked_heads(y, "y")
+        if len(y) != 2 or np.ndim(y[0]) != 1:
+            raise InputError("y must be a pair of heads and relations where n_relations is above 1")
+        heads, relations = _checked_heads(y[0], "y[0]"), np.asarray(y[1], np.int64)
+        if relations.shape != heads.shape or (relations.size and relations.min() < 0):
+            raise InputError(f"y has {len(heads)} heads and relations of shape {relations.shape}")
+        if relations.size and relations.max() >= self.n_relations:
+            raise InputError(f"y holds relation {relations.max()}; they run from 0 to {self.n_relations - 1}")
+        return heads * self.n_relations + relations
+
+    def from_codes(self, codes: np.ndarray) -> Any:
+        """The labelling that flat labels (n,) code."""
+        if not self.labelled:
+            return codes
+        return LabelledHeads(codes // self.n_relations, codes % self.n_relations)
+
+    def encode(self, y: Any) -> np.ndarray:
+        """Part numbers of one labelling among all arcs: n arcs, then n arcs with their relations."""
+        labels = self.codes(y)
+        return self.encode_all(labels, self.layouts([len(labels)]))[1]
+
+    def decode(self, parts: ArrayLike) -> Any:
+        """The labelling from the part numbers that :meth:`encode` gives."""
+        array = np.asarray(parts, np.int64)
+        n = len(array) // (2 if self.labelled else 1)
+        head = array[:n] - np.arange(n) * n
+        if len(array) % max(n, 1) or np.any((head < 0) | (head >= n)):
+            raise InputError("parts must begin with one arc part for each word, in order")
+        codes = (head + (head > np.arange(n))) * self.n_relations
+        if self.labelled:
+            codes += (array[n:] - n * n) % self.n_relations
+        return self.from_codes(codes)
+
+    # Costs.
+
+    def checked_cost(self, cost: Any) -> str:
+        """ "heads" (or "hamming"): wrong heads; "labelled": words whose head or relation is wrong."""
+        names = ("hamming", "heads", "labelled") if self.labelled else ("hamming", "heads")
+        if not isinstance(cost, str) or cost not in names:
+            raise InputError(f"cost must be one of {', '.join(map(repr, names))} for {self!r}, not {cost!r}")
+        return cost
+
+    def part_costs(self, labels: np.ndarray, layouts: Layouts, cost: Any) -> np.ndarray:
+        """1 for arcs to wrong heads, and if `cost` is "labelled" 1 for the true head with a wrong relation."""
+        labels, n_arcs = np.asarray(labels, np.int64), self.n_node_rows(layouts)
+        part_ptr, arcs = offsets(self.n_parts(layouts)), self._arcs(layouts)
+        true_arc = self._arc_of_words(labels, layouts)[0]
+        arc_part = np.arange(len(arcs.head)) + (part_ptr[:-1] - offsets(n_arcs)[:-1])[arcs.example]
+        result = np.zeros(int(part_ptr[-1]), np.float32)
+        result[arc_part] = 1.0
+        result[arc_part[true_arc]] = 0.0
+        if cost == "labelled":
+            example = arcs.example[true_arc]
+            within = true_arc - offsets(n_arcs)[:-1][example]
+            first = part_ptr[:-1][example] + n_arcs[example] + within * self.n_relations
+            result[first[:, None] + np.arange(self.n_relations)] = 1.0
+            result[first + labels % self.n_relations] = 0.0
+        return result
+
+    # Enumeration.
+
+    def labellings(self, length: int) -> Iterator[Any]:
+        """Every tree, with every assignment of relations."""
+        relations = np.indices((self.n_relations,) * length).reshape(length, -1).T
+        for heads in _all_trees(length, self.single_root, self.projective):
+            if not self.labelled:
+                yield heads
+            else:
+                for assignment in relations:
+                    yield LabelledHeads(heads, assignment)
+
+    def score(self, y: Any, arc_scores: ArrayLike, relation_scores: ArrayLike | None = None) -> float:
+        """Score of one labelling, summed arc by arc."""
+        codes, arcs = self.codes(y), np.asarray(arc_scores, float)
+        total = 0.0
+        for m, code in enumerate(codes.tolist(), start=1):
+            total += arcs[code // self.n_relations, m]
+            if self.labelled:
+                total += np.asarray(relation_scores, float)[
+                    code // self.n_relations, m, code % self.n_relations
+                ]
+        return float(total)
+
+    def indicators(self, y: Any) -> Any:
+        codes = self.codes(y)
+        size, words = len(codes) + 1, np.arange(1, len(codes) + 1)
+        arc, relation = np.zeros((size, size)), np.zeros((size, size, self.n_relations))
+        arc[codes // self.n_relations, words] = 1.0
+        relation[codes // self.n_relations, words, codes % self.n_relations] = 1.0
+        return TreeMarginals(arc, relation) if self.labelled else arc
+
+
+def _checked_heads(y: Any, name: str) -> np.ndarray:
+    heads = np.asarray(y)
+    if heads.ndim != 1 or (heads.size and heads.dtype.kind not in "iu"):
+        raise InputError(f"{name} must be a sequence of integer heads, 0 for the root")
+    if heads.size and (heads.min() < 0 or heads.max() > len(heads)):
+        raise InputError(f"{name} holds head {heads.max()}; heads run from 0 (the root) to {len(heads)}")
+    return heads.astype(np.int64)
+
+
+@lru_cache(maxsize=512)
+def _whole_layout(n: int) -> np.ndarray:
+    heads = np.arange(n) + (np.arange(n) >= np.arange(1, n + 1)[:, None])
+    pairs = np.stack([heads, np.broadcast_to(np.arange(1, n + 1)[:, None], (n, n))], axis=2)
+    return np.concatenate([[n], pairs.ravel()]).astype(np.int32)
+
+
+@lru_cache(maxsize=32)
+def _all_trees(n: int, single_root: bool, projective: bool) -> np.ndarray:
+    """All trees of n words, (n_trees, n): every choice of heads that is one."""
+    choices = np.indices((n,) * n).reshape(n, -1).T
+    heads = choices + (choices > np.arange(n))
+    nodes = np.hstack([np.zeros((len(heads), 1), np.int64), heads])
+    above = nodes
+    for _ in range(n):
+        above = np.take_along_axis(nodes, above, axis=1)
+    keep = (above == 0).all(axis=1)
+    if single_root:
+        keep &= (heads == 0).sum(axis=1) == 1
+    heads = heads[keep]
+    if projective:
+        words = np.arange(1, n + 1)
+        low, high = np.minimum(heads, words), np.maximum(heads, words)
+        left, right = low[:, :, None], high[:, :, None]
+        inside = (left < low[:, None]) & (low[:, None] < right) & (right < high[:, None])
+        heads = heads[~inside.any(axis=(1, 2))]
+    return heads

@@ -1,0 +1,131 @@
+# mypy: ignore-errors
+"""The k best trees of a sentence, for every kind of tree.
+
+After Lawler (1972): the set of all labellings but the best is split into disjoint sets, in which the
+words before some word m keep the best labelling's arcs and m may not have its own; each set's best labelling is found
+by the usual algorithm on a table with entries struck out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from partwise.compiled.dispatch import fragment, kernel
+from partwise.structures.trees.arc_tables import best_heads, stride_of, tree_room
+from partwise.structures.trees.inference import read_dense
+
+
+@kernel
+def _solve(specification, n, arcs, relations, fixed, n_fixed, banned, work, codes):  # type: ignore
+    """The best labelling whose first `n_fixed` words have the codes `fixed` and the next none of `banned`.
+
+    Codes are head · n_relations + relation. Returns its score and writes `codes`; −inf where there is none.
+    """
+    size, stride, n_relations = n + 1, stride_of(n), specification.n_relations
+    read_dense(n, arcs, np.int64(0), relations, n_relations, True, work)
+    for m in range(1, n_fixed + 1):
+        for h in range(size):
+            if h != fixed[m - 1] // n_relations:
+                work.scores[m * stride + h] = -np.inf
+    word = n_fixed + 1
+    if n_relations == 1:
+        for code in banned:
+            work.scores[word * stride + code] = -np.inf
+    elif banned.size > 0:
+        for h in range(size):
+            if h != word:
+                work.scores[word * stride + h] = _allowed_score(
+                    arcs, relations, size, h, word, n_relations, banned
+                )
+    if best_heads(specification, n, work) == -np.inf:
+        return -np.inf
+    total = 0.0
+    for m in range(1, size):
+        code = work.heads[m] * n_relations
+        if m <= n_fixed:
+            code = fixed[m - 1]
+        elif n_relations > 1:
+            code += _best_relation(relations, size, work.heads[m], m, n_relations, banned, m == word)
+        codes[m - 1] = code
+        at = (code // n_relations) * size + m
+        total += arcs[at]
+        if n_relations > 1:
+            total += relations[at * n_relations + code % n_relations]
+    return total
+
+
+@fragment
+def _is_in(code, codes):  # type: ignore
+    found = False
+    for other in codes:
+        found = found or other == code
+    return found
+
+
+@kernel
+def _best_relation(relations, size, h, m, n_relations, banned, restricted):  # type: ignore
+    """The best relation of an arc among those whose codes are not banned; −1 where there is none."""
+    found, top = -1, -np.inf
+    for r in range(n_relations):
+        score = relations[(h * size + m) * n_relations + r]
+        if score > top and not (restricted and _is_in(h * n_relations + r, banned)):
+            found, top = r, score
+    return found
+
+
+@fragment
+def _allowed_score(arcs, relations, size, h, m, n_relations, banned):  # type: ignore
+    relation = _best_relation(relations, size, h, m, n_relations, banned, True)
+    if relation < 0:
+        return -np.inf
+    return arcs[h * size + m] + relations[(h * size + m) * n_relations + relation]
+
+
+@fragment
+def _copy(out, source):  # type: ignore
+    for j in range(out.size):
+        out[j] = source[j]
+
+
+@kernel
+def best_trees(specification, n, arcs, relations, n_best, codes, values):  # type: ignore
+    """Fill `codes` (n_best, n) and `values` (n_best,), best first; returns how many there are."""
+    work = tree_room(specification, n)
+    room = 1 + n_best * n
+    labellings, scores = np.empty((room, n), np.int32), np.full(room, -np.inf)
+    # Sets of labellings: how many words are fixed, as in which labelling, and the last of a chain of banned codes.
+    n_fixed, chain, own = np.zeros(room, np.int32), np.full(room, -1, np.int32), np.empty(n, np.int64)
+    before, code_of = np.empty(room, np.int32), np.empty(room, np.int32)
+    nothing = np.empty(0, np.int64)
+    scores[0] = _solve(specification, n, arcs, relations, own, np.int64(0), nothing, work, own)
+    _copy(labellings[0], own)
+    used, n_chain, fixed = 1, 0, np.empty(n, np.int64)
+    for found in range(n_best):
+        best = np.argmax(scores[:used])
+        value = scores[best]
+        if value == -np.inf:
+            return found
+        values[found] = value
+        _copy(fixed, labellings[best])
+        _copy(codes[found], fixed)
+        scores[best] = -np.inf
+        if found + 1 == n_best:
+            return n_best
+        for word in range(n_fixed[best], n):
+            # The chain of the set itself goes on at its own word; at later words a new one begins.
+            before[n_chain] = chain[best] if word == n_fixed[best] else -1
+            code_of[n_chain] = fixed[word]
+            banned = np.empty(n_chain + 1, np.int64)
+            count, link = 0, n_chain
+            while link >= 0:
+                banned[count] = code_of[link]
+                count, link = count + 1, before[link]
+            score = _solve(specification, n, arcs, relations, fixed, word, banned[:count], work, own)
+            if score > -np.inf:
+                # Rounding must not put a set's best above the labelling it was split from.
+                scores[used] = min(score, value)
+                _copy(labellings[used], own)
+                n_fixed[used], chain[used] = word, n_chain
+                used += 1
+            n_chain += 1
+    return n_best

@@ -1,0 +1,111 @@
+"""Reading the scores of trees as users give them, one sentence or a list, into the arrays kernels read."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from partwise.compiled.simd import LANES
+from partwise.errors import InputError
+from partwise.structures.contract import checked_scores
+
+_NOTHING = np.zeros(0)
+
+
+class TreeScores(NamedTuple):
+    """Scores of some sentences.
+
+    Attributes
+    ----------
+    lengths : int64 array (n,)
+        Words of each sentence.
+    arcs : float64 array
+        Matrices (words + 1, words + 1) by [head, modifier], one after another.
+    relations : float64 array
+        The same with a last axis of relations, and slack behind; empty without relations.
+    single : bool
+        One sentence was given, not a list of one.
+    """
+
+    lengths: np.ndarray
+    arcs: np.ndarray
+    relations: np.ndarray
+    single: bool
+
+    @property
+    def n_words(self) -> int:
+        return int(self.lengths[0]) if self.single else int(self.lengths.sum())
+
+    def sentences(self) -> list[tuple[int, np.ndarray, np.ndarray]]:
+        """Words, arcs and relations (with slack) of each sentence."""
+        result, first, width = [], 0, len(self.relations[:-LANES]) // max(len(self.arcs), 1)
+        for n in self.lengths.tolist():
+            last = first + (n + 1) ** 2
+            relations = self.relations[first * width : last * width + LANES]
+            result.append((n, np.ascontiguousarray(self.arcs[first:last]), relations))
+            first = last
+        return result
+
+
+def read_scores(n_relations: int, arc_scores: Any, relation_scores: Any) -> TreeScores:
+    """Check shapes, and NaN among relations; the kernels refuse NaN among arcs."""
+    if (
+        type(arc_scores) is np.ndarray
+        and n_relations == 1
+        and relation_scores is None
+        and arc_scores.ndim == 2
+        and arc_scores.dtype == np.float64
+        and arc_scores.shape[0] == arc_scores.shape[1] > 1
+    ):  # the usual case, without detours
+        flat = arc_scores.reshape(-1)
+        if not flat.flags.writeable:
+            flat = flat.copy()
+        return TreeScores(np.array([len(arc_scores) - 1]), flat, _NOTHING, True)
+    single = _is_single(arc_scores)
+    given = [arc_scores] if single else list(arc_scores)
+    arcs = [_matrix(a, "arc_scores" if single else f"arc_scores[{i}]") for i, a in enumerate(given)]
+    lengths = np.array([len(a) - 1 for a in arcs], np.int64)
+    flat = np.concatenate([_NOTHING, *(a.reshape(-1) for a in arcs)])
+    if n_relations == 1:
+        if relation_scores is not None:
+            raise InputError("relation_scores are given, but n_relations is 1")
+        return TreeScores(lengths, flat, _NOTHING, single)
+    if relation_scores is None:
+        raise InputError(f"relation_scores are missing: n_relations is {n_relations}")
+    more = [relation_scores] if single else list(relation_scores)
+    if len(more) != len(arcs):
+        raise InputError(f"relation_scores has {len(more)} sentences, arc_scores has {len(arcs)}")
+    pieces = [_NOTHING]
+    for i, (relations, n) in enumerate(zip(more, lengths.tolist(), strict=True)):
+        name = "relation_scores" if single else f"relation_scores[{i}]"
+        pieces.append(checked_scores(relations, name, (n + 1, n + 1, n_relations)).reshape(-1))
+    return TreeScores(lengths, flat, np.concatenate([*pieces, np.zeros(LANES)]), single)
+
+
+def refuse_numbers(sentence: int, single: bool) -> None:
+    """Raise where a kernel found NaN or +inf."""
+    if sentence >= 0:
+        name = "arc_scores" if single else f"arc_scores[{sentence}]"
+        raise InputError(f"{name} contains NaN or +inf; scores may be any number or −inf")
+
+
+def _is_single(arc_scores: Any) -> bool:
+    if isinstance(arc_scores, np.ndarray):
+        return arc_scores.ndim != 3
+    if not isinstance(arc_scores, list | tuple):
+        return True
+    return len(arc_scores) > 0 and np.ndim(arc_scores[0]) < 2
+
+
+def _matrix(values: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        array = _NOTHING
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or len(array) < 2:
+        raise InputError(
+            f"{name} must be a square array [head, modifier] of n + 1 rows for n ≥ 1 words, "
+            f"not of shape {np.shape(array) if array is not _NOTHING else 'unknown'}"
+        )
+    return array

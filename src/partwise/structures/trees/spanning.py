@@ -1,0 +1,81 @@
+"""All dependency trees, projective or not: the spanning trees of the words with the root."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from partwise.structures.trees.matrix_tree import SpanningSpecification, spanning_workspace
+from partwise.structures.trees.trees import Trees
+
+# Steps a walk may take, for each word, before heads are drawn one by one instead.
+_MOST_STEPS = 200
+
+
+class Spanning(Trees):
+    """All trees over the words and the root (matrix-tree theorem; Chu–Liu–Edmonds).
+
+    Parameters
+    ----------
+    single_root : bool
+        Whether exactly one word depends on the root, or any number.
+    n_relations : int
+        Relations that an arc may have; 1 for trees without relations.
+
+    Notes
+    -----
+    The methods and their arguments are those of :class:`~partwise.structures.trees.trees.Trees`.
+
+    Examples
+    --------
+    >>> Spanning(single_root=False).marginals(np.zeros((3, 3))).round(3)
+    array([[0.   , 0.667, 0.667],
+           [0.   , 0.   , 0.333],
+           [0.   , 0.333, 0.   ]])
+    """
+
+    def specification(self) -> SpanningSpecification:
+        return SpanningSpecification(self.n_relations, self.single_root)
+
+    def workspace(self, longest: int) -> Any:
+        return self._workspace(self.specification(), longest)
+
+    def _workspace(self, specification: Any, longest: int) -> Any:
+        return spanning_workspace(specification, longest)
+
+    def _sample_heads(
+        self, n: int, arcs: np.ndarray, relations: np.ndarray, heads: np.ndarray, generator: Any
+    ) -> bool:
+        from partwise.structures.trees.samples import sample_one_by_one, sample_walks
+
+        arguments = self.specification(), n, arcs, relations
+        roots, done = np.zeros(len(heads), np.int64), 0
+        marginals = self._first_marginals(n, arcs, relations)
+        if marginals is None:
+            return False
+        if self.single_root:
+            # Walks are taken below a root that is drawn first.
+            roots = 1 + generator.choice(n, len(heads), p=marginals[0, 1:] / marginals[0, 1:].sum())
+        while done < len(heads):
+            uniforms = generator.random(n * max(_MOST_STEPS, min(4 * (len(heads) - done), 10_000)))
+            before = done
+            done = sample_walks(*arguments, roots, uniforms, done, heads)
+            if done == before:
+                break
+        if done < len(heads):
+            uniforms = generator.random((len(heads) - done, n))
+            return sample_one_by_one(*arguments, uniforms, heads[done:]) > -np.inf
+        return True
+
+    def _first_marginals(self, n: int, arcs: np.ndarray, relations: np.ndarray) -> np.ndarray | None:
+        """Marginals (n + 1, n + 1) of one sentence; None where no tree is possible."""
+        from partwise.structures.trees.inference import marginals_of_matrices
+
+        marginals, room = np.empty_like(arcs), np.empty(len(arcs) * self.n_relations)
+        values = np.empty(1)
+        lengths = np.array([n])
+        marginals_of_matrices(
+            self.specification(), lengths, arcs, relations, marginals, room, values, np.empty(1)
+        )
+        return None if values[0] == -np.inf else marginals.reshape(n + 1, n + 1)

@@ -1,0 +1,252 @@
+"""What users ask of dependency trees; ``projective.py`` and ``spanning.py`` say which trees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from partwise.errors import InputError
+from partwise.structures.contract import (
+    Layouts,
+    Packed,
+    checked_count,
+    checked_scores,
+    random_generator,
+    require_possible,
+)
+from partwise.structures.trees.inference import (
+    best_of_matrices,
+    log_partitions_of_matrices,
+    marginals_of_matrices,
+)
+from partwise.structures.trees.parts import LabelledHeads, TreeMarginals, TreeParts
+from partwise.structures.trees.scores import TreeScores, read_scores, refuse_numbers
+
+
+class Trees(TreeParts):
+    """Inference for trees over the words 1 … n and the root 0.
+
+    All methods take, for one sentence of n words,
+
+    - `arc_scores` (n + 1, n + 1) by [head, modifier]; the first column and the diagonal are not read;
+    - where `n_relations` R is above 1, `relation_scores` (n + 1, n + 1, R) by [head, modifier, relation]: an arc
+      with a relation scores the sum of both.
+
+    For many sentences pass lists of such arrays; results are then lists, or arrays of numbers. −inf forbids an arc.
+    A tree is an array of heads (n,), or with relations a pair ``(heads, relations)`` of such arrays.
+    """
+
+    def log_partition(self, arc_scores: Any, relation_scores: Any = None) -> Any:
+        """log Σ exp(score of a tree): a float, or float64 (n,) for a list; −inf where nothing is possible."""
+        scores = self._read(arc_scores, relation_scores)
+        values = np.empty(len(scores.lengths))
+        if len(values):
+            bad = log_partitions_of_matrices(self.specification(), *scores[:3], values)
+            _refuse(bad, None, scores)
+        return float(values[0]) if scores.single else values
+
+    def marginals(self, arc_scores: Any, relation_scores: Any = None) -> Any:
+        """Probabilities of arcs.
+
+        Returns
+        -------
+        ndarray (n + 1, n + 1), or TreeMarginals
+            By [head, modifier]; with relations ``arc``, and ``relation`` (n + 1, n + 1, R). Or a list of these.
+        """
+        scores = self._read(arc_scores, relation_scores)
+        arcs, relations, _ = self._run_marginals(scores)
+        if not self.labelled and scores.single:
+            return arcs.reshape(scores.lengths[0] + 1, -1)
+        results, first = [], 0
+        for n in scores.lengths.tolist():
+            shape, last = (n + 1, n + 1), first + (n + 1) ** 2
+            arc = arcs[first:last].reshape(shape)
+            relation = relations[first * self.n_relations : last * self.n_relations]
+            results.append(
+                TreeMarginals(arc, relation.reshape(*shape, self.n_relations)) if self.labelled else arc
+            )
+            first = last
+        return results[0] if scores.single else results
+
+    def entropy(self, arc_scores: Any, relation_scores: Any = None) -> Any:
+        """Entropy in nats: a float, or float64 (n,). Scores of size s leave an error of at most about 1e-16·s²."""
+        scores = self._read(arc_scores, relation_scores)
+        entropies = self._run_marginals(scores)[2]
+        return float(entropies[0]) if scores.single else entropies
+
+    def argmax(self, arc_scores: Any, relation_scores: Any = None) -> Any:
+        """A best tree, or a list of them."""
+        return self._best(self._read(arc_scores, relation_scores))
+
+    def loss_augmented_argmax(
+        self, arc_scores: Any, relation_scores: Any = None, y: Any = None, cost: Any = 1.0
+    ) -> Any:
+        """A tree with the largest score plus cost.
+
+        Parameters
+        ----------
+        y : a tree, or a list of them
+            True heads, or pairs of true heads and relations.
+        cost : float, or array_like (n + 1, n + 1), or a list of those
+            A number is what each word costs whose head or relation is wrong; an array gives the cost of every arc.
+        """
+        scores = self._read(arc_scores, relation_scores)
+        if y is None:
+            raise InputError("y, the true tree, is missing")
+        trees, costs = ([y], [cost]) if scores.single else (list(y), cost)
+        if not isinstance(costs, list | tuple):
+            costs = [costs] * len(trees)
+        if not len(trees) == len(costs) == len(scores.lengths):
+            raise InputError(f"y and cost must have {len(scores.lengths)} entries, one per sentence")
+        arcs, relations = scores.arcs.copy(), scores.relations.copy()
+        first = 0
+        for n, tree, own_cost in zip(scores.lengths.tolist(), trees, costs, strict=True):
+            last, width = first + (n + 1) ** 2, self.n_relations
+            own = relations[first * width : last * width].reshape(n + 1, n + 1, -1)
+            self._add_costs(n, arcs[first:last].reshape(n + 1, n + 1), own, tree, own_cost)
+            first = last
+        return self._best(scores._replace(arcs=arcs, relations=relations))
+
+    def kbest(self, arc_scores: Any, relation_scores: Any = None, k: int = 5) -> Any:
+        """The k best trees: a list of (tree, score), best first, or a list of such lists.
+
+        All are distinct; there are fewer where fewer are possible.
+        """
+        from partwise.structures.trees.paths import best_trees
+
+        k, scores = checked_count(k, "k"), self._read(arc_scores, relation_scores, checked=True)
+        results = []
+        for i, (n, arcs, relations) in enumerate(scores.sentences()):
+            possible = self.log_count(n)
+            room = k if possible > 30 else max(1, min(k, round(np.exp(possible))))
+            codes, values = np.empty((room, n), np.int64), np.empty(room)
+            found = best_trees(self.specification(), n, arcs, relations, room, codes, values)
+            _require(found > 0, i, scores)
+            results.append([(self.from_codes(codes[r]), float(values[r])) for r in range(found)])
+        return results[0] if scores.single else results
+
+    def sample(
+        self, arc_scores: Any, relation_scores: Any = None, n_samples: int = 1, random_state: Any = None
+    ) -> Any:
+        """Trees drawn with probability ∝ exp(score).
+
+        Returns
+        -------
+        ndarray (n_samples, n) of heads, or a list of n_samples pairs of heads and relations
+            Or a list of these.
+        """
+        from partwise.structures.trees.samples import sample_relations
+
+        n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
+        scores = self._read(arc_scores, relation_scores, checked=True)
+        results: list[Any] = []
+        for i, (n, arcs, relations) in enumerate(scores.sentences()):
+            heads = np.zeros((n_samples, n), np.int64)
+            _require(self._sample_heads(n, arcs, relations, heads, generator), i, scores)
+            if self.labelled:
+                labels, uniforms = np.empty_like(heads), generator.random(heads.shape)
+                sample_relations(n, relations, self.n_relations, uniforms, heads, labels)
+                results.append([LabelledHeads(*pair) for pair in zip(heads, labels, strict=True)])
+            else:
+                results.append(heads)
+        return results[0] if scores.single else results
+
+    def kbest_parts(self, layout: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
+        size, head, modifier = int(layout[0]) + 1, layout[1::2], layout[2::2]
+        arcs, relations = np.full((size, size), -np.inf), None
+        arcs[head, modifier] = scores[: len(head)]
+        if self.labelled:
+            relations = np.zeros((size, size, self.n_relations))
+            relations[head, modifier] = scores[len(head) :].reshape(-1, self.n_relations)
+        layouts = Layouts(np.array([0, len(layout)]), np.asarray(layout))
+        return [self.encode_all(self.codes(y), layouts)[1] for y, _ in self.kbest(arcs, relations, k)]
+
+    def log_count(self, length: Any) -> Any:
+        """Log of the number of trees, with relations: a float, or float64 (n,) for many lengths."""
+        lengths = np.asarray(length, np.int64)
+        if lengths.size and lengths.min() < 1:
+            raise InputError("length must be at least 1")
+        different = np.unique(lengths)
+        zeros = [np.zeros((n + 1, n + 1)) for n in different.tolist()]
+        counts = type(self)(single_root=self.single_root).log_partition(zeros)
+        counts = counts + different * np.log(self.n_relations)
+        found = counts[np.searchsorted(different, lengths)]
+        return float(found) if lengths.ndim == 0 else found
+
+    # Shared by the methods above.
+
+    def _sample_heads(
+        self, n: int, arcs: np.ndarray, relations: np.ndarray, heads: np.ndarray, generator: Any
+    ) -> bool:
+        """Fill `heads` (n_samples, n); False where no tree is possible."""
+        raise NotImplementedError
+
+    def _pack(self, *scores: Any) -> Packed:
+        raise NotImplementedError
+
+    def _read(self, arc_scores: Any, relation_scores: Any, checked: bool = False) -> TreeScores:
+        scores = read_scores(self.n_relations, arc_scores, relation_scores)
+        if checked:
+            wrong = np.flatnonzero(~(scores.arcs < np.inf))
+            if wrong.size:
+                ends = np.cumsum((scores.lengths + 1) ** 2)
+                refuse_numbers(int(np.searchsorted(ends, wrong[0], side="right")), scores.single)
+        return scores
+
+    def _run_marginals(self, scores: TreeScores) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        n = len(scores.lengths)
+        arcs, values, entropies = np.empty(len(scores.arcs)), np.zeros(n), np.empty(n)
+        relations = np.empty(len(arcs) * self.n_relations if self.labelled else 0)
+        if n:
+            bad = marginals_of_matrices(self.specification(), *scores[:3], arcs, relations, values, entropies)
+            _refuse(bad, values, scores)
+        return arcs, relations, entropies
+
+    def _best(self, scores: TreeScores) -> Any:
+        n_words = scores.n_words
+        heads, labels = np.empty(n_words, np.int64), np.empty(n_words if self.labelled else 0, np.int64)
+        values = np.zeros(len(scores.lengths))
+        if len(values):
+            bad = best_of_matrices(self.specification(), *scores[:3], heads, labels, values)
+            _refuse(bad, values, scores)
+        if scores.single:
+            return LabelledHeads(heads, labels) if self.labelled else heads
+        ends = np.cumsum(scores.lengths)[:-1]
+        if not self.labelled:
+            return np.split(heads, ends) if len(values) else []
+        pieces = zip(np.split(heads, ends), np.split(labels, ends), strict=True)
+        return [LabelledHeads(*pair) for pair in pieces] if len(values) else []
+
+    def _add_costs(self, n: int, arcs: np.ndarray, relations: np.ndarray, y: Any, cost: Any) -> None:
+        """Add the cost of every arc, and of wrong relations at the true one, in place."""
+        codes = self.codes(y)
+        if len(codes) != n:
+            raise InputError(f"y has {len(codes)} heads for {n} words")
+        heads, words = codes // self.n_relations, np.arange(1, n + 1)
+        if np.ndim(cost):
+            arcs += checked_scores(cost, "cost", (n + 1, n + 1))
+            return
+        number = float(checked_scores(cost, "cost", ()))
+        kept = arcs[heads, words].copy()
+        arcs += number
+        arcs[heads, words] = kept
+        if self.labelled:
+            true = relations[heads, words, codes % self.n_relations].copy()
+            relations[heads, words] += number
+            relations[heads, words, codes % self.n_relations] = true
+
+
+def _refuse(bad: int, values: np.ndarray | None, scores: TreeScores) -> None:
+    """Raise where a kernel found NaN or +inf in a sentence, or no possible tree."""
+    if bad >= 0:
+        refuse_numbers(bad, scores.single)
+    if values is not None and (not scores.single or values[0] == -np.inf):
+        require_possible(values, scores.single)
+
+
+def _require(possible: bool, sentence: int, scores: TreeScores) -> None:
+    if not possible:
+        values = np.zeros(len(scores.lengths))
+        values[sentence] = -np.inf
+        require_possible(values, scores.single)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from partwise import model_file
 from partwise.errors import InputError
+from partwise.storage import model_file
 from partwise.storage.checks import (
     expect_array,
     expect_modest_template,

@@ -19,13 +19,13 @@ from partwise import (
     KernelClassifier,
     KernelSequenceLabeler,
     SequenceLabeler,
-    model_file,
 )
 from partwise.data import corpus_from_sentences
 from partwise.data.conll import parse_conll
 from partwise.errors import InputError
 from partwise.report.model_page import model_page
 from partwise.report.summary import summarize
+from partwise.storage import model_file
 from partwise.storage.model_file import load, save_model
 
 N_MUTATIONS = 1700

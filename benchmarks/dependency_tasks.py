@@ -81,9 +81,7 @@ def with_weights(parser: Any, problem: Any, encoder: Any, weights: Any) -> Any:
     """The parser, ready to predict with weights that a solver called by hand found."""
     from partwise.estimators.model import compact
 
-    parser._encoder, parser._model = compact(
-        problem.structure, encoder, problem.node_map, problem.edge_map, weights
-    )
+    parser._encoder, parser._model = compact(problem.structure, encoder, problem.scorer.maps, weights)
     parser._loss = problem.loss
     return parser
 

@@ -23,11 +23,10 @@ TARGETS = (1e-1, 1e-2, 1e-3, 1e-4)
 
 
 def solvers(problem: Any) -> dict[str, Any]:
-    from partwise.core.bounds import feature_spread
     from partwise.solvers import BMRM, BatchEG, BlockFrankWolfe, ExcessiveGap
 
     n = problem.batch.example_weight.sum()
-    paper = float(n * feature_spread(problem).max() / problem.l2)
+    paper = float(n * problem.feature_spread().max() / problem.l2)
     return {
         "excessive-gap": ExcessiveGap(),
         "excessive-gap, fixed": ExcessiveGap("fixed"),

@@ -32,13 +32,17 @@ def task_train(n: int, megabytes: float) -> dict[str, Any]:
     options = {"loss": "hinge", "l2": 10.0}
     solver = ExcessiveGap()
     solve(
-        KernelProblem.of_kernels(Multiclass(10), labels[:200], lengths[:200], few, **options),
+        KernelProblem.of_kernels(Multiclass(10), labels[:200], lengths[:200], {"node": few}, **options),
         solver,
         max_passes=2,
     )
     before, start = peak_megabytes(), time.process_time()
     gram = Gram.of_points(function, points, megabytes)
-    solve(KernelProblem.of_kernels(Multiclass(10), labels, lengths, gram, **options), solver, max_passes=1)
+    solve(
+        KernelProblem.of_kernels(Multiclass(10), labels, lengths, {"node": gram}, **options),
+        solver,
+        max_passes=1,
+    )
     return {
         "growth": peak_megabytes() - before,
         "cpu": time.process_time() - start,

@@ -47,13 +47,13 @@ def read(folder: Path) -> tuple[Any, np.ndarray]:
 def build_problem(folder: Path, l2: float, loss: str) -> Any:
     from partwise.core.maps import FeatureMap
     from partwise.core.problem import Problem
-    from partwise.features.vocabulary import AttributeRows
+    from partwise.core.rows import AttributeRows, RowData
     from partwise.structures import Multiclass
 
     x, y = read(folder)
     rows = AttributeRows(x.indptr.astype(np.int64), x.indices.astype(np.int32), x.data)
-    node_map = FeatureMap.build(10, 784)
-    return Problem.build(Multiclass(10), y, np.ones(len(y), int), node_map, rows, l2=l2, loss=loss)
+    own = {"node": RowData(FeatureMap.build(10, 784), rows)}
+    return Problem.build(Multiclass(10), y, np.ones(len(y), int), own, l2=l2, loss=loss)
 
 
 def task_optimum(folder: Path, l2: float, loss: str) -> dict[str, Any]:

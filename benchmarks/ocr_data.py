@@ -57,6 +57,7 @@ def explicit_problem(
     """Pixels and, if asked for, a constant as dense attributes; shared transitions."""
     from partwise.core.maps import FeatureMap
     from partwise.core.problem import Problem
+    from partwise.core.rows import RowData
     from partwise.structures import Chain, Multiclass, Structure
 
     dense = letters.pixels
@@ -65,4 +66,6 @@ def explicit_problem(
     lengths = letters.lengths if chain else np.ones(len(letters.labels), np.int64)
     structure: Structure = Chain(26) if chain else Multiclass(26)
     layout = FeatureMap.build(26, 0, dense.shape[1])
-    return Problem.build(structure, letters.labels, lengths, layout, node_dense=dense, loss=loss, l2=l2)
+    return Problem.build(
+        structure, letters.labels, lengths, {"node": RowData(layout, None, dense)}, loss=loss, l2=l2
+    )

@@ -40,8 +40,8 @@ def run(problem: Any, most_passes: float = 80.0) -> dict[str, Any]:
     best = solve(problem, solver, tol=1e-8, max_passes=300).certificate
     random = np.random.default_rng(0)
     state, passes, records = solver.init(problem, random), 0.0, []
-    long = problem.batch.length > LONG
-    three = np.argsort(problem.batch.length)[-3:]
+    long = problem.lengths > LONG
+    three = np.argsort(problem.lengths)[-3:]
     before = np.zeros(problem.n_weights)
     while passes < most_passes:
         visits[:] = 0
@@ -66,7 +66,7 @@ def run(problem: Any, most_passes: float = 80.0) -> dict[str, Any]:
         records.append(record)
         if record["primal"] <= 1e-6:
             break
-    length = problem.batch.length
+    length = problem.lengths
     sizes = {"n_examples": len(length), "n_tokens": int(length.sum()), "long_tokens": int(length[long].sum())}
     return {"records": records, "optimum": best.dual, **sizes}
 

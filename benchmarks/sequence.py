@@ -59,6 +59,7 @@ def build_problem(
 
     from partwise.core.maps import FeatureMap
     from partwise.core.problem import Problem
+    from partwise.core.rows import RowData
     from partwise.features.attributes import AttributeExtractor
     from partwise.features.templates import load_template
     from partwise.structures import Chain
@@ -71,7 +72,9 @@ def build_problem(
     rows = extractor.fit_transform(columns, ptr)
     node_map = FeatureMap.build(len(labels), extractor.n_attributes, 0, rows, encoded, pairs)  # type: ignore
     lengths = np.diff(ptr) if longest is None else pieces(np.diff(ptr), longest)
-    return Problem.build(Chain(len(labels)), encoded, lengths, node_map, rows, l2=l2, loss=loss)
+    return Problem.build(
+        Chain(len(labels)), encoded, lengths, {"node": RowData(node_map, rows)}, l2=l2, loss=loss
+    )
 
 
 def pieces(lengths: Any, longest: int) -> Any:

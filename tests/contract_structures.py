@@ -10,10 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from partwise.compiled.inference import best_of_all, expectations_of_all, log_partition_of_all
 from partwise.compiled.simd import LANES
 from partwise.errors import InputError
 from partwise.structures import Brute, Structure
+from partwise.structures.contract import PartLists
+from partwise.structures.packed import Packed
 
 # An inherited test runs on several classes, which Hypothesis would otherwise complain about.
 checks = settings(
@@ -103,7 +104,7 @@ class StructureContract:
     def flat(self, draw: Any) -> tuple[Structure, int, np.ndarray, np.ndarray]:
         """A structure, a length, scores of all its parts with slack, and the score of every labelling."""
         case = self.case(draw)
-        size = int(case.structure.n_parts(case.structure.layouts([case.length]))[0])
+        size = int(case.structure.n_parts(case.structure.shapes([case.length]))[0])
         scores = np.concatenate([draw(score_makers())(size), np.full(LANES, 1e9)])
         totals = [scores[case.structure.encode(y)].sum() for y in case.structure.labellings(case.length)]
         return case.structure, case.length, scores, np.array(totals)
@@ -217,12 +218,12 @@ class StructureContract:
         for y in list(structure.labellings(length))[:20]:
             parts = structure.encode(y)
             assert as_key(structure.decode(parts)) == as_key(y)
-            counts = (
-                np.bincount(parts, minlength=int(structure.n_parts(structure.layouts([length]))[0])) * 1.0
-            )
-            layouts = structure.layouts([length])
-            assert len(counts) == structure.n_parts(layouts)[0]
-            decoded = structure.decode_all(counts, np.array([0, len(counts)]), layouts)
+            shapes, distinct = structure.shapes([length]), np.unique(parts)
+            assert distinct[0] >= 0 and distinct[-1] < structure.n_parts(shapes)[0]
+            assert len(parts) <= structure.most_parts(shapes)[0]
+            tied = parts >= structure.n_parts(shapes)[0] - structure.n_tied
+            assert tied.sum() <= structure.most_tied(shapes)[0]
+            decoded = structure.decode_all(PartLists(np.array([0, len(distinct)]), distinct), shapes)
             np.testing.assert_array_equal(decoded, self.flat_labels(structure, y))
 
     @checks
@@ -231,9 +232,13 @@ class StructureContract:
         structure, length, _, _ = self.flat(data.draw)
         lengths = data.draw(st.lists(st.integers(1, length), min_size=1, max_size=5))
         generator = data.draw(generators())
-        sequences = [self.some_labelling(structure, n, generator) for n in lengths]
+        choices = [list(structure.labellings(n)) for n in lengths]
+        if not all(choices):
+            return
+        sequences = [allowed[generator.integers(len(allowed))] for allowed in choices]
         flat = np.concatenate([self.flat_labels(structure, y) for y in sequences])
-        gold_ptr, parts = structure.encode_all(flat, structure.layouts(lengths))
+        gold_ptr, parts, amount = structure.encode_all(flat, structure.shapes(lengths))
+        assert amount.size == 0
         assert gold_ptr.dtype == parts.dtype == np.int64
         for i, y in enumerate(sequences):
             np.testing.assert_array_equal(parts[gold_ptr[i] : gold_ptr[i + 1]], structure.encode(y))
@@ -244,20 +249,17 @@ class StructureContract:
         """The solver's side on two copies of an example, against all labellings' sums over parts."""
         structure, length, scores, totals = self.flat(data.draw)
         size = len(scores) - LANES
-        layouts, part_ptr = structure.layouts([length, length]), np.array([0, size, 2 * size])
+        shapes, part_ptr = structure.shapes([length, length]), np.array([0, size, 2 * size])
         twice = np.concatenate([scores[:size], scores])
-        values, counts = np.empty(2), np.full(2 * size, np.nan)
-        arguments = structure.specification(), *layouts, part_ptr, twice
-        work = structure.workspace(length)
+        packed = Packed(structure, structure.specification(), shapes, part_ptr, twice, False)
         top = totals.max(initial=-np.inf)
-        best_of_all(*arguments, counts, values, work)
+        values, counts = packed.answers("best")
         np.testing.assert_allclose(values, top, rtol=1e-12, atol=1e-10)
         if top > -np.inf:
             best = twice[:size][counts[:size] > 0] @ counts[:size][counts[:size] > 0]
             np.testing.assert_allclose(best, top, rtol=1e-12, atol=1e-10)
-        expectations_of_all(*arguments, counts, values, work)
-        again = np.empty(2)
-        log_partition_of_all(*arguments, again, work)
+        values, counts = packed.answers("sums")
+        again, _ = packed.answers("sums", 0)
         expected = np.zeros(size)
         log_total = -np.inf
         if top > -np.inf:
@@ -278,17 +280,15 @@ class StructureContract:
             return
         scores[:] = data.draw(generators()).normal(size=len(scores))
         size, step = len(scores) - LANES, 1e-5
-        layouts, part_ptr = structure.layouts([length]), np.array([0, size])
-        values, counts, work = np.empty(1), np.empty(size), structure.workspace(length)
-        specification = structure.specification()
-        expectations_of_all(specification, *layouts, part_ptr, scores, counts, values, work)
+        shapes, part_ptr = structure.shapes([length]), np.array([0, size])
+        packed = Packed(structure, structure.specification(), shapes, part_ptr, scores, False)
+        _, counts = packed.answers("sums")
         for part in data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=6)):
             sides = []
             for sign in (1, -1):
                 moved = scores.copy()
                 moved[part] += sign * step
-                log_partition_of_all(specification, *layouts, part_ptr, moved, values, work)
-                sides.append(values[0])
+                sides.append(packed._replace(scores=moved).answers("sums", 0)[0][0])
             np.testing.assert_allclose(counts[part], (sides[0] - sides[1]) / (2 * step), atol=1e-8)
 
     @settings(checks, max_examples=3)

@@ -11,11 +11,11 @@ import numpy as np
 from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap, Pairs
 from partwise.core.problem import Problem
+from partwise.core.rows import AttributeRows, RowData
 from partwise.errors import InputError
-from partwise.features.vocabulary import AttributeRows
 from partwise.solvers.dual.untied import untied
 from partwise.structures import Chain, Multiclass, Projective, Spanning, Structure, transition_mask
-from partwise.structures.contract import Layouts
+from partwise.structures.contract import Shapes
 
 N_ATTRIBUTES = 7
 KINDS = ("multiclass", "tied", "untied", "order2", "masked", "projective", "spanning")
@@ -31,7 +31,7 @@ class Small:
     lengths: np.ndarray
     node: np.ndarray  # (n_node_rows, attributes), dense attributes first
     edge: np.ndarray  # (n_edge_rows, attributes)
-    layouts: Layouts
+    shapes: Shapes
 
     @cached_property
     def written_out(self) -> WrittenOut:
@@ -57,35 +57,27 @@ def small(
     if kind == "projective":
         lengths = np.minimum(lengths, 3)
     labels = np.concatenate([_some_labelling(structure, int(length), random) for length in lengths])
-    layouts = structure.layouts(lengths)
+    shapes = structure.shapes(lengths)
     if kind == "spanning":
-        layouts = _without_some_arcs(structure, labels, layouts, random)
-    node_label, edge_label = _row_labels(structure, labels, layouts)
+        shapes = _without_some_arcs(structure, labels, shapes, random)
+    node_label, edge_label = _row_labels(structure, labels, shapes)
+    first, *others = [kind for kind in structure.kinds if not kind.tied]
     node = _attributes(node_label, features, random)
-    edge = _attributes(edge_label, features, random) if structure.edge_width else np.zeros((0, 0))
-    arguments: dict[str, Any] = {}
+    edge = _attributes(edge_label, features, random) if others else np.zeros((0, 0))
     n_dense = N_ATTRIBUTES if features == "dense" else 0
-    if n_dense:
-        arguments["node_dense"] = node
-    else:
-        arguments["node_rows"] = _rows(node)
-    node_map = FeatureMap.build(
-        structure.node_width, N_ATTRIBUTES - n_dense, n_dense, None if n_dense else _rows(node), node_label,
-        pairs,
-    )  # fmt: skip
-    if structure.edge_width:
-        arguments["edge_rows"] = _rows(edge)
-        arguments["edge_map"] = FeatureMap.build(
-            structure.edge_width, N_ATTRIBUTES, 0, _rows(edge), edge_label, pairs
-        )
+    sparse = None if n_dense else _rows(node)
+    node_map = FeatureMap.build(first.width, N_ATTRIBUTES - n_dense, n_dense, sparse, node_label, pairs)
+    rows = {first.name: RowData(node_map, sparse, node if n_dense else None)}
+    for kind in others:
+        edge_map = FeatureMap.build(kind.width, N_ATTRIBUTES, 0, _rows(edge), edge_label, pairs)
+        rows[kind.name] = RowData(edge_map, _rows(edge))
+    arguments: dict[str, Any] = {}
     if weighted:
         arguments["example_weight"] = random.uniform(0.2, 2.0, n)
     if kind == "projective":
         arguments["cost"] = "labelled"
-    problem = Problem.build(
-        structure, labels, layouts, node_map, loss=loss, l2=l2, n_jobs=n_jobs, **arguments
-    )
-    return Small(problem, labels, lengths, node, edge, layouts)
+    problem = Problem.build(structure, labels, shapes, rows, loss=loss, l2=l2, n_jobs=n_jobs, **arguments)
+    return Small(problem, labels, lengths, node, edge, shapes)
 
 
 def make_structure(kind: str) -> Structure:
@@ -111,25 +103,25 @@ def _some_labelling(structure: Structure, length: int, random: np.random.Generat
 
 
 def _without_some_arcs(
-    structure: Any, labels: np.ndarray, layouts: Layouts, random: np.random.Generator
-) -> Layouts:
-    """Layouts with about two thirds of the arcs, the true ones among them."""
-    example, modifier, head = structure._arcs(layouts)[:3]
+    structure: Any, labels: np.ndarray, shapes: Shapes, random: np.random.Generator
+) -> Shapes:
+    """Shapes with about two thirds of the arcs, the true ones among them."""
+    example, modifier, head = structure._arcs(shapes)[:3]
     keep = random.random(len(head)) < 0.6
-    keep[structure._arc_of_words(labels, layouts)[0]] = True
-    ptr = np.concatenate([[0], np.cumsum(np.bincount(example[keep], minlength=len(layouts.ptr) - 1))])
-    return structure.arc_layouts(layouts.lengths, ptr, head[keep], modifier[keep])
+    keep[structure._arc_of_words(labels, shapes)[0]] = True
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(example[keep], minlength=len(shapes.ptr) - 1))])
+    return structure.arc_shapes(shapes.lengths, ptr, head[keep], modifier[keep])
 
 
-def _row_labels(structure: Structure, labels: np.ndarray, layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
+def _row_labels(structure: Structure, labels: np.ndarray, shapes: Shapes) -> tuple[np.ndarray, np.ndarray]:
     """The part of its row that each node and edge row's true label uses; −1 for rows it does not use."""
     if isinstance(structure, Projective | Spanning):
-        true = structure._arc_of_words(labels, layouts)[0]
-        node = np.full(int(structure.n_node_rows(layouts).sum()), -1)
+        true = structure._arc_of_words(labels, shapes)[0]
+        node = np.full(int(structure.n_arcs(shapes).sum()), -1)
         edge = node.copy()
         node[true], edge[true] = 0, labels % structure.n_relations
         return node, edge
-    lengths = layouts.lengths
+    lengths = shapes.lengths
     position = np.arange(len(labels)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     return labels, np.append(0, labels[:-1] * structure.n_labels + labels[1:])[position > 0]
 
@@ -173,19 +165,10 @@ class WrittenOut:
         structure = problem.structure
         self.parts, self.features, self.costs, self.gold = [], [], [], []
         starts = np.cumsum(data.lengths) - data.lengths
-        node_ptr, edge_ptr = problem.batch.node.row_ptr, problem.batch.edge.row_ptr
-        node_table = _table(problem.node_map, N_ATTRIBUTES)
-        edge_table = None if problem.edge_map is None else _table(problem.edge_map, N_ATTRIBUTES)
         for i, (start, length) in enumerate(zip(starts, data.lengths, strict=True)):
             truth = data.labels[start : start + length]
-            rows: list[tuple[np.ndarray, np.ndarray, int]] = [
-                (row, node_table, 0) for row in data.node[node_ptr[i] : node_ptr[i + 1]]
-            ]
-            if edge_table is not None:
-                first = problem.node_map.n_weights
-                rows += [(row, edge_table, first) for row in data.edge[edge_ptr[i] : edge_ptr[i + 1]]]
-            part_features = _part_features(problem, rows)
-            labellings, parts = _possible(structure, int(length), data.layouts, i)
+            part_features = _part_features(problem, i, (data.node, data.edge))
+            labellings, parts = _possible(structure, int(length), data.shapes, i)
             self.parts.append(parts)
             self.features.append(np.array([part_features[p].sum(axis=0) for p in parts]))
             self.costs.append(np.array([float((y != truth).sum()) for y in labellings]))
@@ -251,39 +234,51 @@ class WrittenOut:
 
 
 def _possible(
-    structure: Structure, length: int, layouts: Layouts, i: int
+    structure: Structure, length: int, shapes: Shapes, i: int
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Flat labels and parts of every labelling of example i whose parts its layout has."""
-    values = layouts.values[layouts.ptr[i] : layouts.ptr[i + 1]]
-    own, labellings, parts = Layouts(np.array([0, len(values)]), values), [], []
+    """Flat labels and parts of every labelling of example i whose parts its shape has."""
+    values = shapes.values[shapes.ptr[i] : shapes.ptr[i + 1]]
+    own, labellings, parts = Shapes(np.array([0, len(values)]), values), [], []
     for y in structure.labellings(length):
         try:
-            parts.append(structure.encode_all(_flat(structure, y), own)[1])
+            parts.append(structure.encode_all(_flat(structure, y), own).part)
         except InputError:
             continue  # pruning took an arc away
         labellings.append(_flat(structure, y))
     return labellings, parts
 
 
-def _table(layout: FeatureMap, n_attributes: int) -> np.ndarray:
+def _table(feature_map: FeatureMap, n_attributes: int) -> np.ndarray:
     """(n_attributes, width): index of the weight of a pair, or −1."""
-    table = np.full((n_attributes, layout.width), -1)
-    attribute, label, weight = layout.pairs()
+    table = np.full((n_attributes, feature_map.width), -1)
+    attribute, label, weight = feature_map.pairs()
     table[attribute, label] = weight
     return table
 
 
-def _part_features(problem: Problem, rows: list[tuple[np.ndarray, np.ndarray, int]]) -> np.ndarray:
-    """φ(x, r) of every part of one example, (n_parts, n_weights)."""
-    blocks = []
-    for values, table, first in rows:
-        block = np.zeros((table.shape[1], problem.n_weights))
-        for attribute, label in zip(*np.nonzero(table >= 0), strict=True):
-            block[label, first + table[attribute, label]] += values[attribute]
-        blocks.append(block)
-    tied = np.zeros((problem.batch.tied_size, problem.n_weights))
-    tied[np.arange(len(tied)), problem.batch.tied_first + np.arange(len(tied))] = 1.0
-    return np.concatenate([*blocks, tied])
+def _part_features(problem: Problem, i: int, values: tuple[np.ndarray, ...]) -> np.ndarray:
+    """φ(x_i, r) of every part r, (n_parts, n_weights), from the attributes of each kind's rows."""
+    blocks, scorer = [], problem.scorer
+    for kind, count in zip(scorer.structure.kinds, [*_first_rows(problem, i), None], strict=False):
+        first = scorer.slice_of(kind.name).start
+        if kind.tied:
+            block = np.zeros((kind.width, problem.n_weights))
+            block[np.arange(kind.width), first + np.arange(kind.width)] = 1.0
+            blocks.append(block)
+            continue
+        table = _table(scorer.maps[kind.name], N_ATTRIBUTES)
+        for row in values[scorer.structure.kinds.index(kind)][count]:
+            block = np.zeros((kind.width, problem.n_weights))
+            for attribute, label in zip(*np.nonzero(table >= 0), strict=True):
+                block[label, first + table[attribute, label]] += row[attribute]
+            blocks.append(block)
+    return np.concatenate(blocks)
+
+
+def _first_rows(problem: Problem, i: int) -> list[slice]:
+    """The rows of example i among those of each kind."""
+    counts = problem.structure.row_counts(problem.scorer.shapes)
+    return [slice(int(count[:i].sum()), int(count[: i + 1].sum())) for count in counts]
 
 
 def soft_maximum(values: np.ndarray, beta: float) -> float:
@@ -313,7 +308,7 @@ def as_distributions(written: WrittenOut, mu: np.ndarray) -> list[np.ndarray]:
     """α_i(y) = μ(y_1) Π_t μ(y_{t-1}, y_t) / μ(y_{t-1}), straight from the marginals of the untied problem."""
     view, result = untied(written.problem), []
     width = view.structure.n_labels
-    for i, length in enumerate(view.batch.length):
+    for i, length in enumerate(view.lengths):
         own = mu[view.batch.part_ptr[i] : view.batch.part_ptr[i + 1]]
         node = own[: length * width].reshape(length, width)
         edge = own[length * width :].reshape(length - 1, width, width)

@@ -61,10 +61,12 @@ def scores_of_arcs(parser, sentence):
                 result[head, modifier] += [by_pair[attribute, label] for label in range(width)]
         return result
 
-    arc = table(encoder.arcs, model.node_map, model.node_weights, 1)[:, :, 0]
+    arc = table(encoder.arcs, model.maps["arc"], model.weights_of("arc"), 1)[:, :, 0]
     if encoder.relations is None:
         return arc, None
-    return arc, table(encoder.relations, model.edge_map, model.edge_weights, len(parser.relations_))
+    return arc, table(
+        encoder.relations, model.maps["relation"], model.weights_of("relation"), len(parser.relations_)
+    )
 
 
 def enumerated(structure, arc, relation):

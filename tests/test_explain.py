@@ -33,7 +33,7 @@ def test_contributions_add_up_to_the_score_of_the_kernels(kind: tuple[SequenceLa
         explanation = model.explain(data[i])
         [labels], [scores] = (
             model.predict([data[i]]),
-            model._model.best(model._query([data[i]], None, None).batch, None, 1)[1:],
+            model._model.best(model._query([data[i]], None, None).scorer, None, 1)[1:],
         )
         assert explanation.labels == labels
         assert explanation.score == pytest.approx(float(scores[0]), abs=1e-9)

@@ -9,7 +9,6 @@ import pytest
 from contract_solvers import SolverContract, optimum, problem_of
 from problems import WrittenOut, divergence, entropy, softmax
 
-from partwise.core.bounds import feature_spread
 from partwise.solvers import Extragradient, solve
 from partwise.solvers.saddle.extragradient import GOLD_POTENTIAL, Labels
 
@@ -18,7 +17,7 @@ def distributions(written: WrittenOut, u: np.ndarray, kappa: float, rho: float) 
     """α ∝ exp(score(u) + κ γ e + ρ × the number of true rows), label by label."""
     problem, result = written.problem, []
     for i, parts in enumerate(written.parts):
-        n_rows = int(np.diff(problem.batch.part_ptr)[i]) - problem.batch.tied_size
+        n_rows = int(np.diff(problem.batch.part_ptr)[i]) - problem.batch.n_tied
         truth = {int(p) for p in parts[written.gold[i]] if p < n_rows}
         true_rows = np.array([sum(int(p) in truth for p in labelling) for labelling in parts])
         result.append(
@@ -129,7 +128,7 @@ def test_safe_steps_always_pass() -> None:
     from partwise.solvers.saddle.extragradient import _try
 
     problem, random = problem_of("tied", "hinge").problem, np.random.default_rng(2)
-    safe = 4.0 / float(problem.batch.example_weight @ feature_spread(problem))
+    safe = 4.0 / float(problem.batch.example_weight @ problem.feature_spread())
     exists = problem.at_weights(np.zeros(problem.n_weights), 1.0).v != 0.0
     for ratio in np.logspace(-4, 4, 9):
         weights, u = random.normal(size=(2, problem.n_weights)) * exists

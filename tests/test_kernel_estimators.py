@@ -204,7 +204,7 @@ def test_explicit_features_of_kernelised_edges() -> None:
     ours = KernelSequenceLabeler("log", 0.5, kernel="linear", edges="kernel", tol=1e-7).fit(inputs, labels)
     from partwise.core.maps import FeatureMap
     from partwise.core.problem import Problem
-    from partwise.features.vocabulary import AttributeRows
+    from partwise.core.rows import AttributeRows, RowData
     from partwise.solvers import LBFGS, solve
     from partwise.structures import Chain
 
@@ -215,11 +215,12 @@ def test_explicit_features_of_kernelised_edges() -> None:
         np.concatenate(pairs),
     )
     codes = np.array([label == "b" for each in labels for label in each], np.int64)
-    explicit = Problem.build(
-        Chain(2, tied=False), codes, np.array([len(x) for x in inputs]), FeatureMap.build(2, 0, 2),
-        node_dense=np.concatenate(inputs).astype(np.float32), edge_map=FeatureMap.build(4, 5),
-        edge_rows=edge_rows, loss="log", l2=0.5,
-    )  # fmt: skip
+    rows = {
+        "node": RowData(FeatureMap.build(2, 0, 2), None, np.concatenate(inputs).astype(np.float32)),
+        "edge": RowData(FeatureMap.build(4, 5), edge_rows),
+    }
+    lengths = np.array([len(x) for x in inputs])
+    explicit = Problem.build(Chain(2, tied=False), codes, lengths, rows, loss="log", l2=0.5)
     theirs = solve(explicit, LBFGS(), tol=1e-9)
     assert ours.objective_ == pytest.approx(theirs.certificate.primal, rel=1e-6)
 

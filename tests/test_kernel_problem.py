@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from problems import Small, small
 
-from partwise.core.bounds import feature_spread
 from partwise.core.losses import Loss
 from partwise.core.problem import Problem
 from partwise.errors import InputError
@@ -40,31 +39,23 @@ def explicit(kind: str, loss: str) -> Small:
 def kernelised(data: Small, megabytes: float = 10.0, **options: Any) -> KernelProblem:
     """The same problem through the linear kernel."""
     plain = data.problem
-    edge_gram = None
-    if plain.structure.edge_width:
-        edge_gram = Gram.of_points(LINEAR, data.edge, megabytes)
+    grams = {"node": Gram.of_points(LINEAR, data.node, megabytes)}
+    if len(data.edge):
+        grams["edge"] = Gram.of_points(LINEAR, data.edge, megabytes)
     settings = {"loss": plain.loss, "l2": plain.l2, "example_weight": plain.batch.example_weight}
-    node_gram = Gram.of_points(LINEAR, data.node, megabytes)
-    return KernelProblem.of_kernels(
-        plain.structure, data.labels, data.lengths, node_gram, edge_gram, **(settings | options)
-    )
+    return KernelProblem.of_kernels(plain.structure, data.labels, data.lengths, grams, **(settings | options))
 
 
 def explicit_vector(problem: KernelProblem, data: Small, vector: np.ndarray) -> np.ndarray:
     """Σ_t b_t ⊗ φ(x_t) in the layout of the explicit problem."""
     plain, half = data.problem, problem.n_sums
     result = np.zeros(plain.n_weights)
-    tables = [(problem.batch.node, data.node, plain.node_map, 0)]
-    if plain.edge_map is not None:
-        tables.append((problem.batch.edge, data.edge, plain.edge_map, plain.node_map.n_weights))
-    for group, attributes, layout, first in tables:
-        own = vector[:half][group.first_weight : group.first_weight + group.n_weights]
-        combined = attributes.T @ own.reshape(len(attributes), group.stride)
-        attribute, label, index = layout.pairs()
-        result[first + index] = combined[attribute, label]
-    tied = problem.batch.tied_size
-    if tied:
-        result[-tied:] = vector[half - tied : half]
+    for name, attributes in zip(problem.grams, (data.node, data.edge), strict=False):
+        own = vector[:half][problem.scorer.slice_of(name)]
+        combined = attributes.T @ own.reshape(len(attributes), -1)
+        attribute, label, index = plain.scorer.maps[name].pairs()
+        result[plain.scorer.slice_of(name).start + index] = combined[attribute, label]
+    result[plain.scorer.slice_of("transition")] = vector[:half][problem.scorer.slice_of("transition")]
     return result
 
 
@@ -98,13 +89,11 @@ def test_duality_gap_is_exact(kind: str, loss: str) -> None:
     problem, written = kernelised(data), data.written_out
     random = np.random.default_rng(1)
     coefficients = np.zeros(problem.n_sums)
-    for group in (problem.batch.node, problem.batch.edge):
-        rows = coefficients[group.first_weight : group.first_weight + group.n_weights]
-        if group.width:
-            rows = rows.reshape(-1, group.stride)[:, : group.width]  # without the padding
-            rows[:] = random.normal(size=rows.shape)
-    if problem.batch.tied_size:
-        coefficients[-problem.batch.tied_size :] = random.normal(size=problem.batch.tied_size)
+    for kind in problem.structure.kinds:
+        rows = coefficients[problem.scorer.slice_of(kind.name)]
+        stride = problem.scorer.maps[kind.name].stride
+        rows = rows.reshape(-1, stride)[:, : kind.width]  # without the padding
+        rows[:] = random.normal(size=rows.shape)
     scores = problem.settled(coefficients)
     weights = explicit_vector(problem, data, scores)
     assert problem.primal(scores) == pytest.approx(written.primal(weights), rel=1e-10)
@@ -152,7 +141,7 @@ def test_single_precision_is_close() -> None:
     data = explicit("tied", "hinge")
     single = Gram.of_points(KernelFunction("linear", dtype=np.float32), data.node, 10.0)
     problem = KernelProblem.of_kernels(
-        data.problem.structure, data.labels, data.lengths, single, loss="hinge", l2=2.0,
+        data.problem.structure, data.labels, data.lengths, {"node": single}, loss="hinge", l2=2.0,
         example_weight=data.problem.batch.example_weight,
     )  # fmt: skip
     ours = solve(problem, ExcessiveGap(), tol=3e-4, max_passes=2000)
@@ -165,7 +154,7 @@ def test_single_precision_is_close() -> None:
 @pytest.mark.parametrize("kind", ["multiclass", "tied", "untied"])
 def test_spread_bounds_feature_differences(kind: str) -> None:
     data = explicit(kind, "hinge")
-    spread, written = feature_spread(kernelised(data)), data.written_out
+    spread, written = kernelised(data).feature_spread(), data.written_out
     for i, (rows, gold) in enumerate(zip(written.features, written.gold, strict=True)):
         assert ((rows - rows[gold]) ** 2).sum(axis=1).max() <= spread[i] * (1 + 1e-9)
 
@@ -206,10 +195,10 @@ def test_large_matrices_are_examined_in_part_and_while_training() -> None:
     from partwise.structures import Multiclass
 
     problem = KernelProblem.of_kernels(
-        Multiclass(2), labels, np.ones(n, np.int64), gram, loss="hinge", l2=0.1
+        Multiclass(2), labels, np.ones(n, np.int64), {"node": gram}, loss="hinge", l2=0.1
     )
     coefficients = np.zeros(problem.n_sums)
-    stride = problem.batch.node.stride
+    stride = problem.scorer.maps["node"].stride
     coefficients[0], coefficients[stride] = 1.0, -1.0
     with pytest.raises(InputError, match="positive semidefinite"):
         problem.settled(coefficients)
@@ -219,7 +208,10 @@ def test_matrix_must_fit_the_positions() -> None:
     data = explicit("tied", "hinge")
     with pytest.raises(InputError, match="rows for"):
         KernelProblem.of_kernels(
-            data.problem.structure, data.labels, data.lengths, Gram.of_points(LINEAR, data.node[1:], 1.0)
+            data.problem.structure,
+            data.labels,
+            data.lengths,
+            {"node": Gram.of_points(LINEAR, data.node[1:], 1.0)},
         )
     with pytest.raises(InputError, match="square"):
         Gram.of_points(KernelFunction("precomputed"), data.node, 1.0)

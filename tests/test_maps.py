@@ -7,15 +7,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from partwise.compiled.rows import scatter_through_rows, score_rows
+from partwise.compiled.dispatch import entry
+from partwise.compiled.rows import scatter_run, score_run
 from partwise.core.maps import FeatureMap, Pairs
-from partwise.features.vocabulary import AttributeRows
+from partwise.core.rows import AttributeRows
+
+
+@entry
+def _score(kind, first, n_rows, weights, scale, scores, part, row):  # type: ignore
+    score_run(kind, first, n_rows, weights, scale, scores, part, row)
+
+
+@entry
+def _scatter(kind, first, n_rows, weights, scale, delta, part, threshold, row):  # type: ignore
+    return scatter_run(kind, first, n_rows, weights, scale, delta, part, threshold, row)
+
 
 N_ROWS, N_SPARSE, N_DENSE = 9, 12, 3
 
 
 def _data(width: int, real: bool, dense: bool, pairs: Pairs) -> tuple[Any, Any, np.ndarray]:
-    """A map, its rows in two examples, and the rows' features as a matrix (rows × width, weights)."""
+    """A map, its rows, and the rows' features as a matrix (rows × width, weights)."""
     random = np.random.default_rng([width, real, dense])
     sparse = (random.random((N_ROWS, N_SPARSE)) < 0.4) * (
         random.normal(size=(N_ROWS, N_SPARSE)) if real else 1.0
@@ -26,12 +38,12 @@ def _data(width: int, real: bool, dense: bool, pairs: Pairs) -> tuple[Any, Any, 
     row_ptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=N_ROWS))])
     rows = AttributeRows(row_ptr, ids.astype(np.int32), sparse[row, ids] if real else None)
     labels = random.integers(-1, width, N_ROWS)
-    layout = FeatureMap.build(width, N_SPARSE, values.shape[1], rows, labels, pairs)
-    group = layout.group(rows, np.array([0, 4, N_ROWS]), 0, values)
-    both, matrix = np.hstack([values, sparse]), np.zeros((N_ROWS, width, layout.n_weights))
-    attribute, label, weight = layout.pairs()
+    feature_map = FeatureMap.build(width, N_SPARSE, values.shape[1], rows, labels, pairs)
+    kind = feature_map.bind(rows, N_ROWS, 0, values)
+    both, matrix = np.hstack([values, sparse]), np.zeros((N_ROWS, width, feature_map.n_weights))
+    attribute, label, weight = feature_map.pairs()
     matrix[:, label, weight] = both[:, attribute]
-    return layout, group, matrix.reshape(-1, layout.n_weights)
+    return feature_map, kind, matrix.reshape(-1, feature_map.n_weights)
 
 
 @pytest.mark.parametrize("pairs", ["all", "observed"])
@@ -39,19 +51,18 @@ def _data(width: int, real: bool, dense: bool, pairs: Pairs) -> tuple[Any, Any, 
 @pytest.mark.parametrize("real", [False, True])
 @pytest.mark.parametrize("width", [1, 3])
 def test_score_and_scatter(width: int, real: bool, dense: bool, pairs: Pairs) -> None:
-    layout, group, matrix = _data(width, real, dense, pairs)
+    feature_map, kind, matrix = _data(width, real, dense, pairs)
     random = np.random.default_rng(5)
-    weights = random.normal(size=layout.n_weights) * (np.abs(matrix).sum(axis=0) > 0)
-    scores, row = np.zeros(N_ROWS * width + 8), np.zeros(max(layout.stride, 8))
-    middle = score_rows(group, 0, weights, 2.0, scores, 0, row)
-    assert middle == 4 * width
-    assert score_rows(group, 1, weights, 2.0, scores, middle, row) == N_ROWS * width
+    weights = random.normal(size=feature_map.n_weights) * (np.abs(matrix).sum(axis=0) > 0)
+    scores, row = np.zeros(N_ROWS * width + 8), np.zeros(max(feature_map.stride, 8))
+    _score(kind, 0, 4, weights, 2.0, scores, 0, row)
+    _score(kind, 4, N_ROWS - 4, weights, 2.0, scores, 4 * width, row)
     np.testing.assert_allclose(scores[: N_ROWS * width], 2.0 * matrix @ weights, atol=1e-12)
     delta = random.normal(size=5 * width)
     delta[:width] = 1e-4
     moved, expected = weights.copy(), delta.copy()
     expected[:width] = 0.0
-    growth, _ = scatter_through_rows(group, 1, moved, 0.5, delta, 0, 1e-3, row)
+    growth = _scatter(kind, 4, N_ROWS - 4, moved, 0.5, delta, 0, 1e-3, row)
     np.testing.assert_array_equal(delta, expected)  # a row below the threshold waits
     np.testing.assert_allclose(moved, weights + 0.5 * expected @ matrix[4 * width :], atol=1e-12)
     np.testing.assert_allclose(growth, moved @ moved - weights @ weights, atol=1e-12)

@@ -11,6 +11,7 @@ from contract_solvers import SolverContract, optimum, problem_of
 from problems import WrittenOut, as_distributions, small
 from test_kernel_problem import kernelised
 
+from partwise.core.arrays import offsets
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers import SegmentAscent, solve, solver_for
@@ -26,9 +27,9 @@ def marginals(problem: Problem, state: SegmentState) -> np.ndarray:
     """Those of the untied problem, written out in full."""
     view, width = untied(problem), problem.structure.n_labels
     mu = np.zeros(view.n_parts)
-    for i, length in enumerate(view.batch.length):
+    for i, length in enumerate(view.lengths):
         for t in range(length):
-            position = view.batch.node.row_ptr[i] + t
+            position = offsets(view.lengths)[i] + t
             for pair, mass in zip(state.pair[position], state.mass[position], strict=True):
                 if pair >= 0:
                     mu[view.batch.part_ptr[i] + t * width + pair % width] += mass
@@ -57,7 +58,7 @@ def test_dual_never_falls_and_marginals_stay_consistent(case: str) -> None:
     assert dual == pytest.approx(optimum(case, "hinge"), rel=1e-6)
     mu = marginals(problem, state)
     assert mu.min() >= 0.0
-    for i, length in enumerate(view.batch.length):
+    for i, length in enumerate(view.lengths):
         own = mu[view.batch.part_ptr[i] : view.batch.part_ptr[i + 1]]
         node = own[: length * width].reshape(length, width)
         edge = own[length * width :].reshape(length - 1, width, width)
@@ -72,15 +73,15 @@ def test_segments_carry_the_difference_of_their_labellings(case: str) -> None:
     """Features and costs, against those of two whole labellings that differ in the segment only."""
     data = problem_of(case, "hinge")
     problem, written = data.problem, data.written_out
-    batch, width = problem.batch, problem.structure.n_labels
+    width = problem.structure.n_labels
     state, random = SOLVER.init(problem, np.random.default_rng(0)), np.random.default_rng(0)
     for _ in range(5):
         state, _ = SOLVER.step(problem, state, random)
     assert state.used[0] > problem.n_examples
     for head, number in zip(state.head[: state.used[0]], state.number, strict=False):
         i, size = int(head[EXAMPLE]), int(head[N_PAIRS])
-        t0 = int(head[FIRST] - batch.node.row_ptr[i])
-        every = [tuple(np.atleast_1d(y)) for y in problem.structure.labellings(int(batch.length[i]))]
+        t0 = int(head[FIRST] - offsets(problem.lengths)[i])
+        every = [tuple(np.atleast_1d(y)) for y in problem.structure.labellings(int(problem.lengths[i]))]
         off, to = state.path[head[PATH] : head[PATH] + 2 * size].reshape(2, size)
 
         def matches(y: tuple[int, ...], pairs: np.ndarray, t0: int = t0) -> bool:

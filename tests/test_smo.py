@@ -45,7 +45,7 @@ class TestSMOThenEG(SolverContract):
 def parts_of(view: Problem, i: int) -> np.ndarray:
     """Part counts of every labelling of example i, (n_labellings, n_parts of it)."""
     size = int(np.diff(view.batch.part_ptr)[i])
-    labellings = view.structure.labellings(int(view.batch.length[i]))
+    labellings = view.structure.labellings(int(view.lengths[i]))
     return np.array([np.bincount(view.structure.encode(y), minlength=size) for y in labellings], float)
 
 
@@ -93,7 +93,7 @@ def test_dual_never_falls_and_marginals_stay_consistent(case: str) -> None:
         assert info.dual >= dual - 1e-12 * (1.0 + dual)
         dual = info.dual
     assert dual == pytest.approx(optimum(case, "hinge"), rel=1e-6)
-    for i, length in enumerate(view.batch.length):
+    for i, length in enumerate(view.lengths):
         own = state.marginals[view.batch.part_ptr[i] : view.batch.part_ptr[i + 1]]
         assert own.min() >= 0.0
         node = own[: length * width].reshape(length, width)
@@ -136,7 +136,7 @@ def test_examples_without_weight_stay_at_the_truth() -> None:
 def test_untied_view_is_the_same_problem(case: str) -> None:
     problem = problem_of(case, "hinge").problem
     view = untied(problem)
-    assert view.batch.tied_size == 0 and view.n_parts > problem.n_parts
+    assert view.batch.n_tied == 0 and view.n_parts > problem.n_parts
     exists = problem.at_weights(np.zeros(problem.n_weights), 1.0).v != 0.0
     weights = np.random.default_rng(0).normal(size=problem.n_weights) * exists
     longer = np.append(weights, np.zeros(view.n_weights - problem.n_weights))

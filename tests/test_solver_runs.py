@@ -14,8 +14,8 @@ from contract_solvers import problem_of
 
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
+from partwise.core.rows import AttributeRows, RowData
 from partwise.errors import InputError
-from partwise.features.vocabulary import AttributeRows
 from partwise.solvers import LBFGS, SGD, SOLVERS, BatchEG, ExponentiatedGradient, PrimalEG, solve, solver_for
 from partwise.solvers import checkpoint as checkpoint_module
 from partwise.structures import Chain, Multiclass
@@ -24,9 +24,12 @@ from partwise.structures import Chain, Multiclass
 
 
 def _tiny(**changes: Any) -> Problem:
+    """Two examples of two classes; `feature_map`, `sparse` and `dense` are those of their rows."""
+    rows = {"feature_map": FeatureMap.build(2, n_dense=3), "dense": np.eye(2, 3)}
+    rows |= {name: changes.pop(name) for name in ("feature_map", "sparse", "dense") if name in changes}
     arguments: dict[str, Any] = {
-        "structure": Multiclass(2), "labels": np.array([0, 1]), "lengths": np.ones(2, int),
-        "node_map": FeatureMap.build(2, n_dense=3), "node_dense": np.eye(2, 3),
+        "structure": Multiclass(2), "labels": np.array([0, 1]), "shapes": np.ones(2, int),
+        "rows": {"node": RowData(**rows)},
     }  # fmt: skip
     return Problem.build(**(arguments | changes))
 
@@ -34,25 +37,27 @@ def _tiny(**changes: Any) -> Problem:
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
-        ({"labels": np.zeros(0, int), "lengths": np.zeros(0, int)}, "no training examples"),
+        ({"labels": np.zeros(0, int), "shapes": np.zeros(0, int)}, "no training examples"),
         ({"l2": 0.0}, "l2"),
         ({"l2": -1.0}, "l2"),
         ({"l2": float("nan")}, "l2"),
         ({"l2": "1"}, "l2"),
         ({"loss": "square"}, "loss"),
         ({"labels": np.array([0, 2])}, "example 1"),
-        ({"lengths": np.array([2, 0])}, "example 1"),
-        ({"labels": np.array([0])}, "1 labels for 2"),
+        ({"shapes": np.array([2, 0])}, "example 1"),
+        ({"labels": np.array([0])}, "labels has 1 entries"),
         ({"cost": np.array([[0.0, -1.0], [1.0, 0.0]]), "loss": "hinge"}, "cost"),
         ({"example_weight": np.array([1.0, np.nan])}, "sample_weight"),
         ({"example_weight": np.array([1.0, -1.0])}, "sample_weight"),
-        ({"node_dense": np.array([[0, 1, np.nan], [1, 0, 0]])}, "node_dense contains NaN"),
-        ({"node_dense": np.eye(2)}, "node_dense has shape"),
-        ({"node_dense": None}, "node_dense is missing"),
-        ({"node_rows": AttributeRows(np.array([0, 1]), np.zeros(1, np.int32))}, "node_rows has 1 rows"),
+        ({"dense": np.array([[0, 1, np.nan], [1, 0, 0]])}, "dense values of node rows contain NaN"),
+        ({"dense": np.eye(2)}, "dense values of node rows have shape"),
+        ({"dense": None}, "dense values of node rows are missing"),
+        ({"rows": {}}, "what they hold is missing"),
+        ({"feature_map": FeatureMap.build(3, n_dense=3)}, "their map has width 3"),
+        ({"sparse": AttributeRows(np.array([0, 1]), np.zeros(1, np.int32))}, "there are 1 node rows"),
         (
-            {"node_rows": AttributeRows(np.array([0, 1, 1]), np.zeros(1, np.int32))},
-            "node_rows names attribute",
+            {"sparse": AttributeRows(np.array([0, 1, 1]), np.zeros(1, np.int32))},
+            "node rows name attribute",
         ),
     ],
 )
@@ -67,8 +72,8 @@ def test_masked_out_gold_names_the_example() -> None:
         _tiny(
             structure=structure,
             labels=np.array([1, 0, 0, 1]),
-            lengths=np.array([2, 2]),
-            node_dense=np.eye(4, 3),
+            shapes=np.array([2, 2]),
+            dense=np.eye(4, 3),
         )
 
 
@@ -136,8 +141,8 @@ def test_a_path_of_l2_is_cheaper_with_warm_starts() -> None:
     labels = random.integers(5, size=300)
     inputs = random.normal(size=(300, 200)) + 0.5 * np.eye(5, 200)[labels]
     problem = _tiny(
-        structure=Multiclass(5), labels=labels, lengths=np.ones(300, int), node_dense=inputs,
-        node_map=FeatureMap.build(5, n_dense=200),
+        structure=Multiclass(5), labels=labels, shapes=np.ones(300, int), dense=inputs,
+        feature_map=FeatureMap.build(5, n_dense=200),
     )  # fmt: skip
     solver, state, passes = solver_for(problem), None, np.zeros(2)
     for l2 in (100.0, 50.0, 25.0, 12.0, 6.0, 3.0, 1.5, 0.8):

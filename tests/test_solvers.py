@@ -69,7 +69,7 @@ class TestPrimalEG(SolverContract):
         problem, (cost, gold) = written.problem, state.scales
         result = []
         for i, parts in enumerate(written.parts):
-            n_rows = int(np.diff(problem.batch.part_ptr)[i]) - problem.batch.tied_size
+            n_rows = int(np.diff(problem.batch.part_ptr)[i]) - problem.batch.n_tied
             true_rows = {int(p) for p in parts[written.gold[i]] if p < n_rows}
             start = np.array([sum(gold for p in labelling if int(p) in true_rows) for labelling in parts])
             scores = written.features[i] @ state.u
@@ -335,7 +335,7 @@ def test_objective_agrees_with_logistic_regression(features: str) -> None:
     theirs = LogisticRegression(C=1 / 0.7, fit_intercept=False, tol=1e-10, max_iter=5000)
     theirs.fit(data.node, data.labels)
     assert theirs.coef_.shape == (4, N_ATTRIBUTES)
-    attribute, label, index = data.problem.node_map.pairs()
+    attribute, label, index = data.problem.scorer.maps["node"].pairs()
     weights = np.zeros(data.problem.n_weights)
     weights[index] = theirs.coef_[label, attribute]
     ours = solve(data.problem, LBFGS(), tol=1e-9)

@@ -39,7 +39,7 @@ class TestMulticlass(StructureContract):
         with pytest.raises(InputError, match="scores"):
             Multiclass(3).argmax(np.zeros(4))
         with pytest.raises(InputError, match=r"example 1, position 0 has label 3"):
-            Multiclass(3).check_gold(np.array([0, 3]), Multiclass(3).layouts([1, 1]))
+            Multiclass(3).check_gold(np.array([0, 3]), Multiclass(3).shapes([1, 1]))
 
 
 def masks(draw: Any, n_labels: int) -> dict[str, np.ndarray]:
@@ -258,25 +258,25 @@ def test_scheme_refusals() -> None:
 
 def test_gold_labels_that_are_masked_out_are_named() -> None:
     structure = Chain(5, **transition_mask(NAMES["IOB2"])._asdict())
-    layouts = structure.layouts([2, 3, 1])
-    structure.check_gold(np.array([1, 2, 0, 3, 4, 0]), layouts)
+    shapes = structure.shapes([2, 3, 1])
+    structure.check_gold(np.array([1, 2, 0, 3, 4, 0]), shapes)
     with pytest.raises(InputError, match="example 1, position 2: label 4 may not follow label 1"):
-        structure.check_gold(np.array([1, 2, 0, 1, 4, 2]), layouts)
+        structure.check_gold(np.array([1, 2, 0, 1, 4, 2]), shapes)
     with pytest.raises(InputError, match="example 2, position 0: label 2 may not stand first"):
-        structure.check_gold(np.array([1, 2, 0, 1, 2, 2]), layouts)
+        structure.check_gold(np.array([1, 2, 0, 1, 2, 2]), shapes)
     with pytest.raises(InputError, match="example 0, position 1: label 1 may not stand last"):
         ends = Chain(2, allowed_end=[True, False])
-        ends.check_gold(np.array([0, 1]), ends.layouts([2]))
+        ends.check_gold(np.array([0, 1]), ends.shapes([2]))
     with pytest.raises(InputError, match="example 0, position 1 has label 5"):
-        structure.encode_all(np.array([0, 5]), structure.layouts([2]))
+        structure.encode_all(np.array([0, 5]), structure.shapes([2]))
 
 
 def test_part_layout() -> None:
     tied, apart, second = Chain(2), Chain(2, tied=False), Chain(2, order=2)
-    layouts = tied.layouts([3, 1])
-    assert tied.n_parts(layouts).tolist() == [10, 6]
-    assert apart.n_parts(layouts).tolist() == [14, 2]
-    assert second.n_parts(layouts).tolist() == [6 + 18, 2 + 18]
+    shapes = tied.shapes([3, 1])
+    assert tied.n_parts(shapes).tolist() == [10, 6]
+    assert apart.n_parts(shapes).tolist() == [14, 2]
+    assert second.n_parts(shapes).tolist() == [6 + 18, 2 + 18]
     assert tied.encode([1, 0, 1]).tolist() == [1, 2, 5, 6 + 2, 6 + 1]
     assert apart.encode([1, 0, 1]).tolist() == [1, 2, 5, 6 + 2, 10 + 1]
     assert second.encode([1, 0]).tolist() == [1, 2, 4 + 8 * 2 + 1, 4 + (2 * 3 + 1) * 2 + 0]
@@ -286,11 +286,11 @@ def test_encoding_a_corpus_is_fast() -> None:
     generator = np.random.default_rng(0)
     lengths = generator.integers(1, 47, 9000)
     labels = generator.integers(0, 22, lengths.sum())
-    layouts = Chain(22).layouts(lengths)
+    shapes = Chain(22).shapes(lengths)
     started = time.process_time()
     for structure in (Chain(22), Chain(22, tied=False), Chain(22, order=2)):
-        structure.check_gold(labels, layouts)
-        structure.encode_all(labels, layouts)
+        structure.check_gold(labels, shapes)
+        structure.encode_all(labels, shapes)
     assert time.process_time() - started < 0.3
 
 

@@ -19,10 +19,10 @@ from contract_structures import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partwise.compiled.inference import best_of_all, expectations_of_all, log_partition_of_all
 from partwise.compiled.simd import LANES
 from partwise.errors import InputError
 from partwise.structures import Projective, Spanning, Structure
+from partwise.structures.packed import Packed
 from partwise.structures.trees.arc_tables import stride_of
 from partwise.structures.trees.eisner_log import projective_marginals_in_logs
 from partwise.structures.trees.matrix_tree_log import spanning_in_logs
@@ -243,13 +243,13 @@ def test_only_the_root_is_left_for_a_word() -> None:
     assert Spanning(single_root=False).log_partition(scores) > -np.inf
 
 
-# -- pruned layouts and the solvers' side ------------------------------------------------------------
+# -- pruned shapes and the solvers' side ------------------------------------------------------------
 
 
 def _pruned(
     structure: Any, lengths: list[int], random: np.random.Generator
 ) -> tuple[Any, np.ndarray, list[Any]]:
-    """Layouts without some arcs but with those of some trees; flat labels of those; masks by [head, modifier]."""
+    """Shapes without some arcs but with those of some trees; flat labels of those; masks by [head, modifier]."""
     ptr, heads, modifiers, labels, masks = [0], [], [], [], []
     for n in lengths:
         trees = list(structure.labellings(n))
@@ -264,7 +264,7 @@ def _pruned(
         labels.append(y)
         masks.append(mask)
     arcs = np.concatenate(heads), np.concatenate(modifiers)
-    return structure.arc_layouts(lengths, ptr, *arcs), np.concatenate(labels), masks
+    return structure.arc_shapes(lengths, ptr, *arcs), np.concatenate(labels), masks
 
 
 @EVERY_MODE
@@ -273,19 +273,16 @@ def _pruned(
 def test_pruned_layouts(kind: Any, single_root: bool, n_relations: int, scale: float) -> None:
     """Oracles on candidate arcs against dense matrices with −inf elsewhere."""
     structure, random = kind(single_root=single_root, n_relations=n_relations), np.random.default_rng(7)
-    layouts, labels, masks = _pruned(structure, [3, 1, 4, 2], random)
-    structure.check_gold(labels, layouts)
-    part_ptr = np.concatenate([[0], np.cumsum(structure.n_parts(layouts))])
+    shapes, labels, masks = _pruned(structure, [3, 1, 4, 2], random)
+    structure.check_gold(labels, shapes)
+    part_ptr = np.concatenate([[0], np.cumsum(structure.n_parts(shapes))])
     scores = np.append(scale * random.normal(size=part_ptr[-1]), np.full(LANES, 1e9))
-    specification, work = structure.specification(), structure.workspace(4)
-    values, counts, tops, best = np.empty(4), np.empty(part_ptr[-1]), np.empty(4), np.empty(part_ptr[-1])
-    expectations_of_all(specification, *layouts, part_ptr, scores, counts, values, work)
-    again = np.empty(4)
-    log_partition_of_all(specification, *layouts, part_ptr, scores, again, work)
+    packed = Packed(structure, structure.specification(), shapes, part_ptr, scores, False)
+    values, counts = packed.answers("sums")
+    again, _ = packed.answers("sums", 0)
     np.testing.assert_allclose(again, values, rtol=1e-14)
-    best_of_all(specification, *layouts, part_ptr, scores, best, tops, work)
-    found = structure.decode_all(best, part_ptr, layouts)
-    gold_ptr, gold = structure.encode_all(labels, layouts)
+    found = packed.best()
+    gold_ptr, gold, _ = structure.encode_all(labels, shapes)
     start = 0
     for i, mask in enumerate(masks):
         n, own = len(mask) - 1, scores[part_ptr[i] : part_ptr[i + 1]]
@@ -316,11 +313,11 @@ def test_pruned_layouts(kind: Any, single_root: bool, n_relations: int, scale: f
 def test_costs_add_up(cost: str) -> None:
     structure, random = Spanning(n_relations=2), np.random.default_rng(1)
     lengths = [3, 2]
-    layouts = structure.layouts(lengths)
+    shapes = structure.shapes(lengths)
     gold = [list(structure.labellings(n))[random.integers(5)] for n in lengths]
     labels = np.concatenate([structure.codes(y) for y in gold])
-    costs = structure.part_costs(labels, layouts, structure.checked_cost(cost))
-    part_ptr = np.concatenate([[0], np.cumsum(structure.n_parts(layouts))])
+    costs = structure.part_costs(labels, shapes, structure.checked_cost(cost))
+    part_ptr = np.concatenate([[0], np.cumsum(structure.n_parts(shapes))])
     for i, (n, truth) in enumerate(zip(lengths, gold, strict=True)):
         own = costs[part_ptr[i] : part_ptr[i + 1]]
         for y in structure.labellings(n):
@@ -335,23 +332,23 @@ def test_costs_add_up(cost: str) -> None:
 def test_refusals_of_gold_heads() -> None:
     def refused(structure: Structure, labels: list[int], lengths: list[int], words: str) -> None:
         with pytest.raises(InputError, match=words):
-            structure.check_gold(np.array(labels), structure.layouts(lengths))
+            structure.check_gold(np.array(labels), structure.shapes(lengths))
 
     spanning, several = Spanning(), Spanning(single_root=False)
     refused(spanning, [0, 1, 0, 4], [2, 2], r"example 1, position 1: word 2 has head 4, but heads run from 0")
     refused(spanning, [0, 2], [2], r"example 0, position 1: word 2 is its own head")
     refused(spanning, [0, 0, 3, 2], [1, 3], r"example 1, position 1: following heads from word 2 .* cycle")
     refused(spanning, [0, 3, 0], [3], r"example 0, position 2: words 1 and 3 both depend on the root")
-    several.check_gold(np.array([0, 3, 0]), several.layouts([3]))
+    several.check_gold(np.array([0, 3, 0]), several.shapes([3]))
     refused(Projective(), [3, 4, 0, 3], [4], r"example 0, position 1: the arc 4 → 2 crosses that of word 1")
     refused(spanning, [0, 1], [3], "labels has 2 entries, but lengths add up to 3")
-    pruned = spanning.arc_layouts([2], [0, 2], [0, 0], [1, 2])
+    pruned = spanning.arc_shapes([2], [0, 2], [0, 0], [1, 2])
     with pytest.raises(InputError, match=r"example 0, position 1: the arc 1 → 2 is not among .*pruning"):
         spanning.check_gold(np.array([0, 1]), pruned)
     with pytest.raises(InputError, match="not in order of modifier and head"):
-        spanning.arc_layouts([2], [0, 2], [0, 0], [2, 1])
+        spanning.arc_shapes([2], [0, 2], [0, 0], [2, 1])
     with pytest.raises(InputError, match=r"example 0 of 2 words has no arc 3 → 1"):
-        spanning.arc_layouts([2], [0, 2], [3, 0], [1, 2])
+        spanning.arc_shapes([2], [0, 2], [3, 0], [1, 2])
 
 
 def test_refusals_of_arguments() -> None:

@@ -43,16 +43,14 @@ def _sequence_scorer(
     encoded = encoder.transform(x)
     lengths = encoded.lengths[encoded.lengths > 0]
     true = [labels for labels in y if len(labels)]
-    batch: Any = None
+    scorer: Any = None
 
     def score(weights: np.ndarray) -> float:
-        nonlocal batch
+        nonlocal scorer
         names = np.array(estimator.classes_.tolist(), object)
-        model = LinearModel(
-            problem.structure, problem.node_map, problem.edge_map, np.ascontiguousarray(weights)
-        )
-        batch = model.batch(encoded) if batch is None else batch
-        labels, _ = model.best(batch, None, n_threads(estimator.n_jobs))
+        model = LinearModel(problem.structure, problem.scorer.maps, np.ascontiguousarray(weights))
+        scorer = model.scorer(encoded) if scorer is None else scorer
+        labels, _ = model.best(scorer, None, n_threads(estimator.n_jobs))
         predicted = split(names[labels].tolist(), lengths)
         if looks_like_chunks(names.tolist()):
             return chunk_scores(true, predicted).f1
@@ -90,13 +88,13 @@ def _tree_scorer(parser: Any, problem: Any, encoder: Any, corpus: Any) -> Callab
     pruner = parser._pruner
     arcs = all_arcs(corpus.lengths) if pruner is None else pruner.prune(corpus, n_jobs=jobs)[0]
     encoded = encoder.transform(structure, corpus, arcs)
-    batch: Any = None
+    scorer: Any = None
 
     def score(weights: np.ndarray) -> float:
-        nonlocal batch
-        model = LinearModel(structure, problem.node_map, problem.edge_map, np.ascontiguousarray(weights))
-        batch = model.batch(encoded) if batch is None else batch
-        codes, _ = model.best(batch, None, jobs)
+        nonlocal scorer
+        model = LinearModel(structure, problem.scorer.maps, np.ascontiguousarray(weights))
+        scorer = model.scorer(encoded) if scorer is None else scorer
+        codes, _ = model.best(scorer, None, jobs)
         return float(np.mean(codes // structure.n_relations == corpus.heads))
 
     return score

@@ -1,65 +1,143 @@
 # mypy: ignore-errors
-"""How kernels are compiled: one decorator for all of them, and dispatch on the kind of structure.
+"""How functions are compiled: `entry` from Python, `inner` from compiled code, `fragment` pasted into its callers.
 
-A structure's data is a NamedTuple class of its own; a *generic kernel* (:func:`structure_kernel`)
-picks the implementation registered for that class at compile time, so that one fused pass serves
-every structure, costs nothing per call, and is found in the on-disk cache by the next process.
+Also the choice of an implementation by the type of the first argument (:func:`chosen_by_type`), made while
+compiling, so that it costs nothing per call. What crosses the boundary between passes, structures and rows is in
+`boundary.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
+import threading
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from numba import config, njit, types
+from numba.core import codegen, event
 from numba.extending import overload
 
 # −inf is a legal score, so nothing may assume that numbers are finite.
-_FAST_MATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
+FAST_MATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
+OPTIONS: dict[str, Any] = {"fastmath": FAST_MATH, "error_model": "numpy", "boundscheck": False}
+
+_SOURCE = Path(__file__).parents[2]
+_IMPORT = re.compile(rb"^\s*from (partwise[\w.]*) import", re.MULTILINE)
 
 
-@lru_cache(maxsize=1)
-def source_digest() -> str:
-    """Hash of every source file with compiled code: what the on-disk cache depends on."""
-    digest = hashlib.blake2b(digest_size=16)
-    for path in sorted(Path(__file__).parents[1].glob("*/**/*.py")):
-        source = path.read_bytes()
-        if b"partwise.compiled.dispatch import" in source:
-            digest.update(source)
-    return digest.hexdigest()
+def entry(function: Callable | None = None, *, allocates: bool = False) -> Any:
+    """Compile `function` for the types it is first called with from Python, and cache it on disk.
 
-
-def kernel(function: Callable, inline: str = "never") -> Any:
-    """Compile `function` with the project's options and cache it on disk.
-
-    Numba's cache notices a change of the file that holds the function, not of the files it calls;
-    the stamp is therefore replaced by a hash of all kernel sources.
+    Unless it `allocates` arrays, it only borrows those it is given: counting references is half of what a compiler
+    would have to read.
     """
-    compiled = njit(
-        function,
-        cache=True,
-        nogil=True,
-        fastmath=_FAST_MATH,
-        error_model="numpy",
-        boundscheck=False,
-        inline=inline,
-    )
-    cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if cache_file is not None and hasattr(cache_file, "_source_stamp"):
-        cache_file._source_stamp = source_digest()
+    if function is None:
+        return partial(entry, allocates=allocates)
+    compiled = njit(function, cache=True, nogil=True, _nrt=allocates, **OPTIONS)
+    stamp_cache(getattr(compiled, "_cache", None), function)
+    return compiled
+
+
+def inner(function: Callable | None = None, *, allocates: bool = False) -> Any:
+    """Compile `function` for the use of compiled code only: Python cannot call it."""
+    if function is None:
+        return partial(inner, allocates=allocates)
+    if config.DISABLE_JIT:
+        return function
+    compiled = njit(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=allocates, **OPTIONS)
+    _INNER.add(compiled)
     return compiled
 
 
 def fragment(function: Callable) -> Any:
-    """A piece of a kernel that is pasted into its callers: each level of calls is optimised anew."""
-    return kernel(function, inline="always")
+    """A line or two that are pasted into their callers; more than that compiles faster as `inner`."""
+    return njit(function, inline="always", **OPTIONS)
+
+
+def python_form(function: Any) -> Callable:
+    """The function as it was before it was compiled."""
+    return getattr(function, "py_func", function)
+
+
+# -- the cache on disk -------------------------------------------------------------------------------
+
+
+@cache
+def source_digest(path: Path) -> str:
+    """Hash of a source file and of all files of this package that it imports, directly or not."""
+    seen, waiting = {path}, [path]
+    digest = hashlib.blake2b(digest_size=16)
+    while waiting:
+        source = waiting.pop().read_bytes()
+        digest.update(source)
+        for name in sorted(set(_IMPORT.findall(source))):
+            module = _SOURCE.joinpath(*name.decode().split("."))
+            for found in (module.with_suffix(".py"), module / "__init__.py"):
+                if found.is_file() and found not in seen:
+                    seen.add(found)
+                    waiting.append(found)
+    return digest.hexdigest()
+
+
+def stamp_cache(cache: Any, function: Callable) -> None:
+    """Numba's cache notices a change of the file that holds the function, not of the files it calls; the
+    stamp is therefore replaced by a hash of all of them."""
+    cache_file = getattr(cache, "_cache_file", None)
+    if cache_file is not None and hasattr(cache_file, "_source_stamp"):
+        cache_file._source_stamp = source_digest(Path(function.__code__.co_filename))
+
+
+# -- optimising once ---------------------------------------------------------------------------------
+
+_INNER: set[Any] = set()
+
+
+class _Stack(threading.local, event.Listener):
+    """The functions that this thread is compiling, the innermost last."""
+
+    def __init__(self) -> None:
+        self.functions: list[Any] = []
+
+    def on_start(self, happened: Any) -> None:
+        self.functions.append((happened.data or {}).get("dispatcher"))
+
+    def on_end(self, happened: Any) -> None:
+        self.functions.pop()
+
+
+def _optimise_where_used() -> None:
+    """Do not optimise inner functions on their own.
+
+    Numba runs LLVM's optimisation on every function by itself, and again on everything that it is linked into.
+    Inner functions are never called by themselves, so that only the second counts; leaving out the first halves
+    the time of compiling. Where Numba has no such hook, compiling takes longer and nothing else changes.
+    """
+    library = getattr(codegen, "CPUCodeLibrary", None)
+    original = getattr(library, "_optimize_final_module", None)
+    if original is None:
+        return
+    stack = _Stack()
+    event.register("numba:compile", stack)
+
+    def optimise(self: Any) -> None:
+        if not (stack.functions and stack.functions[-1] in _INNER):
+            original(self)
+
+    library._optimize_final_module = optimise
+
+
+if not config.DISABLE_JIT:
+    _optimise_where_used()
+
+
+# -- implementations by type -------------------------------------------------------------------------
 
 
 class _Generic:
-    """A kernel chosen by the class of its first argument; plain Python when compilation is off."""
+    """A function chosen by the class of its first argument; plain Python when compilation is off."""
 
     def __init__(self, name: str):
         self.__name__ = name
@@ -69,8 +147,9 @@ class _Generic:
         return self.implementations[type(specification)](specification, *arguments)
 
 
-def structure_kernel(stub: Callable) -> Any:
-    """Make `stub` a generic kernel; ``stub.register(Specification)`` decorates its implementations."""
+def chosen_by_type(stub: Callable) -> Any:
+    """Make `stub` generic over the NamedTuple class of its first argument; ``stub.register(Class)`` decorates its
+    implementations."""
     generic = _Generic(stub.__name__)
 
     def register(specification: type) -> Callable:
@@ -105,4 +184,4 @@ def _forwarder(implementation: Any, names: tuple[str, ...]) -> Callable:
     arguments = ", ".join(names)
     namespace = {"implementation": implementation}
     exec(f"def forward({arguments}):\n    return implementation({arguments})", namespace)
-    return namespace["forward"]  # type: ignore
+    return namespace["forward"]

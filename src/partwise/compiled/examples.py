@@ -7,57 +7,61 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from partwise.compiled.boundary import address_of, call_address, record_address
 from partwise.compiled.dispatch import fragment
-from partwise.compiled.rows import RowGroup, scatter_group, score_group
-from partwise.compiled.simd import LANES
+from partwise.compiled.oracles import SCATTER, SCORE
 
 
 class Batch(NamedTuple):
-    """All examples of a problem as flat arrays; kernels see nothing else.
+    """All examples of a problem as flat arrays; passes see nothing else.
 
     Attributes
     ----------
-    specification : NamedTuple
-        The structure's.
-    node, edge : RowGroup
-        The rows that feed node and edge parts; `edge` has no rows when transitions are tied.
-    tied_first, tied_size : int
-        Weights that are used directly as the last parts of every example.
-    length : ndarray (n_examples,) of int64
-        Positions of each example.
-    layout_ptr, layout : ndarray (n_examples + 1,) of int64, ndarray of int32
-        What the structure's kernels know of each example: its length, then whatever else they ask for.
+    rows : ndarray of int64
+        The packed rows and runs, which score and scatter read.
+    shape_ptr, shape : ndarray (n_examples + 1,) of int64, ndarray of int32
+        What the structure's compiled code knows of each example: its length, then whatever else it asks for.
     part_ptr : ndarray (n_examples + 1,) of int64
         Offsets of the examples in every flat array over parts.
+    n_tied : int
+        How many of an example's parts, the last ones, are fed by rows that all examples share.
     gold_ptr, gold_part : ndarray of int64
         The parts of the true labels, counted within the example, with repetition.
+    gold_amount : ndarray of float64
+        How often each of them counts, where true labels are known only in expectation; empty when always once.
     cost : ndarray (n_parts,) of float32
         Cost of each part; empty when the loss has no cost.
     example_weight : ndarray (n_examples,) of float64
-    gold_amount : ndarray of float64
-        How often each part of `gold_part` counts, where true labels are known only in expectation; empty
-        when always once.
     """
 
-    specification: Any
-    node: RowGroup
-    edge: RowGroup
-    tied_first: int
-    tied_size: int
-    length: np.ndarray
-    layout_ptr: np.ndarray
-    layout: np.ndarray
+    rows: np.ndarray
+    shape_ptr: np.ndarray
+    shape: np.ndarray
     part_ptr: np.ndarray
+    n_tied: int
     gold_ptr: np.ndarray
     gold_part: np.ndarray
+    gold_amount: np.ndarray
     cost: np.ndarray
     example_weight: np.ndarray
-    gold_amount: np.ndarray = np.zeros(0)
 
 
 class Scratch(NamedTuple):
-    """Room for one example, with slack for vector loads; one per thread."""
+    """Room for one example, with slack for vector loads, and who answers; one per thread.
 
+    Attributes
+    ----------
+    calls : ndarray of int64
+        Addresses of the compiled functions that answer: sums, best, score, scatter.
+    specification, structure : ndarray of int64
+        The structure's packed specification and workspace.
+    scores, potentials, counts, delta : ndarray (most parts + slack,)
+    row : ndarray (widest row,)
+        Of the weights' type.
+    """
+
+    calls: Any
+    specification: Any
     structure: Any
     scores: np.ndarray
     potentials: np.ndarray
@@ -66,44 +70,55 @@ class Scratch(NamedTuple):
     row: np.ndarray
 
 
-def make_scratch(batch: Batch, structure_workspace: Any, dtype: Any) -> Scratch:
-    """Allocate for the largest example of `batch`; weights will be of type `dtype`."""
-    size = int(np.diff(batch.part_ptr).max(initial=0)) + 2 * LANES
-    flat = [np.zeros(size) for _ in range(4)]
-    row = np.zeros(max(batch.node.stride, batch.edge.stride, LANES), dtype)
-    return Scratch(structure_workspace, *flat, row)
+@fragment
+def length_of(batch, example):  # type: ignore
+    """Positions of the example."""
+    return np.int64(batch.shape[batch.shape_ptr[example]])
 
 
 @fragment
-def layout_of(batch, example):  # type: ignore
-    """The example's own slice of the layouts."""
-    return batch.layout[batch.layout_ptr[example] : batch.layout_ptr[example + 1]]
-
-
-@fragment
-def score_example(batch, example, weights, scale, scores, row):  # type: ignore
+def score_example(batch, example, weights, scale, scores, scratch):  # type: ignore
     """Write scale · (part scores under `weights`); returns the number of parts."""
-    offset = score_group(batch.node, example, weights, scale, scores, 0, row)
-    if batch.edge.width > 0:
-        offset = score_group(batch.edge, example, weights, scale, scores, offset, row)
-    for j in range(batch.tied_size):
-        scores[offset + j] = scale * weights[batch.tied_first + j]
-    return offset + batch.tied_size
+    count = batch.part_ptr[example + 1] - batch.part_ptr[example]
+    call_address(
+        scratch.calls[SCORE],
+        (
+            record_address(batch.rows),
+            example,
+            address_of(weights, 0),
+            weights.size,
+            np.float64(scale),
+            address_of(scores, 0),
+            count,
+            address_of(scratch.row, 0),
+            scratch.row.size,
+        ),
+    )
+    return count
 
 
 @fragment
-def scatter_example(batch, example, weights, scale, delta, threshold, row):  # type: ignore
-    """weights += scale · Σ_r delta_r φ(x, r); returns the growth of ‖weights‖²."""
-    growth, offset = scatter_group(batch.node, example, weights, scale, delta, 0, threshold, row)
-    if batch.edge.width > 0:
-        more, offset = scatter_group(batch.edge, example, weights, scale, delta, offset, threshold, row)
-        growth += more
-    for j in range(batch.tied_size):
-        old = weights[batch.tied_first + j]
-        change = scale * delta[offset + j]
-        weights[batch.tied_first + j] = old + change
-        growth += change * (old + old + change)
-    return growth
+def scatter_example(batch, example, weights, scale, delta, threshold, scratch):  # type: ignore
+    """weights += scale · Σ_r delta_r φ(x, r); returns the growth of ‖weights‖².
+
+    Rows that moved by no more than `threshold` are left out and their part of `delta` set to zero, so that
+    the caller keeps their old marginals and the movement is not lost but waits.
+    """
+    return call_address(
+        scratch.calls[SCATTER],
+        (
+            record_address(batch.rows),
+            example,
+            address_of(weights, 0),
+            weights.size,
+            np.float64(scale),
+            address_of(delta, 0),
+            batch.part_ptr[example + 1] - batch.part_ptr[example],
+            np.float64(threshold),
+            address_of(scratch.row, 0),
+            scratch.row.size,
+        ),
+    )
 
 
 @fragment
@@ -146,8 +161,8 @@ def add_gold(batch, example, amount, out):  # type: ignore
 
 @fragment
 def add_gold_rows(batch, example, amount, out):  # type: ignore
-    """The same for row parts only: tied parts, used many times over, would pull on every label."""
-    n_row_parts = batch.part_ptr[example + 1] - batch.part_ptr[example] - batch.tied_size
+    """The same without tied parts: used many times over, these would pull on every label."""
+    n_row_parts = batch.part_ptr[example + 1] - batch.part_ptr[example] - batch.n_tied
     whole = batch.gold_amount.size == 0
     for k in range(batch.gold_ptr[example], batch.gold_ptr[example + 1]):
         if batch.gold_part[k] < n_row_parts:

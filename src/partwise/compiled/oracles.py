@@ -1,52 +1,126 @@
 # mypy: ignore-errors
-"""What a structure answers inside compiled code; one file per structure implements these.
+"""What a structure answers: log-partition, expected part counts, the best labelling.
 
-All take the structure's specification, the example's layout (its length
-first), and a flat vector of part scores (with
-``simd.LANES`` entries of slack behind it); `work` is the structure's workspace, which only grows.
+A structure has a specification (what all its examples share) and a workspace, both NamedTuples of numbers and
+arrays, and three compiled functions over them (:class:`Oracle`). All take the example's *shape*, a row of integers,
+and a flat vector of part scores, with ``simd.LANES`` entries of slack behind it. Passes call them by address.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
-from partwise.compiled.dispatch import kernel, structure_kernel
+from partwise.compiled.boundary import (
+    address_of,
+    array_at,
+    call_address,
+    callable_at_address,
+    load_record,
+    record_address,
+)
+from partwise.compiled.dispatch import fragment
+
+# Places in `Scratch.calls`.
+SUMS, BEST, SCORE, SCATTER = range(4)
+
+_ENTRIES = """
+def {name}_sums(specification, work, shape, n_shape, scores, counts, n_parts, wants_counts):
+    s, w = load_record(Specification, specification), load_record(Workspace, work)
+    own, theta = array_at(int32, shape, n_shape), array_at(float64, scores, n_parts)
+    if wants_counts == 0:
+        return log_partition(s, own, theta, w)
+    return expectations(s, own, theta, array_at(float64, counts, n_parts), w)
+
+def {name}_best(specification, work, shape, n_shape, scores, counts, n_parts, wants_counts):
+    s, w = load_record(Specification, specification), load_record(Workspace, work)
+    own, theta = array_at(int32, shape, n_shape), array_at(float64, scores, n_parts)
+    return best(s, own, theta, array_at(float64, counts, n_parts), w)
+"""
 
 
-@structure_kernel
-def expectations(
-    specification: Any, layout: np.ndarray, scores: np.ndarray, counts: np.ndarray, work: Any
-) -> float:
-    """Return log Σ_y exp(score of y) and write its gradient, the expected part counts."""
-    raise TypeError
+@dataclass
+class Oracle:
+    """The three answers of a structure; each is compiled when its address is first asked for.
+
+    Attributes
+    ----------
+    name : str
+        Names the compiled functions; one oracle has it.
+    specification, workspace : type
+        Classes of records (see `boundary.py`).
+    expectations : compiled function (specification, shape, scores, counts, work) → float
+        log Σ_y exp(score of y); writes its gradient, the expected part counts.
+    log_partition : compiled function (specification, shape, scores, work) → float
+        log Σ_y exp(score of y).
+    best : compiled function (specification, shape, scores, counts, work) → float
+        max_y (score of y); writes the part counts of a maximiser.
+    """
+
+    name: str
+    specification: type
+    workspace: type
+    expectations: Callable
+    log_partition: Callable
+    best: Callable
+    _entries: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def entry(self, which: str) -> Any:
+        """The compiled "sums" or "best" with its address."""
+        if which not in self._entries:
+            self._entries[which] = callable_at_address(self._functions()[f"{self.name}_{which}"], "iiiiiiii")
+        return self._entries[which]
+
+    def _functions(self) -> dict[str, Any]:
+        """Written as if they stood in the file of `expectations`, where the cache keeps what they become."""
+        implementation = getattr(self.expectations, "py_func", self.expectations)
+        namespace: dict[str, Any] = {
+            "Specification": self.specification, "Workspace": self.workspace, "int32": np.int32,
+            "float64": np.float64, "load_record": load_record, "array_at": array_at,
+            "expectations": self.expectations, "log_partition": self.log_partition, "best": self.best,
+            "__name__": implementation.__module__,
+        }  # fmt: skip
+        code: CodeType = compile(_ENTRIES.format(name=self.name), implementation.__code__.co_filename, "exec")
+        exec(code, namespace)
+        return namespace
 
 
-@structure_kernel
-def log_partition(specification: Any, layout: np.ndarray, scores: np.ndarray, work: Any) -> float:
-    """Return log Σ_y exp(score of y)."""
-    raise TypeError
+@fragment
+def _ask(which, wants_counts, batch, i, scores, counts, scratch):  # type: ignore
+    first, last = batch.shape_ptr[i], batch.shape_ptr[i + 1]
+    n_parts = batch.part_ptr[i + 1] - batch.part_ptr[i]
+    return call_address(
+        scratch.calls[which],
+        (
+            record_address(scratch.specification),
+            record_address(scratch.structure),
+            address_of(batch.shape, first),
+            last - first,
+            address_of(scores, 0),
+            address_of(counts, 0),
+            n_parts,
+            wants_counts,
+        ),
+    )
 
 
-@structure_kernel
-def best(specification: Any, layout: np.ndarray, scores: np.ndarray, counts: np.ndarray, work: Any) -> float:
-    """Return max_y (score of y) and write the part counts of a maximiser."""
-    raise TypeError
+@fragment
+def expectations(batch, i, scores, counts, scratch):  # type: ignore
+    """log Σ_y exp(score of y) of example i; writes the expected part counts."""
+    return _ask(SUMS, 1, batch, i, scores, counts, scratch)
 
 
-@structure_kernel
-def labelling(specification: Any, layout: np.ndarray, counts: np.ndarray, labels: np.ndarray) -> None:
-    """Write the labels, one a position, of the labelling whose part counts these are."""
-    raise TypeError
+@fragment
+def log_partition(batch, i, scores, scratch):  # type: ignore
+    """log Σ_y exp(score of y) of example i."""
+    return _ask(SUMS, 0, batch, i, scores, scores, scratch)
 
 
-@kernel
-def largest_nodes(length, width, counts, labels):  # type: ignore
-    """The largest of the first parts, `width` for each position: what most structures register."""
-    for t in range(length):
-        label = 0
-        for j in range(1, width):
-            if counts[t * width + j] > counts[t * width + label]:
-                label = j
-        labels[t] = label
+@fragment
+def best(batch, i, scores, counts, scratch):  # type: ignore
+    """max_y (score of y) of example i; writes the part counts of a maximiser."""
+    return _ask(BEST, 1, batch, i, scores, counts, scratch)

@@ -1,21 +1,35 @@
 # mypy: ignore-errors
-"""The feature map in compiled code: scores of an example's rows, and the scatter that undoes it.
+"""Rows of features in compiled code: scores of an example's parts, and the scatter that undoes it.
 
-Both are generic over the group of rows: explicit attributes here, kernel functions in `gram_group.py`.
+A row (a token, a pair of neighbours, an arc, an instance) is of some *kind*, has attributes, and feeds `width`
+consecutive parts. An example is a list of *runs*: so many rows of a kind from some row on, feeding the parts from some
+part on. Weights of an attribute lie in one of two ways: *wide*, a padded row with one entry per label (a mask keeps
+pairs that were never observed at zero), or *narrow*, a short list of observed labels. Frequent attributes are wide
+and go through vector loops; rare ones, most of the vocabulary, stay compact.
 
-A row (a token, an edge, an instance) has attributes; each feeds `width` consecutive score entries.
-Weights of an attribute lie in one of two ways: *wide*, a padded row with one entry per label (a mask
-keeps pairs that were never observed at zero), or *narrow*, a short list of observed labels. Frequent
-attributes are wide and go through vector loops; rare ones, most of the vocabulary, stay compact.
+Score and scatter are called by address, so that rows known through a kernel function (`mercer/block.py`) can take
+their place.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel, structure_kernel
+from partwise.compiled.boundary import (
+    IntegerMatrix,
+    Integers,
+    ShortIntegers,
+    SingleMatrix,
+    Singles,
+    array_at,
+    callable_at_address,
+    load_record,
+    row_address,
+)
+from partwise.compiled.dispatch import fragment, inner
 from partwise.compiled.simd import (
     combine_rows,
     gather_rows,
@@ -26,18 +40,36 @@ from partwise.compiled.simd import (
     scatter_scaled_rows,
 )
 
+KIND, FIRST_ROW, N_ROWS, FIRST_PART = range(4)  # columns of `runs`
 
-class RowGroup(NamedTuple):
-    """Rows that feed blocks of one width; weight indices count from `first_weight`.
+
+class Rows(NamedTuple):
+    """The rows of all examples.
+
+    Attributes
+    ----------
+    kinds : ndarray (n_kinds, …)
+        The packed :class:`KindRows` (or what else score and scatter read) of every kind.
+    run_ptr : ndarray (n_examples + 1,) of int64
+        The runs of each example.
+    runs : ndarray (n_runs, 4) of int64
+        Kind, first row among those of the kind, number of rows, first part within the example.
+    """
+
+    kinds: IntegerMatrix
+    run_ptr: Integers
+    runs: IntegerMatrix
+
+
+class KindRows(NamedTuple):
+    """The rows of one kind; weight indices count from `first_weight`.
 
     Attributes
     ----------
     width, stride : int
-        Score entries a row feeds, and the same padded to whole vectors; a width of 1 is not padded.
+        Parts a row feeds, and the same padded to whole vectors; a width of 1 is not padded.
     first_weight, n_weights : int
-        The group's slice of the weight vector.
-    row_ptr : ndarray (n_examples + 1,) of int64
-        The rows of each example.
+        The kind's slice of the weight vector.
     wide_ptr, narrow_ptr : ndarray (n_rows + 1,) of int64
         The entries of each row in the arrays below.
     wide_start, narrow_start, narrow_count : ndarray of int32
@@ -58,120 +90,103 @@ class RowGroup(NamedTuple):
     stride: int
     first_weight: int
     n_weights: int
-    row_ptr: np.ndarray
-    wide_ptr: np.ndarray
-    wide_start: np.ndarray
-    wide_value: np.ndarray
-    narrow_ptr: np.ndarray
-    narrow_start: np.ndarray
-    narrow_count: np.ndarray
-    narrow_value: np.ndarray
+    wide_ptr: Integers
+    wide_start: ShortIntegers
+    wide_value: Singles
+    narrow_ptr: Integers
+    narrow_start: ShortIntegers
+    narrow_count: ShortIntegers
+    narrow_value: Singles
     narrow_first: int
-    narrow_label: np.ndarray
-    mask: np.ndarray
-    dense: np.ndarray
-    dense_start: np.ndarray
-
-
-@structure_kernel
-def score_group(
-    group: Any,
-    example: int,
-    weights: np.ndarray,
-    scale: float,
-    scores: np.ndarray,
-    offset: int,
-    row_work: np.ndarray,
-) -> int:
-    """Write the scores of the example's rows from `offset` on; returns the entry behind them."""
-    raise TypeError
-
-
-@structure_kernel
-def scatter_group(
-    group: Any,
-    example: int,
-    weights: np.ndarray,
-    scale: float,
-    delta: np.ndarray,
-    offset: int,
-    threshold: float,
-    row_work: np.ndarray,
-) -> tuple[float, int]:
-    """Add scale · delta through the example's rows; returns the growth of ‖weights‖² and the next entry.
-
-    Rows that moved less than `threshold` are left out and their part of `delta` set to zero, so that
-    the caller keeps their old marginals and the movement is not lost but waits.
-    """
-    raise TypeError
+    narrow_label: ShortIntegers
+    mask: Singles
+    dense: SingleMatrix
+    dense_start: ShortIntegers
 
 
 @fragment
-def _score_row(group, row, weights, out):  # type: ignore
+def _score_row(kind, row, weights, out):  # type: ignore
     """Sum of the row's weights by label into the padded row `out`."""
-    n_dense = group.dense_start.size
+    n_dense = kind.dense_start.size
     if n_dense > 0:
-        combine_rows(out, 0, group.dense[row], 0, 1, n_dense, weights, 0, group.stride)
+        combine_rows(out, 0, kind.dense[row], 0, 1, n_dense, weights, 0, kind.stride)
     else:
-        for j in range(group.stride):
+        for j in range(kind.stride):
             out[j] = 0
-    first, last = group.wide_ptr[row], group.wide_ptr[row + 1]
-    if group.wide_value.size > 0:
-        gather_scaled_rows(out, group.wide_start, group.wide_value, first, last, weights, group.stride)
+    first, last = kind.wide_ptr[row], kind.wide_ptr[row + 1]
+    if kind.wide_value.size > 0:
+        gather_scaled_rows(out, kind.wide_start, kind.wide_value, first, last, weights, kind.stride)
     else:
-        gather_rows(out, group.wide_start, group.wide_value, first, last, weights, group.stride)
-    scaled = group.narrow_value.size > 0
-    for k in range(group.narrow_ptr[row], group.narrow_ptr[row + 1]):
-        start = group.narrow_start[k]
-        value = group.narrow_value[k] if scaled else np.float32(1.0)
-        for w in range(start, start + group.narrow_count[k]):
-            out[group.narrow_label[w - group.narrow_first]] += value * weights[w]
+        gather_rows(out, kind.wide_start, kind.wide_value, first, last, weights, kind.stride)
+    scaled = kind.narrow_value.size > 0
+    for k in range(kind.narrow_ptr[row], kind.narrow_ptr[row + 1]):
+        start = kind.narrow_start[k]
+        value = kind.narrow_value[k] if scaled else np.float32(1.0)
+        for w in range(start, start + kind.narrow_count[k]):
+            out[kind.narrow_label[w - kind.narrow_first]] += value * weights[w]
 
 
 @fragment
-def _score_single(group, row, weights):  # type: ignore
-    """The score of a row that feeds one entry: its attributes have one weight each, all of them wide."""
+def _score_single(kind, row, weights):  # type: ignore
+    """The score of a row that feeds one part: its attributes have one weight each, all of them wide."""
     total = 0.0
-    for d in range(group.dense_start.size):
-        total += group.dense[row, d] * weights[group.dense_start[d]]
-    first, last = group.wide_ptr[row], group.wide_ptr[row + 1]
-    if group.wide_value.size > 0:
+    for d in range(kind.dense_start.size):
+        total += kind.dense[row, d] * weights[kind.dense_start[d]]
+    first, last = kind.wide_ptr[row], kind.wide_ptr[row + 1]
+    if kind.wide_value.size > 0:
         for k in range(first, last):
-            total += group.wide_value[k] * weights[group.wide_start[k]]
+            total += kind.wide_value[k] * weights[kind.wide_start[k]]
     else:
         for k in range(first, last):
-            total += weights[group.wide_start[k]]
+            total += weights[kind.wide_start[k]]
     return total
 
 
-@score_group.register(RowGroup)
-@kernel
-def score_rows(group, example, weights, scale, scores, offset, row_work):  # type: ignore
-    own = weights[group.first_weight : group.first_weight + group.n_weights]
-    if group.stride == 1:
-        for row in range(group.row_ptr[example], group.row_ptr[example + 1]):
-            scores[offset] = scale * _score_single(group, row, own)
-            offset += 1
-        return offset
-    for row in range(group.row_ptr[example], group.row_ptr[example + 1]):
-        _score_row(group, row, own, row_work)
-        for j in range(group.width):
-            scores[offset + j] = scale * row_work[j]
-        offset += group.width
-    return offset
+@fragment
+def _is_plain(kind):  # type: ignore
+    """Whether a row that has one attribute is just that attribute's weights."""
+    return (
+        kind.dense_start.size == 0
+        and kind.narrow_label.size == 0
+        and kind.wide_value.size == 0
+        and kind.mask.size == 0
+    )
+
+
+@inner
+def score_run(kind, first_row, n_rows, weights, scale, scores, part, row_work):  # type: ignore
+    """Write scale · (scores of some rows of a kind) from `part` on."""
+    own = weights[kind.first_weight : kind.first_weight + kind.n_weights]
+    if kind.stride == 1:
+        for row in range(first_row, first_row + n_rows):
+            scores[part] = scale * _score_single(kind, row, own)
+            part += 1
+        return
+    plain = _is_plain(kind)
+    for row in range(first_row, first_row + n_rows):
+        first = kind.wide_ptr[row]
+        if plain and kind.wide_ptr[row + 1] - first == 1:
+            start = kind.wide_start[first]
+            for j in range(kind.width):
+                scores[part + j] = scale * own[start + j]
+        else:
+            _score_row(kind, row, own, row_work)
+            for j in range(kind.width):
+                scores[part + j] = scale * row_work[j]
+        part += kind.width
 
 
 @fragment
-def _scatter_row(group, row, weights, delta):  # type: ignore
+def _scatter_row(kind, row, weights, delta):  # type: ignore
     """Add the padded row `delta` to the weights of every attribute; returns the growth of ‖weights‖²."""
     growth = 0.0
-    stride, mask = group.stride, group.mask
-    if group.dense_start.size > 0:
+    stride, mask = kind.stride, kind.mask
+    if kind.dense_start.size > 0:
         growth += scatter_scaled_rows(
-            weights, group.dense_start, group.dense[row], 0, group.dense_start.size, delta, mask, stride
+            weights, kind.dense_start, kind.dense[row], 0, kind.dense_start.size, delta, mask, stride
         )
-    start, value = group.wide_start, group.wide_value
-    first, last = group.wide_ptr[row], group.wide_ptr[row + 1]
+    start, value = kind.wide_start, kind.wide_value
+    first, last = kind.wide_ptr[row], kind.wide_ptr[row + 1]
     if mask.size > 0:
         if value.size > 0:
             growth += scatter_scaled_masked_rows(weights, start, value, first, last, delta, mask, stride)
@@ -181,12 +196,12 @@ def _scatter_row(group, row, weights, delta):  # type: ignore
         growth += scatter_scaled_rows(weights, start, value, first, last, delta, mask, stride)
     else:
         growth += scatter_rows(weights, start, value, first, last, delta, mask, stride)
-    scaled = group.narrow_value.size > 0
-    for k in range(group.narrow_ptr[row], group.narrow_ptr[row + 1]):
-        start_of_list = group.narrow_start[k]
-        value_here = group.narrow_value[k] if scaled else np.float32(1.0)
-        for w in range(start_of_list, start_of_list + group.narrow_count[k]):
-            change = value_here * delta[group.narrow_label[w - group.narrow_first]]
+    scaled = kind.narrow_value.size > 0
+    for k in range(kind.narrow_ptr[row], kind.narrow_ptr[row + 1]):
+        start_of_list = kind.narrow_start[k]
+        value_here = kind.narrow_value[k] if scaled else np.float32(1.0)
+        for w in range(start_of_list, start_of_list + kind.narrow_count[k]):
+            change = value_here * delta[kind.narrow_label[w - kind.narrow_first]]
             old = weights[w]
             weights[w] = old + change
             growth += change * (old + old + change)
@@ -194,48 +209,116 @@ def _scatter_row(group, row, weights, delta):  # type: ignore
 
 
 @fragment
-def _scatter_single(group, row, weights, delta):  # type: ignore
+def _scatter_single(kind, row, weights, delta):  # type: ignore
     """Add `delta` to the one weight of every attribute of a row; returns the growth of ‖weights‖²."""
     growth = 0.0
-    for d in range(group.dense_start.size):
-        old, change = weights[group.dense_start[d]], group.dense[row, d] * delta
-        weights[group.dense_start[d]] = old + change
+    for d in range(kind.dense_start.size):
+        old, change = weights[kind.dense_start[d]], kind.dense[row, d] * delta
+        weights[kind.dense_start[d]] = old + change
         growth += change * (old + old + change)
-    scaled = group.wide_value.size > 0
-    for k in range(group.wide_ptr[row], group.wide_ptr[row + 1]):
-        old, change = weights[group.wide_start[k]], delta
+    scaled = kind.wide_value.size > 0
+    for k in range(kind.wide_ptr[row], kind.wide_ptr[row + 1]):
+        old, change = weights[kind.wide_start[k]], delta
         if scaled:
-            change = group.wide_value[k] * delta
-        weights[group.wide_start[k]] = old + change
+            change = kind.wide_value[k] * delta
+        weights[kind.wide_start[k]] = old + change
         growth += change * (old + old + change)
     return growth
 
 
-@scatter_group.register(RowGroup)
-@kernel
-def scatter_through_rows(group, example, weights, scale, delta, offset, threshold, row_work):  # type: ignore
-    own = weights[group.first_weight : group.first_weight + group.n_weights]
+@inner
+def scatter_run(kind, first_row, n_rows, weights, scale, delta, part, threshold, row_work):  # type: ignore
+    """Add scale · delta through some rows of a kind; returns the growth of ‖weights‖²."""
+    own = weights[kind.first_weight : kind.first_weight + kind.n_weights]
     growth = 0.0
-    if group.stride == 1:
-        for row in range(group.row_ptr[example], group.row_ptr[example + 1]):
-            if abs(delta[offset]) > threshold:
-                growth += _scatter_single(group, row, own, scale * delta[offset])
+    if kind.stride == 1:
+        for row in range(first_row, first_row + n_rows):
+            if abs(delta[part]) > threshold:
+                growth += _scatter_single(kind, row, own, scale * delta[part])
             else:
-                delta[offset] = 0.0
-            offset += 1
-        return growth, offset
-    for row in range(group.row_ptr[example], group.row_ptr[example + 1]):
+                delta[part] = 0.0
+            part += 1
+        return growth
+    plain = _is_plain(kind)
+    for row in range(first_row, first_row + n_rows):
         largest = 0.0
-        for j in range(group.width):
-            largest = max(largest, abs(delta[offset + j]))
-        if largest > threshold:
-            for j in range(group.width):
-                row_work[j] = scale * delta[offset + j]
-            for j in range(group.width, group.stride):
-                row_work[j] = 0
-            growth += _scatter_row(group, row, own, row_work)
+        for j in range(kind.width):
+            largest = max(largest, abs(delta[part + j]))
+        first = kind.wide_ptr[row]
+        if largest <= threshold:
+            for j in range(kind.width):
+                delta[part + j] = 0.0
+        elif plain and kind.wide_ptr[row + 1] - first == 1:
+            start = kind.wide_start[first]
+            for j in range(kind.width):
+                old, change = own[start + j], scale * delta[part + j]
+                own[start + j] = old + change
+                growth += change * (old + old + change)
         else:
-            for j in range(group.width):
-                delta[offset + j] = 0.0
-        offset += group.width
-    return growth, offset
+            for j in range(kind.width):
+                row_work[j] = scale * delta[part + j]
+            for j in range(kind.width, kind.stride):
+                row_work[j] = 0
+            growth += _scatter_row(kind, row, own, row_work)
+        part += kind.width
+    return growth
+
+
+@fragment
+def _score(rows, example, weights, scale, scores, row_work):  # type: ignore
+    table = load_record(Rows, rows)
+    for r in range(table.run_ptr[example], table.run_ptr[example + 1]):
+        run = table.runs[r]
+        kind = load_record(KindRows, row_address(table.kinds, run[KIND]))
+        score_run(kind, run[FIRST_ROW], run[N_ROWS], weights, scale, scores, run[FIRST_PART], row_work)
+    return 0.0
+
+
+@fragment
+def _scatter(rows, example, weights, scale, delta, threshold, row_work):  # type: ignore
+    table = load_record(Rows, rows)
+    growth = 0.0
+    for r in range(table.run_ptr[example], table.run_ptr[example + 1]):
+        run = table.runs[r]
+        kind = load_record(KindRows, row_address(table.kinds, run[KIND]))
+        growth += scatter_run(
+            kind, run[FIRST_ROW], run[N_ROWS], weights, scale, delta, run[FIRST_PART], threshold, row_work
+        )
+    return growth
+
+
+def score_single_precision(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
+    w, row = array_at(np.float32, weights, n_weights), array_at(np.float32, row_work, stride)
+    return _score(rows, example, w, scale, array_at(np.float64, scores, n_parts), row)
+
+
+def score_double_precision(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
+    w, row = array_at(np.float64, weights, n_weights), array_at(np.float64, row_work, stride)
+    return _score(rows, example, w, scale, array_at(np.float64, scores, n_parts), row)
+
+
+def scatter_single_precision(  # type: ignore
+    rows, example, weights, n_weights, scale, delta, n_parts, threshold, row_work, stride
+):
+    w, row = array_at(np.float32, weights, n_weights), array_at(np.float32, row_work, stride)
+    return _scatter(rows, example, w, scale, array_at(np.float64, delta, n_parts), threshold, row)
+
+
+def scatter_double_precision(  # type: ignore
+    rows, example, weights, n_weights, scale, delta, n_parts, threshold, row_work, stride
+):
+    w, row = array_at(np.float64, weights, n_weights), array_at(np.float64, row_work, stride)
+    return _scatter(rows, example, w, scale, array_at(np.float64, delta, n_parts), threshold, row)
+
+
+SCORE_ARGUMENTS, SCATTER_ARGUMENTS = "iiiidiiii", "iiiidiidii"
+
+
+@cache
+def row_entries(precision: str) -> tuple[Any, Any]:
+    """Score and scatter for weights of "single" or "double" precision, with their addresses."""
+    score, scatter = {
+        "single": (score_single_precision, scatter_single_precision),
+        "double": (score_double_precision, scatter_double_precision),
+    }[precision]
+    return callable_at_address(score, SCORE_ARGUMENTS), callable_at_address(scatter, SCATTER_ARGUMENTS)

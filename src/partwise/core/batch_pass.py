@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.dispatch import entry, fragment
 from partwise.compiled.examples import (
     add_cost,
     add_gold,
@@ -17,7 +17,6 @@ from partwise.compiled.examples import (
     expected_cost,
     finite_dot,
     gold_score,
-    layout_of,
     scatter_example,
     score_example,
 )
@@ -30,15 +29,15 @@ def _store(out, start, count, values):  # type: ignore
         out[start + j] = values[j]
 
 
-@kernel
+@entry
 def score_pass(batch, first, last, weights, out, scratch):  # type: ignore
     """Part scores of all examples, flat."""
     for i in range(first, last):
-        count = score_example(batch, i, weights, 1.0, scratch.scores, scratch.row)
+        count = score_example(batch, i, weights, 1.0, scratch.scores, scratch)
         _store(out, batch.part_ptr[i], count, scratch.scores)
 
 
-@kernel
+@entry
 def point_pass(batch, first, last, theta, visited, mu, v, entropy, cost, scratch):  # type: ignore
     """Everything that follows from stored potentials: counts, entropies, costs, and v added up.
 
@@ -54,24 +53,18 @@ def point_pass(batch, first, last, theta, visited, mu, v, entropy, cost, scratch
         if visited[i] == 0:
             add_gold(batch, i, 1.0, scratch.counts)
         else:
-            log_total = expectations(
-                batch.specification,
-                layout_of(batch, i),
-                scratch.potentials,
-                scratch.counts,
-                scratch.structure,
-            )
+            log_total = expectations(batch, i, scratch.potentials, scratch.counts, scratch)
             entropy[i] = log_total - finite_dot(scratch.potentials, scratch.counts, count)
             cost[i] = expected_cost(batch, i, scratch.counts)
             for j in range(count):
                 scratch.delta[j] = -scratch.counts[j]
             add_gold(batch, i, 1.0, scratch.delta)
-            scatter_example(batch, i, v, batch.example_weight[i], scratch.delta, 0.0, scratch.row)
+            scatter_example(batch, i, v, batch.example_weight[i], scratch.delta, 0.0, scratch)
         if mu.size > 0:
             _store(mu, start, count, scratch.counts)
 
 
-@kernel
+@entry
 def model_pass(  # type: ignore
     batch,
     first,
@@ -94,55 +87,39 @@ def model_pass(  # type: ignore
     (or maximum) in `log_total` and the scaled score of the true label in `gold`.
     """
     for i in range(first, last):
-        count = score_example(batch, i, weights, scale, scratch.potentials, scratch.row)
+        count = score_example(batch, i, weights, scale, scratch.potentials, scratch)
         gold[i] = gold_score(batch, i, scratch.potentials)
         add_cost(batch, i, cost_scale, scratch.potentials)
         if gold_scale != 0.0:
             add_gold_rows(batch, i, gold_scale, scratch.potentials)
         if hard:
-            log_total[i] = best(
-                batch.specification,
-                layout_of(batch, i),
-                scratch.potentials,
-                scratch.counts,
-                scratch.structure,
-            )
+            log_total[i] = best(batch, i, scratch.potentials, scratch.counts, scratch)
             entropy[i] = 0.0
         else:
-            log_total[i] = expectations(
-                batch.specification,
-                layout_of(batch, i),
-                scratch.potentials,
-                scratch.counts,
-                scratch.structure,
-            )
+            log_total[i] = expectations(batch, i, scratch.potentials, scratch.counts, scratch)
             entropy[i] = log_total[i] - finite_dot(scratch.potentials, scratch.counts, count)
         cost[i] = expected_cost(batch, i, scratch.counts)
         for j in range(count):
             scratch.delta[j] = -scratch.counts[j]
         add_gold(batch, i, 1.0, scratch.delta)
-        scatter_example(batch, i, v, batch.example_weight[i], scratch.delta, 0.0, scratch.row)
+        scatter_example(batch, i, v, batch.example_weight[i], scratch.delta, 0.0, scratch)
 
 
-@kernel
+@entry
 def loss_pass(batch, first, last, weights, scale, beta, gamma, mu, inner, loss, scratch):  # type: ignore
     """ℓ_i under scale · weights; with `mu` also the inner products Σ_r μ_r (s_r + γ e_r) for the gaps."""
     for i in range(first, last):
-        count = score_example(batch, i, weights, scale, scratch.scores, scratch.row)
+        count = score_example(batch, i, weights, scale, scratch.scores, scratch)
         gold = gold_score(batch, i, scratch.scores)
         add_cost(batch, i, gamma, scratch.scores)
         if mu.size > 0:
             start = batch.part_ptr[i]
             inner[i] = finite_dot(scratch.scores, mu[start : start + count], count) - gold
         if beta == np.inf:
-            top = best(
-                batch.specification, layout_of(batch, i), scratch.scores, scratch.counts, scratch.structure
-            )
+            top = best(batch, i, scratch.scores, scratch.counts, scratch)
             loss[i] = top - gold
         else:
             for j in range(count):
                 scratch.potentials[j] = beta * scratch.scores[j]
-            total = log_partition(
-                batch.specification, layout_of(batch, i), scratch.potentials, scratch.structure
-            )
+            total = log_partition(batch, i, scratch.potentials, scratch)
             loss[i] = total / beta - gold

@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from partwise.compiled.rows import RowGroup
+from partwise.compiled.rows import KindRows
 from partwise.compiled.simd import padded
+from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
-from partwise.features.vocabulary import AttributeRows
 
 Pairs = Literal["observed", "all"]
 
@@ -22,7 +22,7 @@ def row_stride(width: int) -> int:
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """The layout of one group of weights.
+    """Where the weights of one kind of rows lie.
 
     Attributes
     ----------
@@ -118,25 +118,19 @@ class FeatureMap:
         narrow_label = label[~in_wide].astype(np.int32)
         return cls(width, n_dense, start.astype(np.int32), count, narrow_first, narrow_label, mask, n_weights)
 
-    def group(
-        self,
-        rows: AttributeRows | None,
-        row_ptr: np.ndarray,
-        first_weight: int = 0,
-        dense: np.ndarray | None = None,
-    ) -> RowGroup:
-        """Bind data to the layout: `row_ptr` (n_examples + 1,) says which rows belong to which example."""
-        n_rows = int(row_ptr[-1])
+    def bind(
+        self, rows: AttributeRows | None, n_rows: int, first_weight: int = 0, dense: np.ndarray | None = None
+    ) -> KindRows:
+        """Rows as compiled code reads them, with their weights from `first_weight` on."""
         if rows is None:
             rows = AttributeRows(np.zeros(n_rows + 1, np.int64), np.zeros(0, np.int32), None)
         if dense is None:
             dense = np.zeros((n_rows, 0), np.float32)
-        return RowGroup(
+        return KindRows(
             width=self.width,
             stride=self.stride,
             first_weight=first_weight,
             n_weights=self.n_weights,
-            row_ptr=np.ascontiguousarray(row_ptr, np.int64),
             **(self._split(rows) if self.count.any() else self._all_wide(rows)),
             narrow_first=self.narrow_first,
             narrow_label=self.narrow_label,

@@ -1,24 +1,24 @@
-"""A problem: encoded data, feature map, structure, loss and l2. All that a solver sees."""
+"""A problem: examples that can be scored, their true parts, a loss and l2. All that a solver sees."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from partwise.compiled.examples import Batch, Scratch, make_scratch
-from partwise.core.batch_pass import loss_pass, model_pass, point_pass, score_pass
+from partwise.compiled.examples import Batch, Scratch
+from partwise.core.arrays import offsets
+from partwise.core.batch_pass import loss_pass, model_pass, point_pass
 from partwise.core.losses import Loss
-from partwise.core.maps import FeatureMap
+from partwise.core.rows import RowData
+from partwise.core.scorer import Scorer
 from partwise.errors import InputError
-from partwise.features.vocabulary import AttributeRows
 
 if TYPE_CHECKING:
-    from partwise.structures.contract import Layouts, Structure
+    from partwise.structures.contract import PartLists, Shapes, Structure
 
 _NOTHING = np.zeros(0)
 Visit = Callable[[Batch, np.ndarray, np.ndarray, Scratch], Any]
@@ -45,31 +45,77 @@ class Evaluation:
 
 @dataclass
 class Problem:
-    """Data bound to structure × loss × l2.
+    """Examples bound to true labels, a loss and l2.
 
-    Build one with :meth:`build`; `batch` holds flat arrays only, which may be memory-mapped. In `views`
-    solvers keep the same data in other layouts, by name, each with the batch it was made from.
+    Build one with :meth:`build`. In `views` solvers keep the same data in other forms, by name.
+
+    Attributes
+    ----------
+    scorer : Scorer
+    gold : PartLists
+        The parts of the true labels.
+    cost : float32 array, shape (n_parts,)
+        Cost of every part; empty when the loss has none.
+    example_weight : float64 array, shape (n_examples,)
+    batch : Batch
+        All data as passes read them.
     """
 
-    structure: Structure
-    batch: Batch
+    scorer: Scorer
+    gold: PartLists
+    cost: np.ndarray
+    example_weight: np.ndarray
     loss: Loss
     l2: float
-    n_weights: int
-    node_map: FeatureMap
-    edge_map: FeatureMap | None
-    n_jobs: int = 1
-    views: dict[str, tuple[Batch, Problem]] = field(default_factory=dict, repr=False)
-    _scratch: dict[Any, Scratch] = field(default_factory=dict, repr=False)
+    batch: Batch = field(init=False, repr=False)
+    views: dict[str, Problem] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.batch = self.scorer.batch._replace(
+            gold_ptr=np.ascontiguousarray(self.gold.ptr, np.int64),
+            gold_part=np.ascontiguousarray(self.gold.part, np.int64),
+            gold_amount=np.ascontiguousarray(self.gold.amount, np.float64),
+            cost=self.cost,
+            example_weight=self.example_weight,
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._parts()
+
+    def _parts(self) -> tuple[Any, ...]:
+        """What a copy is made from."""
+        return self.scorer, self.gold, self.cost, self.example_weight, self.loss, self.l2
+
+    @property
+    def structure(self) -> Structure:
+        return self.scorer.structure
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Positions of each example, int64 (n_examples,)."""
+        return self.scorer.shapes.lengths
+
+    @property
+    def n_jobs(self) -> int:
+        return self.scorer.n_jobs
 
     @property
     def n_examples(self) -> int:
-        return len(self.batch.length)
+        return self.scorer.n_examples
+
+    @property
+    def n_weights(self) -> int:
+        return self.scorer.n_weights
 
     @property
     def has_features(self) -> bool:
         """Whether weights belong to features, and not to a kernel function's examples."""
         return True
+
+    @property
+    def has_whole_labels(self) -> bool:
+        """Whether every true label is one labelling, and not a mixture of several."""
+        return self.gold.amount.size == 0
 
     @property
     def n_sums(self) -> int:
@@ -79,25 +125,24 @@ class Problem:
     @property
     def n_touched(self) -> int:
         """About how many weights a pass reads or writes."""
-        node = self.batch.node
-        return node.stride * (len(node.wide_start) + node.dense.size) + int(node.narrow_count.sum())
+        return self.scorer.n_touched
 
     @property
     def n_parts(self) -> int:
-        return int(self.batch.part_ptr[-1])
+        return self.scorer.n_parts
+
+    def labelling_ptr(self) -> np.ndarray:
+        """Where lists with room for the largest labelling of each example start, int64 (n_examples + 1,)."""
+        return offsets(self.structure.most_parts(self.scorer.shapes))
 
     @classmethod
     def build(
         cls,
         structure: Structure,
-        labels: np.ndarray,
-        lengths: np.ndarray | Layouts,
-        node_map: FeatureMap,
-        node_rows: AttributeRows | None = None,
+        labels: Any,
+        shapes: np.ndarray | Shapes,
+        rows: Mapping[str, RowData],
         *,
-        node_dense: np.ndarray | None = None,
-        edge_map: FeatureMap | None = None,
-        edge_rows: AttributeRows | None = None,
         loss: str | Loss = "log",
         l2: float = 1.0,
         cost: str | np.ndarray = "hamming",
@@ -108,55 +153,70 @@ class Problem:
 
         Parameters
         ----------
-        labels : ndarray (n_positions,) of int
-            True labels of all examples, one after another.
-        lengths : ndarray (n_examples,) of int, or Layouts
-            Layouts where the shape of an example depends on more than its length.
-        node_map, edge_map : FeatureMap
-            Layout of the weights; `edge_map` only where the structure has edge rows.
-        node_rows, edge_rows : AttributeRows
-            Sparse attributes, one row per node and per edge.
-        node_dense : ndarray (n_positions, n_dense)
-            Dense attributes of the node rows.
-        cost : "hamming", "zero_one" or ndarray (n_labels, n_labels)
+        labels
+            True labels of all examples, as the structure reads them; for chains, classes and trees ints
+            (n_positions,), one example after another.
+        shapes : ndarray (n_examples,) of int, or Shapes
+            Shapes where an example has more of it than its length.
+        rows : dict of RowData
+            Rows of features by the name of their kind; tied kinds have none.
+        cost
+            As the structure reads it, a name or numbers.
         example_weight : ndarray (n_examples,) or None
         """
         loss = Loss.of(loss)
         check_positive("l2", l2)
-        layouts = lengths if isinstance(lengths, tuple) else structure.layouts(lengths)
-        labels, lengths = np.asarray(labels, np.int64), layouts.lengths
+        shapes = shapes if isinstance(shapes, tuple) else structure.shapes(shapes)
+        lengths = shapes.lengths
         if len(lengths) == 0:
             raise InputError("there are no training examples")
         if (lengths <= 0).any():
             raise InputError(
                 f"example {int(np.argmax(lengths <= 0))} is empty; every example needs a position"
             )
-        if len(labels) != lengths.sum():
-            raise InputError(f"{len(labels)} labels for {int(lengths.sum())} positions")
-        structure.check_gold(labels, layouts)
+        gold = structure.encode_all(labels, shapes)
         costs = structure.checked_cost(cost)
-        batch, n_weights = lay_out(structure, layouts, node_map, node_rows, node_dense, edge_map, edge_rows)
-        gold_ptr, gold_part = structure.encode_all(labels, layouts)
-        batch = batch._replace(
-            gold_ptr=np.ascontiguousarray(gold_ptr, np.int64),
-            gold_part=np.ascontiguousarray(gold_part, np.int64),
-            cost=structure.part_costs(labels, layouts, costs) if loss.gamma else np.zeros(0, np.float32),
-            example_weight=_example_weights(example_weight, len(lengths)),
+        scorer = Scorer.build(structure, shapes, rows, n_jobs)
+        part_costs = structure.part_costs(labels, shapes, costs) if loss.gamma else np.zeros(0, np.float32)
+        weights = _example_weights(example_weight, len(lengths))
+        return cls(scorer, gold, part_costs, weights, loss, float(l2))
+
+    def shard(self, examples: np.ndarray) -> Problem:
+        """The same problem on some of its examples; rows are shared, not copied."""
+        gold, sizes = self.gold, np.diff(self.gold.ptr)[examples]
+        ptr = offsets(sizes)
+        at = np.repeat(gold.ptr[:-1][examples] - ptr[:-1], sizes) + np.arange(ptr[-1])
+        amount = gold.amount[at] if gold.amount.size else gold.amount
+        scorer = self.scorer.shard(examples)
+        cost = self.cost
+        if cost.size:
+            n_parts = np.diff(self.batch.part_ptr)[examples]
+            part_ptr = offsets(n_parts)
+            cost = cost[
+                np.repeat(self.batch.part_ptr[:-1][examples] - part_ptr[:-1], n_parts)
+                + np.arange(part_ptr[-1])
+            ]
+        return Problem(
+            scorer,
+            type(gold)(ptr, gold.part[at], amount),
+            cost,
+            self.example_weight[examples],
+            self.loss,
+            self.l2,
         )
-        return cls(structure, batch, loss, float(l2), n_weights, node_map, edge_map, n_jobs)
 
     def with_l2(self, l2: float) -> Problem:
         """The same data with another regulariser."""
         check_positive("l2", l2)
         return replace(self, l2=float(l2))
 
+    def with_gold(self, gold: PartLists) -> Problem:
+        """The same data with other true labels."""
+        return replace(self, gold=gold, views={})
+
     def scratch(self, dtype: Any, thread: int = 0) -> Scratch:
         """Room for one example, made once per thread and type."""
-        key = np.dtype(dtype).char, thread
-        if key not in self._scratch:
-            longest = int(self.batch.length.max())
-            self._scratch[key] = make_scratch(self.batch, self.structure.workspace(longest), dtype)
-        return self._scratch[key]
+        return self.scorer.scratch(dtype, thread)
 
     # -- vectors of weights ---------------------------------------------------------------------
 
@@ -179,25 +239,25 @@ class Problem:
         """
         return [run(self.batch, order, v, self.scratch(v.dtype))]
 
+    def feature_spread(self) -> np.ndarray:
+        """Upper bound on max_y ‖φ(x_i, y_i) − φ(x_i, y)‖² for every example, (n_examples,)."""
+        from partwise.core.spread import feature_spread
+
+        return feature_spread(self.scorer)
+
     # -- passes over all examples --------------------------------------------------------------
 
     def over_examples(self, dtype: Any, work: Callable[[int, int, Scratch, np.ndarray], None]) -> np.ndarray:
         """Run `work(first, last, scratch, v)` on a share of the examples per thread; returns Σ v."""
-        n_threads = max(1, min(self.n_jobs, self.n_examples))
-        cuts = np.linspace(0, self.n_examples, n_threads + 1).astype(int)
-        parts = [np.zeros(self.n_sums) for _ in range(n_threads)]
+        sums: dict[int, np.ndarray] = {}
 
-        def share(t: int) -> None:
-            work(int(cuts[t]), int(cuts[t + 1]), self.scratch(dtype, t), parts[t])
+        def share(first: int, last: int, scratch: Scratch, thread: int) -> None:
+            sums[thread] = np.zeros(self.n_sums)
+            work(first, last, scratch, sums[thread])
 
-        if n_threads == 1:
-            share(0)
-        else:
-            with ThreadPoolExecutor(n_threads) as pool:
-                list(pool.map(share, range(n_threads)))
-        for part in parts[1:]:
-            parts[0] += part
-        return parts[0]
+        for thread in range(1, self.scorer.over_examples(dtype, share)):
+            sums[0] += sums[thread]
+        return sums[0]
 
     def at_potentials(
         self, theta: np.ndarray, visited: np.ndarray, mu: np.ndarray | None = None
@@ -235,14 +295,7 @@ class Problem:
 
     def scores(self, weights: np.ndarray) -> np.ndarray:
         """Scores of all parts of all examples, (n_parts,)."""
-        scores = np.zeros(self.n_parts)
-        weights = self.scoring(weights)
-
-        def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
-            score_pass(self.batch, first, last, weights, scores, scratch)
-
-        self.over_examples(np.float64, work)
-        return scores
+        return self.scorer.scores(self.scoring(weights))
 
     def losses(self, weights: np.ndarray, mu: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """ℓ_i at `weights`, and with `mu` the inner products μ_i·(s_i + γ e_i) − s(true).
@@ -279,74 +332,6 @@ def check_positive(name: str, value: float) -> None:
     """Raise unless `value` is a finite number above zero."""
     if not isinstance(value, (int, float, np.floating, np.integer)) or not (0 < value < math.inf):
         raise InputError(f"{name} must be a finite number > 0, not {value!r}")
-
-
-def lay_out(
-    structure: Structure,
-    layouts: Layouts,
-    node_map: FeatureMap,
-    node_rows: AttributeRows | None,
-    node_dense: np.ndarray | None,
-    edge_map: FeatureMap | None,
-    edge_rows: AttributeRows | None,
-) -> tuple[Batch, int]:
-    """Everything of a batch but the true labels; also the number of weights."""
-    edge_first = node_map.n_weights
-    if edge_map is None:
-        edge_map = FeatureMap.build(structure.edge_width)
-        if structure.edge_width:
-            raise InputError("this structure has observation-dependent edges: edge_map is missing")
-    tied_first = edge_first + edge_map.n_weights
-    node_ptr = _ptr(structure.n_node_rows(layouts))
-    edge_ptr = _ptr(structure.n_edge_rows(layouts))
-    _check_rows("node_rows", node_rows, len(node_map.count), int(node_ptr[-1]))
-    _check_rows("edge_rows", edge_rows, len(edge_map.count), int(edge_ptr[-1]))
-    _check_dense(node_dense, (int(node_ptr[-1]), node_map.n_dense))
-    batch = Batch(
-        specification=structure.specification(),
-        node=node_map.group(node_rows, node_ptr, 0, node_dense),
-        edge=edge_map.group(edge_rows, edge_ptr, edge_first),
-        tied_first=tied_first,
-        tied_size=int(structure.tied_size),
-        length=layouts.lengths,
-        layout_ptr=layouts.ptr,
-        layout=layouts.values,
-        part_ptr=_ptr(structure.n_parts(layouts)),
-        gold_ptr=np.zeros(len(layouts.ptr), np.int64),
-        gold_part=np.zeros(0, np.int64),
-        cost=np.zeros(0, np.float32),
-        example_weight=np.ones(len(layouts.lengths)),
-    )
-    return batch, tied_first + int(structure.tied_size)
-
-
-def _check_rows(name: str, rows: AttributeRows | None, n_attributes: int, n_rows: int) -> None:
-    """Kernels do not look where they read: whatever could lead them astray is refused here."""
-    if rows is None:
-        return
-    if len(rows.row_ptr) != n_rows + 1:
-        raise InputError(f"{name} has {len(rows.row_ptr) - 1} rows; the examples need {n_rows}")
-    if rows.ids.size and not 0 <= rows.ids.min() <= rows.ids.max() < n_attributes:
-        raise InputError(f"{name} names attribute {rows.ids.max()}; its map has {n_attributes}")
-    if rows.values is not None and not np.isfinite(rows.values).all():
-        raise InputError(f"{name} contains NaN or infinity")
-
-
-def _check_dense(dense: np.ndarray | None, shape: tuple[int, int]) -> None:
-    if dense is None:
-        if shape[1]:
-            raise InputError(f"node_dense is missing: the node map has {shape[1]} dense attributes")
-        return
-    if np.shape(dense) != shape:
-        raise InputError(f"node_dense has shape {np.shape(dense)}, expected {shape}")
-    if not np.isfinite(dense).all():
-        raise InputError("node_dense contains NaN or infinity")
-
-
-def _ptr(counts: np.ndarray) -> np.ndarray:
-    ptr = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=ptr[1:])
-    return ptr
 
 
 def _example_weights(weights: np.ndarray | None, n_examples: int) -> np.ndarray:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.arrays import offsets
+from partwise.core.rows import AttributeRows
 from partwise.data.conll import Columns
 from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded
@@ -17,7 +19,7 @@ from partwise.estimators.matrices import MatrixEncoder, looks_like_matrix
 from partwise.features.attributes import AttributeExtractor
 from partwise.features.crfpp import looks_like_crfpp, parse_crfpp
 from partwise.features.templates import Template, load_template, parse_template
-from partwise.features.vocabulary import AttributeRows, DictVocabulary
+from partwise.features.vocabulary import DictVocabulary
 from partwise.storage.checks import (
     expect_array,
     expect_modest_template,
@@ -26,7 +28,6 @@ from partwise.storage.checks import (
     expect_text,
     expect_texts,
 )
-from partwise.structures.contract import offsets
 
 ALWAYS = "(always)"  # the edge attribute that stands for the tied transition
 

@@ -147,7 +147,7 @@ class ExplanationMixin:
         terms, names = [], self._names_of_attributes()
         for t, code in enumerate(codes):
             for attribute, value in _row(encoded, self._encoder.n_dense, t):
-                weight = weight_of(model.node_map, model.node_weights, attribute, code)
+                weight = weight_of(model.maps["node"], model.weights_of("node"), attribute, code)
                 if weight:
                     terms.append(Contribution(t, names[attribute], y[t], value, weight, weight * value))
         return terms + self._edge_terms(encoded, codes, y)
@@ -163,14 +163,13 @@ class ExplanationMixin:
             ]
         terms, names = [], self._encoder.edge_names()
         rows = encoded.edge_rows
-        if rows is None or model.edge_map is None:
+        if rows is None:
             return []
+        edge_map, edge_weights = model.maps["edge"], model.weights_of("edge")
         for t, (before, here) in enumerate(pairwise(codes), start=1):
             for k in range(rows.row_ptr[t - 1], rows.row_ptr[t]):
                 attribute = int(rows.ids[k])
-                weight = weight_of(
-                    model.edge_map, model.edge_weights, attribute, before * chain.n_labels + here
-                )
+                weight = weight_of(edge_map, edge_weights, attribute, before * chain.n_labels + here)
                 value = 1.0 if rows.values is None else float(rows.values[k])
                 name = "(transition)" if names[attribute] == "(always)" else names[attribute]
                 if weight:
@@ -187,8 +186,8 @@ class ExplanationMixin:
         """The `n` largest weights by size: (attribute, label, weight), of one label if given."""
         self._require_fitted()  # type: ignore[attr-defined]
         model, labels = self._model, self.classes_.tolist()
-        attribute, code, index = model.node_map.pairs()
-        weight = model.node_weights[index]
+        attribute, code, index = model.maps["node"].pairs()
+        weight = model.weights_of("node")[index]
         if label is not None:
             if label not in labels:
                 raise InputError(f"label {label!r} was not in training")
@@ -217,8 +216,8 @@ class ExplanationMixin:
         """All weights of attributes, as sklearn_crfsuite gives them: {(attribute, label): weight}."""
         self._require_fitted()  # type: ignore[attr-defined]
         model, labels, names = self._model, self.classes_.tolist(), self._names_of_attributes()
-        attribute, code, index = model.node_map.pairs()
-        weights = model.node_weights[index]
+        attribute, code, index = model.maps["node"].pairs()
+        weights = model.weights_of("node")[index]
         rows = zip(attribute.tolist(), code.tolist(), weights.tolist(), strict=True)
         return {(names[a], labels[c]): w for a, c, w in rows if w}
 
@@ -229,17 +228,17 @@ class ExplanationMixin:
         return {(before, after): weight for before, after, weight in self.top_transitions(n_labels**2)}
 
 
-def weight_of(layout: FeatureMap, weights: np.ndarray, attribute: int, label: int) -> float:
+def weight_of(feature_map: FeatureMap, weights: np.ndarray, attribute: int, label: int) -> float:
     """Weight of one pair, dense attributes counted first; 0 where there is none."""
-    if attribute < layout.n_dense:
-        return float(weights[attribute * layout.stride + label])
-    attribute -= layout.n_dense
-    start, count = int(layout.start[attribute]), int(layout.count[attribute])
+    if attribute < feature_map.n_dense:
+        return float(weights[attribute * feature_map.stride + label])
+    attribute -= feature_map.n_dense
+    start, count = int(feature_map.start[attribute]), int(feature_map.count[attribute])
     if count == 0:
         return float(weights[start + label])
-    first = start - layout.narrow_first
+    first = start - feature_map.narrow_first
     for k in range(max(count, 0)):
-        if layout.narrow_label[first + k] == label:
+        if feature_map.narrow_label[first + k] == label:
             return float(weights[start + k])
     return 0.0
 

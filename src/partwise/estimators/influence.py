@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from partwise.core.predict_pass import gold_features
-from partwise.core.problem import Problem, lay_out
+from partwise.core.scorer import Scorer
 from partwise.errors import InputError
 from partwise.estimators.base import Training, n_threads
 from partwise.estimators.labels import encode_labels
@@ -71,23 +71,12 @@ def _feature_vector(training: Training, x: Any, labels: list[Any], classes: list
     codes = encode_labels(labels, classes, encoded.lengths)
     if (codes < 0).any():
         raise InputError("y must give a label at every position")
-    layouts = problem.structure.layouts(encoded.lengths)
-    batch, _ = lay_out(
-        problem.structure, layouts, problem.node_map, encoded.node_rows, encoded.node_dense,
-        problem.edge_map, encoded.edge_rows,
-    )  # fmt: skip
-    gold_ptr, gold_part = problem.structure.encode_all(codes, layouts)
-    one = Problem(
-        problem.structure,
-        batch._replace(gold_ptr=gold_ptr, gold_part=gold_part),
-        problem.loss,
-        problem.l2,
-        problem.n_weights,
-        problem.node_map,
-        problem.edge_map,
-    )
+    structure, shapes = problem.structure, encoded.shapes_for(problem.structure)
+    scorer = Scorer.build(structure, shapes, encoded.rows(structure, problem.scorer.maps))
+    gold = structure.encode_all(codes, shapes)
     vector = np.zeros(problem.n_weights)
-    gold_features(one.batch, vector, one.scratch(np.float64))
+    batch = scorer.batch._replace(gold_ptr=gold.ptr, gold_part=gold.part)
+    gold_features(batch, vector, scorer.scratch(np.float64))
     return vector
 
 
@@ -114,5 +103,6 @@ def _expected_counts(training: Training, n_jobs: int) -> np.ndarray:
         return training.state.expected_counts(problem)
     if loss.is_hard:
         raise InputError("this solver keeps no dual variables; for beta = inf fit with 'auto' or 'bcfw'")
-    model = LinearModel(problem.structure, problem.node_map, problem.edge_map, training.weights)
-    return model.counts(problem.batch, loss.beta, loss.beta * loss.gamma, what="all", n_jobs=n_jobs)[0]
+    model = LinearModel(problem.structure, problem.scorer.maps, training.weights)
+    cost = (loss.beta * loss.gamma * problem.cost).astype(np.float32)
+    return model.counts(problem.scorer, loss.beta, cost, what="all", n_jobs=n_jobs)[0]

@@ -67,17 +67,18 @@ class KernelEstimator(DualEstimator):
         """Fit to the points X; `second` are the positions of edge rows. Returns the tied weights."""
         share = 1.0 if second is None else 0.5
         gram = Gram.of_points(function, X, share * self.cache_mb)
-        edge_gram = None if second is None else Gram.of_neighbours(gram, second, share * self.cache_mb)
+        grams = {"node": gram}
+        if second is not None:
+            grams["edge"] = Gram.of_neighbours(gram, second, share * self.cache_mb)
         problem = KernelProblem.of_kernels(
-            structure, codes, lengths, gram, edge_gram, loss=self.loss, l2=self.l2, cost=self.cost,
+            structure, codes, lengths, grams, loss=self.loss, l2=self.l2, cost=self.cost,
             example_weight=weights, n_jobs=n_threads(self.n_jobs),
         )  # fmt: skip
         solver, solution = self._solve(problem)
         self._set_certificate(solution)
         self._training = Training(problem, solver, solution.state, solution.weights)
         self._support = Support.of(problem, solution.weights, X, function, second, self.support_tol)
-        half = problem.n_sums
-        return solution.weights[half - problem.batch.tied_size : half]
+        return solution.weights[problem.scorer.slice_of("transition")][: structure.n_tied]
 
     # -- fitted attributes ----------------------------------------------------------------------
 

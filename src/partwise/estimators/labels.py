@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.arrays import locate, offsets
 from partwise.errors import InputError
-from partwise.structures.contract import locate, offsets
 
 
 def flat_labels(y: Any, lengths: np.ndarray, name: str = "y") -> list[Any]:

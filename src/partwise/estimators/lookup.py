@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from partwise.features.vocabulary import AttributeRows, without_duplicates
+from partwise.core.rows import AttributeRows
+from partwise.features.vocabulary import without_duplicates
 
 _NUMBERS = frozenset({bool, int, float, np.float64, np.float32, np.int64, np.bool_})
 _MOST_PLANS = 1000

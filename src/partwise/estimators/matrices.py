@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded
-from partwise.features.vocabulary import AttributeRows
 from partwise.storage.checks import expect_number, expect_text, expect_texts
 
 DENSE_ABOVE = 0.5  # share of nonzeros from which dense loops beat sparse ones

@@ -6,27 +6,27 @@ no other, when training ends. What predicts after `fit` is therefore exactly wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from partwise.compiled.examples import Batch, Scratch, make_scratch
-from partwise.core.batch_pass import score_pass
+from partwise.compiled.examples import Scratch
+from partwise.core.arrays import offsets, positions
 from partwise.core.maps import FeatureMap
 from partwise.core.predict_pass import counts_pass, decode_pass
-from partwise.core.problem import lay_out
+from partwise.core.rows import AttributeRows
+from partwise.core.scorer import Scorer
 from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import smallest
-from partwise.features.vocabulary import AttributeRows
 from partwise.storage.checks import expect_array
-from partwise.structures.contract import Structure, offsets
+from partwise.structures.contract import PartLists, Structure
 
 _WHOLE = tuple(np.dtype(kind) for kind in ("u1", "u2", "u4"))
-_EVERYWHERE_FREE = np.zeros(0, np.int64)
+_NONE = np.zeros(0, np.int64)
+_IN_FILES = ("node", "edge")  # what arrays of the first and the second kind of rows are called
 
 
 class Pairs(NamedTuple):
@@ -43,12 +43,12 @@ class Pairs(NamedTuple):
     weight: np.ndarray
 
     @classmethod
-    def of(cls, layout: FeatureMap, weights: np.ndarray) -> Pairs:
-        """What is left of a group's weights in single precision."""
-        attribute, label, index = layout.pairs()
+    def of(cls, feature_map: FeatureMap, weights: np.ndarray) -> Pairs:
+        """What is left of a kind's weights in single precision."""
+        attribute, label, index = feature_map.pairs()
         weight = weights[index].astype(np.float32)
         kept = np.flatnonzero(weight)
-        order = kept[np.argsort(attribute[kept] * layout.width + label[kept])]
+        order = kept[np.argsort(attribute[kept] * feature_map.width + label[kept])]
         return cls(attribute[order], label[order], weight[order])
 
     def renumbered(self, kept: np.ndarray, n_dense: int) -> Pairs:
@@ -57,18 +57,18 @@ class Pairs(NamedTuple):
         return self._replace(attribute=np.where(self.attribute < n_dense, self.attribute, sparse))
 
     def lay_out(self, width: int, n_dense: int, n_attributes: int) -> tuple[FeatureMap, np.ndarray]:
-        """A layout with room for these pairs, and the weights in it."""
+        """A map with room for these pairs, and the weights in it."""
         is_sparse = self.attribute >= n_dense
         ids = (self.attribute[is_sparse] - n_dense).astype(np.int32)
         rows = AttributeRows(np.arange(len(ids) + 1), ids)
-        layout = FeatureMap.build(width, n_attributes, n_dense, rows, self.label[is_sparse], "observed")
-        attribute, label, index = layout.pairs()
+        feature_map = FeatureMap.build(width, n_attributes, n_dense, rows, self.label[is_sparse], "observed")
+        attribute, label, index = feature_map.pairs()
         key = attribute * width + label
         order = np.argsort(key)
         places = np.searchsorted(key[order], self.attribute * width + self.label)
-        weights = np.zeros(layout.n_weights)
+        weights = np.zeros(feature_map.n_weights)
         weights[index[order[places]]] = self.weight
-        return layout, weights
+        return feature_map, weights
 
     def state(self, prefix: str, n_attributes: int) -> dict[str, np.ndarray]:
         """Arrays for a model file; `n_attributes` counts dense ones too."""
@@ -95,62 +95,72 @@ class Pairs(NamedTuple):
 
 @dataclass(frozen=True)
 class LinearModel:
-    """Structure, node and edge layouts, and all weights: nodes, edges, tied block.
+    """Structure, feature maps and all weights, kind of rows after kind of rows.
 
     Attributes
     ----------
+    maps : dict of FeatureMap
+        By the name of the kind; tied kinds included.
     weights : ndarray (n_weights,)
         Double precision numbers that single precision can hold.
     """
 
     structure: Structure
-    node_map: FeatureMap
-    edge_map: FeatureMap | None
+    maps: dict[str, FeatureMap]
     weights: np.ndarray
 
-    @property
-    def n_edge_weights(self) -> int:
-        return 0 if self.edge_map is None else self.edge_map.n_weights
-
-    @property
-    def node_weights(self) -> np.ndarray:
-        return self.weights[: self.node_map.n_weights]
-
-    @property
-    def edge_weights(self) -> np.ndarray:
-        return self.weights[self.node_map.n_weights :][: self.n_edge_weights]
+    def weights_of(self, name: str) -> np.ndarray:
+        """The weights of a kind of rows, padding included; none where the structure has no such kind."""
+        first = 0
+        for kind, feature_map in self.maps.items():
+            if kind == name:
+                return self.weights[first : first + feature_map.n_weights]
+            first += feature_map.n_weights
+        return self.weights[:0]
 
     @property
     def tied_weights(self) -> np.ndarray:
-        return self.weights[len(self.weights) - self.structure.tied_size :]
+        """Weights that are scores of the parts that all examples share."""
+        own = [self.weights_of(kind.name)[: kind.width] for kind in self.structure.kinds if kind.tied]
+        return np.concatenate([self.weights[:0], *own])
 
     @classmethod
     def assemble(
-        cls, structure: Structure, sizes: Sizes, node: Pairs, edge: Pairs | None, tied: np.ndarray
+        cls, structure: Structure, sizes: Sizes, pairs: list[Pairs], tied: np.ndarray
     ) -> LinearModel:
         """From weights by pair; the only way models are made, after training and after loading."""
-        node_map, node_weights = node.lay_out(structure.node_width, sizes.n_dense, sizes.n_attributes)
-        edge_map, edge_weights = None, np.zeros(0)
-        if edge is not None:
-            edge_map, edge_weights = edge.lay_out(structure.edge_width, 0, sizes.n_edge_attributes)
-        weights = np.concatenate([node_weights, edge_weights, tied.astype(np.float32)])
-        return cls(structure, node_map, edge_map, np.ascontiguousarray(weights, np.float64))
+        maps, weights, own_pairs = {}, [], iter(zip(pairs, sizes.of_kinds(), strict=False))
+        for kind in structure.kinds:
+            if kind.tied:
+                maps[kind.name] = FeatureMap.build(kind.width, 1)
+                own, tied = tied[: kind.width].astype(np.float32), tied[kind.width :]
+                weights.append(np.pad(own, (0, maps[kind.name].n_weights - kind.width)))
+            else:
+                own_of_kind, (n_dense, n_attributes) = next(own_pairs)
+                maps[kind.name], laid_out = own_of_kind.lay_out(kind.width, n_dense, n_attributes)
+                weights.append(laid_out)
+        return cls(structure, maps, np.ascontiguousarray(np.concatenate(weights), np.float64))
 
     def state(self, sizes: Sizes) -> dict[str, np.ndarray]:
         """Arrays for a model file."""
-        arrays = Pairs.of(self.node_map, self.node_weights).state("node", sizes.n_dense + sizes.n_attributes)
-        if self.edge_map is not None:
-            arrays |= Pairs.of(self.edge_map, self.edge_weights).state("edge", sizes.n_edge_attributes)
-        return arrays | {"tied_weight": self.tied_weights.astype(np.float32)}
+        arrays = {"tied_weight": self.tied_weights.astype(np.float32)}
+        for (name, own_map), prefix, own in zip(self._own_maps(), _IN_FILES, sizes.of_kinds(), strict=False):
+            arrays |= Pairs.of(own_map, self.weights_of(name)).state(prefix, sum(own))
+        return arrays
+
+    def _own_maps(self) -> list[tuple[str, FeatureMap]]:
+        """Maps of the kinds that are not tied."""
+        return [(kind.name, self.maps[kind.name]) for kind in self.structure.kinds if not kind.tied]
 
     @classmethod
     def from_state(cls, structure: Structure, sizes: Sizes, arrays: Mapping[str, np.ndarray]) -> LinearModel:
-        node = Pairs.from_state(arrays, "node", sizes.n_dense + sizes.n_attributes, structure.node_width)
-        edge = None
-        if structure.edge_width:
-            edge = Pairs.from_state(arrays, "edge", sizes.n_edge_attributes, structure.edge_width)
-        tied = expect_array(arrays, "tied_weight", np.float32, shape=(structure.tied_size,))
-        return cls.assemble(structure, sizes, node, edge, tied)
+        own = [kind for kind in structure.kinds if not kind.tied]
+        pairs = [
+            Pairs.from_state(arrays, prefix, sum(counts), kind.width)
+            for kind, prefix, counts in zip(own, _IN_FILES, sizes.of_kinds(), strict=False)
+        ]
+        tied = expect_array(arrays, "tied_weight", np.float32, shape=(structure.n_tied,))
+        return cls.assemble(structure, sizes, pairs, tied)
 
     def under(self, structure: Structure) -> LinearModel:
         """The same weights with other masks."""
@@ -158,85 +168,91 @@ class LinearModel:
 
     # -- passes over encoded sequences ----------------------------------------------------------
 
-    def batch(self, encoded: Encoded) -> Batch:
-        """Rows bound to the weights' layout; sequences without positions are left out."""
-        layouts = encoded.layouts
-        if layouts is None:
-            layouts = self.structure.layouts(encoded.lengths[encoded.lengths > 0])
-        return lay_out(
-            self.structure, layouts, self.node_map, encoded.node_rows, encoded.node_dense,
-            self.edge_map, encoded.edge_rows,
-        )[0]  # fmt: skip
+    def scorer(self, encoded: Encoded) -> Scorer:
+        """Rows bound to the weights; sequences without positions are left out."""
+        return Scorer.build(
+            self.structure, encoded.shapes_for(self.structure), encoded.rows(self.structure, self.maps)
+        )
 
-    def best(self, batch: Batch, fixed: np.ndarray | None, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
-        """Best labels (n_positions,) and their scores (n_examples,)."""
-        position_ptr = offsets(batch.length)
-        labels = np.zeros(int(position_ptr[-1]), np.int64)
-        values = np.zeros(len(batch.length))
-        fixed = _EVERYWHERE_FREE if fixed is None else fixed
+    def best(self, scorer: Scorer, excluded: Excluded | None, n_jobs: int) -> tuple[Any, np.ndarray]:
+        """Best labels, as the structure has them, and their scores (n_examples,).
 
-        def work(first: int, last: int, scratch: Scratch) -> None:
-            decode_pass(batch, first, last, self.weights, fixed, position_ptr, labels, values, scratch)
+        Where nothing is possible the score of an example is −inf, and there are no labels at all.
+        """
+        found_ptr = offsets(self.structure.most_parts(scorer.shapes))
+        found, n_found = np.zeros(found_ptr[-1], np.int64), np.zeros(scorer.n_examples, np.int64)
+        values = np.zeros(scorer.n_examples)
+        ptr, part = excluded or (_NONE, _NONE)
 
-        self._share(batch, work, n_jobs)
-        return labels, values
+        def work(first: int, last: int, scratch: Scratch, thread: int) -> None:
+            decode_pass(
+                scorer.batch, first, last, self.weights, ptr, part, found_ptr, found, n_found, values, scratch
+            )
+
+        scorer.over_examples(np.float64, work, n_jobs)
+        if (values == -np.inf).any():
+            return None, values
+        used = np.arange(len(found)) - np.repeat(found_ptr[:-1], np.diff(found_ptr))
+        kept = used < np.repeat(n_found, np.diff(found_ptr))
+        return self.structure.decode_all(PartLists(offsets(n_found), found[kept]), scorer.shapes), values
 
     def counts(
         self,
-        batch: Batch,
+        scorer: Scorer,
         scale: float,
-        cost_scale: float = 0.0,
-        fixed: np.ndarray | None = None,
-        what: str = "nodes",
+        cost: np.ndarray | None = None,
+        excluded: Excluded | None = None,
+        what: str = "first",
         n_jobs: int = 1,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Expected counts of "nodes" (n_positions · L,) or "all" parts, or "nothing"; and log-partitions."""
-        n = len(batch.length)
-        count_ptr = np.ascontiguousarray(
-            batch.part_ptr if what == "all" else batch.node.row_ptr * self.structure.node_width
-        )
+        """Expected counts at scale · scores + cost, and log-partitions.
+
+        Parameters
+        ----------
+        cost : ndarray (n_parts,) of float32, optional
+        what : {"first", "all", "nothing"}
+            Parts of the first kind of rows, all parts, or none.
+        """
+        batch = scorer.batch if cost is None else scorer.batch._replace(cost=cost)
+        kind = self.structure.kinds[0]
+        count_ptr = batch.part_ptr
+        if what == "first":
+            count_ptr = offsets(self.structure.row_counts(scorer.shapes)[0] * kind.width)
         counts = np.zeros(0 if what == "nothing" else int(count_ptr[-1]))
-        log_total = np.zeros(n)
-        fixed = _EVERYWHERE_FREE if fixed is None else fixed
+        log_total = np.zeros(scorer.n_examples)
+        ptr, part = excluded or (_NONE, _NONE)
 
-        def work(first: int, last: int, scratch: Scratch) -> None:
+        def work(first: int, last: int, scratch: Scratch, thread: int) -> None:
             counts_pass(
-                batch, first, last, self.weights, scale, cost_scale, fixed, count_ptr, counts, log_total,
-                scratch,
-            )  # fmt: skip
+                batch, first, last, self.weights, scale, 1.0, ptr, part, count_ptr, counts, log_total, scratch
+            )
 
-        self._share(batch, work, n_jobs)
+        scorer.over_examples(np.float64, work, n_jobs)
         return counts, log_total
 
-    def scores(self, batch: Batch, n_jobs: int = 1) -> np.ndarray:
-        """Scores of all parts, (n_parts,)."""
-        scores = np.zeros(int(batch.part_ptr[-1]))
 
-        def work(first: int, last: int, scratch: Scratch) -> None:
-            score_pass(batch, first, last, self.weights, scores, scratch)
+class Excluded(NamedTuple):
+    """Parts that no labelling may have, by example.
 
-        self._share(batch, work, n_jobs)
-        return scores
+    Attributes
+    ----------
+    ptr : int64 array, shape (n + 1,)
+    part : int64 array, shape (ptr[n],)
+    """
 
-    def _share(self, batch: Batch, work: Callable[[int, int, Scratch], None], n_jobs: int) -> None:
-        """Run `work(first, last, scratch)` on a share of the examples per thread."""
-        n = len(batch.length)
-        if n == 0:
-            return
-        n_shares = max(1, min(n_jobs, n))
-        cuts = np.searchsorted(batch.node.row_ptr, np.linspace(0, batch.node.row_ptr[-1], n_shares + 1))
-        cuts[0], cuts[-1] = 0, n
-        longest = int(batch.length.max())
+    ptr: np.ndarray
+    part: np.ndarray
 
-        def share(k: int) -> None:
-            scratch = make_scratch(batch, self.structure.workspace(longest), np.float64)
-            work(int(cuts[k]), int(cuts[k + 1]), scratch)
-
-        if n_shares == 1:
-            share(0)
-        else:
-            with ThreadPoolExecutor(n_shares) as pool:
-                list(pool.map(share, range(n_shares)))
+    @classmethod
+    def all_but(cls, codes: np.ndarray, lengths: np.ndarray, n_labels: int) -> Excluded:
+        """All labels but the given one, or none where it is −1, at every position; (n_positions,) of them."""
+        known = np.flatnonzero(codes >= 0)
+        first = positions(lengths)[known] * n_labels
+        others = np.arange(n_labels - 1)[None, :]
+        part = first[:, None] + others + (others >= codes[known][:, None])
+        example = np.repeat(np.arange(len(lengths)), lengths)[known]
+        sizes = np.bincount(example, minlength=len(lengths)) * (n_labels - 1)
+        return cls(offsets(sizes), np.ascontiguousarray(part.ravel()))
 
 
 class Sizes(NamedTuple):
@@ -246,30 +262,31 @@ class Sizes(NamedTuple):
     n_attributes: int
     n_edge_attributes: int
 
+    def of_kinds(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Dense and sparse attributes of the first and of the second kind of rows."""
+        return (self.n_dense, self.n_attributes), (0, self.n_edge_attributes)
+
     @classmethod
     def of(cls, encoder: Any) -> Sizes:
         return cls(encoder.n_dense, encoder.n_attributes, encoder.n_edge_attributes)
 
 
 def compact(
-    structure: Structure, encoder: Any, node_map: FeatureMap, edge_map: FeatureMap | None, weights: np.ndarray
+    structure: Structure, encoder: Any, maps: Mapping[str, FeatureMap], weights: np.ndarray
 ) -> tuple[Any, LinearModel]:
     """Encoder and model without what has no weight."""
-    n_node = node_map.n_weights
-    n_edge = 0 if edge_map is None else edge_map.n_weights
-    node = Pairs.of(node_map, weights[:n_node])
-    edge = None if edge_map is None else Pairs.of(edge_map, weights[n_node : n_node + n_edge])
+    whole = LinearModel(structure, dict(maps), weights)
+    node, *edges = [Pairs.of(own_map, whole.weights_of(name)) for name, own_map in whole._own_maps()]
     kept = _distinct(node.attribute[node.attribute >= encoder.n_dense]) - encoder.n_dense
-    kept_edges = np.zeros(0, np.int64) if edge is None else _distinct(edge.attribute)
+    kept_edges = _distinct(edges[0].attribute) if edges else np.zeros(0, np.int64)
     smaller = encoder.keep(kept, kept_edges)
     if smaller.n_attributes != encoder.n_attributes:
         node = node.renumbered(kept, encoder.n_dense)
-    if edge is not None and smaller.n_edge_attributes != encoder.n_edge_attributes:
+    if edges and smaller.n_edge_attributes != encoder.n_edge_attributes:
         # The attribute of every edge stays, with or without a weight, as the last.
         kept_edges = np.union1d(kept_edges, [encoder.n_edge_attributes - 1]) if smaller.always else kept_edges
-        edge = edge.renumbered(kept_edges, 0)
-    tied = weights[n_node + n_edge :]
-    return smaller, LinearModel.assemble(structure, Sizes.of(smaller), node, edge, tied)
+        edges = [edges[0].renumbered(kept_edges, 0)]
+    return smaller, LinearModel.assemble(structure, Sizes.of(smaller), [node, *edges], whole.tied_weights)
 
 
 def _distinct(ordered: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.dispatch import entry, fragment, inner
 from partwise.features.arc_keys import arc_keys, read_sentence
 
 
@@ -16,7 +16,7 @@ def mixed(key):
     return (first ^ (first >> 32)) * 0x2545F4914F6CDD1D
 
 
-@kernel
+@entry
 def count_keys(program, words, arcs, first_arc, n_arcs, table, work, n_found):
     """Count keys of arcs in an open table of (key, count) pairs until it is half full.
 
@@ -46,7 +46,7 @@ def count_keys(program, words, arcs, first_arc, n_arcs, table, work, n_found):
     return arc, n_found
 
 
-@kernel
+@inner
 def bits_of(size):
     """The exponent of a power of two."""
     bits = 0
@@ -55,7 +55,7 @@ def bits_of(size):
     return bits
 
 
-@kernel
+@entry
 def move_counts(old, table):
     """Put the entries of a table of counts into a larger one."""
     shift, mask = 64 - bits_of(len(table)), len(table) - 1
@@ -67,7 +67,7 @@ def move_counts(old, table):
             table[slot, 0], table[slot, 1] = old[k, 0], old[k, 1]
 
 
-@kernel
+@entry
 def fill_table(keys, numbers, marks):
     """Number the keys in an open table: at a slot the key's number, and a mark of 7 of its bits plus 1; 0 is empty."""
     shift, mask = 64 - bits_of(len(numbers)), len(numbers) - 1
@@ -79,7 +79,7 @@ def fill_table(keys, numbers, marks):
         numbers[slot], marks[slot] = k, ((spread >> (shift - 7)) & 127) + 1
 
 
-@kernel
+@entry
 def find_rows(program, words, arcs, first_arc, n_arcs, keys, numbers, marks, work, row_ptr, ids, n_written):
     """Look up the features of arcs `first_arc` to `n_arcs` - 1 until there may be no more room in `ids`.
 
@@ -102,7 +102,7 @@ def find_rows(program, words, arcs, first_arc, n_arcs, keys, numbers, marks, wor
     return arc, n_written
 
 
-@kernel
+@inner
 def find_keys(n_keys, keys, numbers, marks, work, ids, n_written):
     """Look up the keys in ``work.keys`` and write the numbers of those known.
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.dispatch import fragment, inner
 
 ABSENT = -(2**62)
 N_DISTANCES = 7
@@ -110,7 +110,7 @@ def code_of(program, words, begin, length, source, place):
     return np.int64(words.codes[source, begin + place - 1])
 
 
-@kernel
+@inner
 def read_sentence(program, words, sentence, work):
     """Compute the parts of the keys of a sentence's words."""
     begin = words.sentence_ptr[sentence]
@@ -133,7 +133,7 @@ def read_sentence(program, words, sentence, work):
             read_distinct(words, begin, length, program.between_source[t], work)
 
 
-@kernel
+@inner
 def read_distinct(words, begin, length, source, work):
     """List the distinct codes of a sentence and count them up to each word."""
     n_distinct = 0
@@ -162,7 +162,7 @@ def distance_number(head, modifier):
     return bin_number if head < modifier else N_DISTANCES + bin_number
 
 
-@kernel
+@inner
 def arc_keys(program, words, begin, head, modifier, work):
     """Write the keys of an arc to ``work.keys``; returns how many."""
     head_part, modifier_part = work.part[0, head], work.part[1, modifier]
@@ -179,7 +179,7 @@ def arc_keys(program, words, begin, head, modifier, work):
     return n_keys
 
 
-@kernel
+@inner
 def many_keys(program, words, begin, head, modifier, t, key, work, n_keys):
     """Write the keys of a template whose fields have several values."""
     first_stride, second_stride = program.feature_stride[0, t], program.feature_stride[1, t]

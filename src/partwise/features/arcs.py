@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.features.arc_key_tables import count_keys, fill_table, find_rows, move_counts
 from partwise.features.arc_keys import ArcWork, WordCodes
@@ -23,7 +24,6 @@ from partwise.features.arc_templates import (
     parse_arc_template,
 )
 from partwise.features.arc_values import column, distinct, feats, has_fine_tags, interned, sources, value
-from partwise.features.vocabulary import AttributeRows
 
 if TYPE_CHECKING:
     from partwise.data.dependency import DependencyCorpus

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.compiled.dispatch import kernel
+from partwise.compiled.dispatch import entry, inner
 
 
-@kernel
+@inner
 def code_at(codes, place, begin, end, reach):
     """The code at a place that may lie outside its sequence; symbols are coded -1, -2 ... then +1, +2 ..."""
     if begin <= place < end:
@@ -18,7 +18,7 @@ def code_at(codes, place, begin, end, reach):
     return np.int64(begin - place - 1 if place < begin else reach + place - end)
 
 
-@kernel
+@entry
 def add_digit(keys, codes, ptr, offset, reach, radix):
     for s in range(len(ptr) - 1):
         for t in range(ptr[s], ptr[s + 1]):
@@ -26,7 +26,7 @@ def add_digit(keys, codes, ptr, offset, reach, radix):
             keys[t] = keys[t] * radix + code if keys[t] >= 0 and code >= 0 else -1
 
 
-@kernel
+@entry
 def add_hash(keys, codes, ptr, offset, reach, hashes):
     for s in range(len(ptr) - 1):
         for t in range(ptr[s], ptr[s + 1]):
@@ -38,7 +38,7 @@ def add_hash(keys, codes, ptr, offset, reach, hashes):
                 keys[t] = (mixed ^ (mixed >> 29)) & 0x7FFFFFFFFFFFFFFF
 
 
-@kernel
+@inner
 def find_slot(key, table):
     """Where a key is in an open-addressing table of (key, number) pairs, or would be put."""
     mask = len(table) - 1
@@ -48,14 +48,14 @@ def find_slot(key, table):
     return slot
 
 
-@kernel
+@entry
 def fill(table, keys, numbers):
     for k in range(len(keys)):
         slot = find_slot(keys[k], table)
         table[slot, 0], table[slot, 1] = keys[k], numbers[k]
 
 
-@kernel
+@entry
 def number_keys(keys, begin, table, found, numbers, kind):
     """Number keys by first occurrence until the table is half full; return the token it came to.
 
@@ -80,20 +80,20 @@ def number_keys(keys, begin, table, found, numbers, kind):
     return len(keys)
 
 
-@kernel
+@entry
 def look_up(keys, table, numbers):
     for t in range(len(keys)):
         numbers[t] = -1 if keys[t] < 0 else table[find_slot(keys[t], table), 1]
 
 
-@kernel
+@entry
 def count_rows(numbers, row_ptr):
     for kind in range(len(numbers)):
         for t in range(len(row_ptr) - 1):
             row_ptr[t + 1] += numbers[kind, t] >= 0
 
 
-@kernel
+@entry
 def pack(numbers, ids):
     """Write row by row what is not -1 of an array of shape (n_kinds, n_tokens)."""
     n_written = 0

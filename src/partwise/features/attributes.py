@@ -19,17 +19,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.features.attribute_keys import add_digit, add_hash, count_rows, fill, look_up, number_keys, pack
 from partwise.features.crfpp import parse_crfpp
 from partwise.features.templates import Field, Template, parse_template
-from partwise.features.vocabulary import (
-    AttributeRows,
-    check_vocabulary_settings,
-    numbering,
-    stable_hash,
-    without_duplicates,
-)
+from partwise.features.vocabulary import check_vocabulary_settings, numbering, stable_hash, without_duplicates
 
 __all__ = ["AttributeExtractor", "AttributeRows"]
 

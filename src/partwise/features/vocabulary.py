@@ -8,27 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import count
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit
 
+from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
-
-
-class AttributeRows(NamedTuple):
-    """Sparse attributes of tokens (or edges), one row each, no attribute twice in a row.
-
-    Attributes
-    ----------
-    row_ptr : int64 array, shape (n_rows + 1,)
-    ids : int32 array, shape (row_ptr[-1],)
-    values : float64 array, shape (row_ptr[-1],), or None when all are 1
-    """
-
-    row_ptr: np.ndarray
-    ids: np.ndarray
-    values: np.ndarray | None = None
 
 
 def stable_hash(string: str) -> int:

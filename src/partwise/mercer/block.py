@@ -3,82 +3,170 @@
 
 A vector of weights is Σ_t Σ_j b_{t,j} φ(x_t) ⊗ (label j), the sum over all training rows t; its score of row q
 is Σ_t k(x_q, x_t) b_{t,j}. While a block of rows is visited, the table of their scores stands in for the weights:
-a change of b in one row changes the scores of all rows of the block.
+a change of b in one row changes the scores of all rows of the block. Tied rows are plain weights behind the tables.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import kernel
-from partwise.compiled.rows import scatter_group, score_group
+from partwise.compiled.boundary import (
+    Integers,
+    RealMatrix,
+    array_at,
+    callable_at_address,
+    load_record,
+    row_address,
+)
+from partwise.compiled.dispatch import fragment, inner
+from partwise.compiled.rows import (
+    FIRST_PART,
+    FIRST_ROW,
+    KIND,
+    N_ROWS,
+    SCATTER_ARGUMENTS,
+    SCORE_ARGUMENTS,
+    Rows,
+)
 
 
-class GramGroup(NamedTuple):
-    """Attributes
+class BlockRows(NamedTuple):
+    """The rows of one kind that a block of examples has.
+
+    Attributes
     ----------
     width, stride : int
-        Score entries a row feeds, and the same padded to whole vectors.
-    first_weight, n_weights : int
-        Where the block's table of scores lies: one padded row for every row of the block.
-    row_ptr : ndarray (n_examples + 1,) of int64
-        The rows of each example.
+        Parts a row feeds, and the same padded to whole vectors.
+    first_weight : int
+        Where the block's table of scores begins: one padded row for every row of the block. For a tied kind,
+        where its weights do.
+    tied : bool
     place : ndarray (n_rows,) of int64
         The row of the table that belongs to a row; −1 outside the block.
     gram : ndarray (n_block, n_block)
         k(x_q, x_t) within the block.
-    coefficient : ndarray (n_rows · stride,)
-        All b, kept up to date.
+    coefficient : int
+        Address of all b of the kind, of the weights' type, n_rows · stride of them, which are kept up to date.
+    n_coefficients : int
     """
 
     width: int
     stride: int
     first_weight: int
-    n_weights: int
-    row_ptr: np.ndarray
-    place: np.ndarray
-    gram: np.ndarray
-    coefficient: np.ndarray
+    tied: bool
+    place: Integers
+    gram: RealMatrix
+    coefficient: int
+    n_coefficients: int
 
 
-@score_group.register(GramGroup)
-@kernel
-def score_from_table(group, example, weights, scale, scores, offset, row_work):  # type: ignore
-    for row in range(group.row_ptr[example], group.row_ptr[example + 1]):
-        start = group.first_weight + group.place[row] * group.stride
-        for j in range(group.width):
-            scores[offset + j] = scale * weights[start + j]
-        offset += group.width
-    return offset
+@inner
+def _score_block(kind, first_row, n_rows, weights, scale, scores, part):  # type: ignore
+    for row in range(first_row, first_row + n_rows):
+        place = 0 if kind.tied else kind.place[row]
+        start = kind.first_weight + place * kind.stride
+        for j in range(kind.width):
+            scores[part + j] = scale * weights[start + j]
+        part += kind.width
 
 
-@scatter_group.register(GramGroup)
-@kernel
-def scatter_through_gram(group, example, weights, scale, delta, offset, threshold, row_work):  # type: ignore
-    """‖w + Δ‖² − ‖w‖² = Σ_t Δ_t·(2 s_t + k_tt Δ_t), one row after another, s being up to date."""
-    stride, width, gram = group.stride, group.width, group.gram
+@fragment
+def _scatter_tied(kind, weights, scale, delta, part):  # type: ignore
     growth = 0.0
-    for row in range(group.row_ptr[example], group.row_ptr[example + 1]):
+    for j in range(kind.width):
+        old, change = weights[kind.first_weight + j], scale * delta[part + j]
+        weights[kind.first_weight + j] = old + change
+        growth += change * (old + old + change)
+    return growth
+
+
+@inner
+def _scatter_block(kind, first_row, n_rows, weights, coefficient, scale, delta, part, threshold, row_work):  # type: ignore
+    """‖w + Δ‖² − ‖w‖² = Σ_t Δ_t·(2 s_t + k_tt Δ_t), one row after another, s being up to date."""
+    if kind.tied:
+        return _scatter_tied(kind, weights, scale, delta, part)
+    stride, width, gram = kind.stride, kind.width, kind.gram
+    growth = 0.0
+    for row in range(first_row, first_row + n_rows):
         largest = 0.0
         for j in range(width):
-            largest = max(largest, abs(delta[offset + j]))
+            largest = max(largest, abs(delta[part + j]))
         if largest > threshold:
-            place, first = group.place[row], row * stride
-            start = group.first_weight + place * stride
+            place, first = kind.place[row], row * stride
+            start = kind.first_weight + place * stride
             own = gram[place, place]
             for j in range(width):
-                change = scale * delta[offset + j]
+                change = scale * delta[part + j]
                 row_work[j] = change
-                group.coefficient[first + j] += change
+                coefficient[first + j] += change
                 growth += change * (2.0 * weights[start + j] + own * change)
             for q in range(gram.shape[0]):
-                similarity, start = gram[place, q], group.first_weight + q * stride
+                similarity, start = gram[place, q], kind.first_weight + q * stride
                 for j in range(width):
                     weights[start + j] += similarity * row_work[j]
         else:
             for j in range(width):
-                delta[offset + j] = 0.0
-        offset += width
-    return growth, offset
+                delta[part + j] = 0.0
+        part += width
+    return growth
+
+
+@fragment
+def _score(rows, example, weights, scale, scores):  # type: ignore
+    table = load_record(Rows, rows)
+    for r in range(table.run_ptr[example], table.run_ptr[example + 1]):
+        run = table.runs[r]
+        kind = load_record(BlockRows, row_address(table.kinds, run[KIND]))
+        _score_block(kind, run[FIRST_ROW], run[N_ROWS], weights, scale, scores, run[FIRST_PART])
+    return 0.0
+
+
+@fragment
+def _scatter(rows, example, weights, scale, delta, threshold, row_work):  # type: ignore
+    table = load_record(Rows, rows)
+    growth = 0.0
+    for r in range(table.run_ptr[example], table.run_ptr[example + 1]):
+        run = table.runs[r]
+        kind = load_record(BlockRows, row_address(table.kinds, run[KIND]))
+        b = array_at(weights.dtype, kind.coefficient, kind.n_coefficients)
+        growth += _scatter_block(
+            kind, run[FIRST_ROW], run[N_ROWS], weights, b, scale, delta, run[FIRST_PART], threshold, row_work
+        )
+    return growth
+
+
+def score_block_single(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
+    w = array_at(np.float32, weights, n_weights)
+    return _score(rows, example, w, scale, array_at(np.float64, scores, n_parts))
+
+
+def score_block_double(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
+    w = array_at(np.float64, weights, n_weights)
+    return _score(rows, example, w, scale, array_at(np.float64, scores, n_parts))
+
+
+def scatter_block_single(  # type: ignore
+    rows, example, weights, n_weights, scale, delta, n_parts, threshold, row_work, stride
+):
+    w, row = array_at(np.float32, weights, n_weights), array_at(np.float32, row_work, stride)
+    return _scatter(rows, example, w, scale, array_at(np.float64, delta, n_parts), threshold, row)
+
+
+def scatter_block_double(  # type: ignore
+    rows, example, weights, n_weights, scale, delta, n_parts, threshold, row_work, stride
+):
+    w, row = array_at(np.float64, weights, n_weights), array_at(np.float64, row_work, stride)
+    return _scatter(rows, example, w, scale, array_at(np.float64, delta, n_parts), threshold, row)
+
+
+@cache
+def block_entries(precision: str) -> tuple[Any, Any]:
+    """Score and scatter for weights of "single" or "double" precision, with their addresses."""
+    score, scatter = {
+        "single": (score_block_single, scatter_block_single),
+        "double": (score_block_double, scatter_block_double),
+    }[precision]
+    return callable_at_address(score, SCORE_ARGUMENTS), callable_at_address(scatter, SCATTER_ARGUMENTS)

@@ -12,18 +12,22 @@ features and none for norms and scores. Visits change b only; `settled` brings t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from partwise.compiled.rows import RowGroup
+from partwise.compiled.boundary import addresses, array_address
+from partwise.compiled.rows import FIRST_ROW, KIND, N_ROWS
+from partwise.core.arrays import offsets
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem, Visit
+from partwise.core.rows import RowData, own_numbers
+from partwise.core.scorer import packed_rows, precision_of
+from partwise.core.spread import membership
 from partwise.errors import InputError
-from partwise.features.vocabulary import AttributeRows
-from partwise.mercer.block import GramGroup
+from partwise.mercer.block import BlockRows, block_entries
 from partwise.mercer.gram import Gram
 from partwise.structures.contract import Structure
 
@@ -32,14 +36,13 @@ _ROWS_PER_BLOCK = 64  # rows whose scores are computed together; within them, vi
 
 @dataclass
 class KernelProblem(Problem):
-    """A problem with a kernel matrix over the node rows and, without tied transitions, one over the edge rows.
+    """A problem with a kernel matrix over the rows of every kind that is not tied.
 
-    The batch has one attribute a row, its own number, so that passes read a table of scores as weights and add
+    The rows have one attribute each, their own number, so that passes read a table of scores as weights and add
     up coefficients as features.
     """
 
-    node_gram: Gram | None = None
-    edge_gram: Gram | None = None
+    grams: dict[str, Gram] = field(default_factory=dict)
 
     @classmethod
     def of_kernels(
@@ -47,8 +50,7 @@ class KernelProblem(Problem):
         structure: Structure,
         labels: np.ndarray,
         lengths: np.ndarray,
-        node_gram: Gram,
-        edge_gram: Gram | None = None,
+        grams: Mapping[str, Gram],
         **options: Any,
     ) -> KernelProblem:
         """As `Problem.build`, with kernel matrices in place of features.
@@ -57,42 +59,57 @@ class KernelProblem(Problem):
         ----------
         labels : ndarray (n_positions,) of int
         lengths : ndarray (n_examples,) of int
-        node_gram, edge_gram : Gram
-            Over all node rows and all edge rows.
+        grams : dict of Gram
+            By the name of the kind, over all its rows.
         options
             loss, l2, cost, example_weight, n_jobs.
         """
-        if node_gram.n != int(np.sum(lengths)):
-            raise InputError(f"the kernel matrix has {node_gram.n} rows for {int(np.sum(lengths))} positions")
-        edges: dict[str, Any] = {}
-        if edge_gram is not None:
-            edge_map = FeatureMap.build(structure.edge_width, edge_gram.n)
-            edges = {"edge_map": edge_map, "edge_rows": _own_numbers(edge_gram.n)}
-        node_map = FeatureMap.build(structure.node_width, node_gram.n)
-        plain = Problem.build(
-            structure, labels, lengths, node_map, _own_numbers(node_gram.n), **edges, **options
-        )
-        known = {each.name: getattr(plain, each.name) for each in fields(Problem)}
-        known["n_weights"] = 2 * plain.n_weights
-        return cls(**known, node_gram=node_gram, edge_gram=edge_gram)
+        kinds = [kind for kind in structure.kinds if not kind.tied]
+        counts = structure.row_counts(structure.shapes(np.asarray(lengths)))
+        rows = {}
+        for kind, count in zip(kinds, counts, strict=True):
+            if kind.name not in grams:
+                raise InputError(f"{structure!r} has {kind.name} rows: their kernel matrix is missing")
+            n = grams[kind.name].n
+            if n != count.sum():
+                raise InputError(f"the kernel matrix of {kind.name} rows has {n} rows for {int(count.sum())}")
+            rows[kind.name] = RowData(FeatureMap.build(kind.width, n), own_numbers(n))
+        plain = Problem.build(structure, labels, lengths, rows, **options)
+        known = {
+            name: getattr(plain, name) for name in ("scorer", "gold", "cost", "example_weight", "loss", "l2")
+        }
+        return cls(**known, grams=dict(grams))
+
+    def _parts(self) -> tuple[Any, ...]:
+        return *super()._parts(), {}, self.grams
 
     @property
     def has_features(self) -> bool:
         return False
 
     @property
+    def n_weights(self) -> int:
+        return 2 * self.scorer.n_weights
+
+    @property
     def n_sums(self) -> int:
-        return self.n_weights // 2
+        return self.scorer.n_weights
 
     @property
     def n_touched(self) -> int:
-        assert self.node_gram is not None
-        return self.node_gram.n**2 * self.batch.node.stride
+        kinds = zip(self.structure.kinds, self.scorer.kinds, strict=True)
+        return sum(self.grams[kind.name].n ** 2 * rows.stride for kind, rows in kinds if not kind.tied)
 
-    def squared_lengths(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """k(x, x) of the node rows and of the edge rows."""
-        assert self.node_gram is not None
-        return self.node_gram.diagonal(), None if self.edge_gram is None else self.edge_gram.diagonal()
+    def feature_spread(self) -> np.ndarray:
+        """From k(x, x) alone: Σ_labels ‖Σ_t d_t φ(x_t)‖² ≤ 2 (Σ_t √k(x_t, x_t))²."""
+        spread = np.zeros(self.n_examples)
+        for k, kind in enumerate(self.structure.kinds):
+            if kind.tied:
+                spread += 2.0 * self.structure.most_tied(self.scorer.shapes).astype(float) ** 2
+            else:
+                sizes = np.sqrt(np.maximum(self.grams[kind.name].diagonal(), 0.0))
+                spread += 2.0 * (membership(self.scorer, k) @ sizes) ** 2
+        return spread
 
     # -- vectors --------------------------------------------------------------------------------
 
@@ -107,9 +124,9 @@ class KernelProblem(Problem):
         result[:half] = v[:half]
         image = result[half:]
         image[:] = result[:half]
-        for group, gram in self._groups():
-            own = slice(group.first_weight, group.first_weight + group.n_weights)
-            image[own] = gram.multiply(result[own].reshape(gram.n, group.stride)).ravel()
+        for name, gram in self.grams.items():
+            own = self.scorer.slice_of(name)
+            image[own] = gram.multiply(result[own].reshape(gram.n, -1)).ravel()
         size = float(result[:half] @ image)
         if size < -1e-5 * float(np.abs(result[:half]) @ np.abs(image)):
             raise InputError(
@@ -121,68 +138,72 @@ class KernelProblem(Problem):
     def scoring(self, weights: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(weights[self.n_sums :], np.float64)
 
-    def _groups(self) -> list[tuple[RowGroup, Gram]]:
-        assert self.node_gram is not None
-        groups = [(self.batch.node, self.node_gram)]
-        if self.edge_gram is not None:
-            groups.append((self.batch.edge, self.edge_gram))
-        return groups
-
     # -- visits ---------------------------------------------------------------------------------
 
     def visits(self, order: np.ndarray, v: np.ndarray, run: Visit) -> list[Any]:
         """Block by block: scores of the block's rows from all coefficients, then visits that keep them exact."""
         results = []
         v[self.n_sums :] = np.nan  # the image is out of date from here on
-        first_tied, n_tied = self.batch.tied_first, self.batch.tied_size
-        tied = v[first_tied : first_tied + n_tied]
+        scratch = self.scratch(v.dtype)
+        calls = [self.structure.oracle.entry("sums"), self.structure.oracle.entry("best")]
+        scratch = scratch._replace(calls=addresses([*calls, *block_entries(precision_of(v.dtype))]))
         for here in self._blocks(order):
-            examples = np.unique(here)
-            groups, tables, offset = [], [], 0
-            for group, gram in self._groups():
-                own, table = _open_block(group, gram, examples, v, offset)
-                groups.append(own)
-                tables.append(table)
-                offset += len(table)
-            table = np.concatenate([*tables, tied])
-            opened: dict[str, Any] = dict(zip(("node", "edge"), groups, strict=False))
-            batch = self.batch._replace(tied_first=offset, **opened)
-            results.append(run(batch, here, table, self.scratch(v.dtype)))
-            tied[:] = table[offset:]
+            kinds, table, tied = self._open_block(np.unique(here), v)
+            rows, held = packed_rows(kinds, self.scorer.run_ptr, self.scorer.runs)
+            results.append(run(self.batch._replace(rows=rows), here, table, scratch))
+            for own, first in tied:
+                v[own] = table[first : first + own.stop - own.start]
+            del held
         return results
 
     def _blocks(self, order: np.ndarray) -> Iterator[np.ndarray]:
         """Pieces of `order` with about as many rows as are worked on together, at least one example each."""
         if not len(order):
             return
-        number = (np.cumsum(self.batch.length[order]) - 1) // _ROWS_PER_BLOCK
+        number = (np.cumsum(self.lengths[order]) - 1) // _ROWS_PER_BLOCK
         yield from np.split(order, np.flatnonzero(np.diff(number)) + 1)
 
+    def _open_block(
+        self, examples: np.ndarray, v: np.ndarray
+    ) -> tuple[list[BlockRows], np.ndarray, list[tuple[slice, int]]]:
+        """The rows of some examples, one vector of their scores and of tied weights, and where these lie."""
+        kinds, tables, tied, first = [], [], [], 0
+        for k, (kind, rows) in enumerate(zip(self.structure.kinds, self.scorer.kinds, strict=True)):
+            own = self.scorer.slice_of(kind.name)
+            if kind.tied:
+                opened = BlockRows(
+                    kind.width, rows.stride, first, True, np.zeros(0, np.int64), np.zeros((0, 0)),
+                    array_address(v), 0,
+                )  # fmt: skip
+                table = v[own]
+                tied.append((own, first))
+            else:
+                opened, table = _open_rows(self._rows_of(k, examples), self.grams[kind.name], v[own], first)
+                opened = opened._replace(width=kind.width, stride=rows.stride)
+            kinds.append(opened)
+            tables.append(table)
+            first += len(table)
+        return kinds, np.concatenate(tables), tied
 
-def _open_block(
-    group: RowGroup, gram: Gram, examples: np.ndarray, v: np.ndarray, offset: int
-) -> tuple[GramGroup, np.ndarray]:
-    """The rows of some examples with the table of their scores, which will lie at `offset`."""
-    sizes = np.diff(group.row_ptr)[examples]
-    rows = np.repeat(group.row_ptr[examples] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-    coefficient = v[group.first_weight : group.first_weight + group.n_weights]
+    def _rows_of(self, k: int, examples: np.ndarray) -> np.ndarray:
+        """The rows of a kind that some examples have."""
+        run_ptr, runs = self.scorer.run_ptr, self.scorer.runs
+        sizes = np.diff(run_ptr)[examples]
+        starts = offsets(sizes)
+        mine = runs[np.repeat(run_ptr[:-1][examples] - starts[:-1], sizes) + np.arange(starts[-1])]
+        mine = mine[mine[:, KIND] == k]
+        starts = offsets(mine[:, N_ROWS])
+        return np.arange(starts[-1]) + np.repeat(mine[:, FIRST_ROW] - starts[:-1], mine[:, N_ROWS])
+
+
+def _open_rows(
+    rows: np.ndarray, gram: Gram, coefficient: np.ndarray, first: int
+) -> tuple[BlockRows, np.ndarray]:
+    """Some rows of a kind with the table of their scores, which will lie at `first`."""
     across = gram.rows(rows)
-    scores = across @ coefficient.reshape(gram.n, group.stride).astype(gram.dtype, copy=False)
+    scores = across @ coefficient.reshape(gram.n, -1).astype(gram.dtype, copy=False)
     place = np.full(gram.n, -1, np.int64)
     place[rows] = np.arange(len(rows))
-    table = np.ascontiguousarray(scores, v.dtype).ravel()
-    opened = GramGroup(
-        group.width,
-        group.stride,
-        offset,
-        len(table),
-        group.row_ptr,
-        place,
-        np.ascontiguousarray(across[:, rows], v.dtype),
-        coefficient,
-    )
-    return opened, table
-
-
-def _own_numbers(n: int) -> AttributeRows:
-    return AttributeRows(np.arange(n + 1), np.arange(n, dtype=np.int32))
+    table = np.ascontiguousarray(scores, coefficient.dtype).ravel()
+    within = np.ascontiguousarray(across[:, rows], np.float64)
+    return BlockRows(0, 0, first, False, place, within, array_address(coefficient), len(coefficient)), table

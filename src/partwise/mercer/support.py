@@ -62,13 +62,13 @@ class Support:
         tolerance: float,
     ) -> Support:
         """The points that matter for `weights`; `second` are the positions of the edge rows."""
-        dtype, (lengths, edge_lengths) = function.dtype, problem.squared_lengths()
-        node = _coefficients(problem.batch.node, weights)
-        kept, error = _negligible(node, lengths, tolerance)
+        dtype, grams = function.dtype, problem.grams
+        node = _coefficients(problem, "node", weights)
+        kept, error = _negligible(node, grams["node"].diagonal(), tolerance)
         edge = None
-        if second is not None and edge_lengths is not None:
-            edge = _coefficients(problem.batch.edge, weights)
-            kept_edges, edge_error = _negligible(edge, edge_lengths, tolerance)
+        if second is not None and "edge" in grams:
+            edge = _coefficients(problem, "edge", weights)
+            kept_edges, edge_error = _negligible(edge, grams["edge"].diagonal(), tolerance)
             edge, second, error = edge[kept_edges].astype(dtype), second[kept_edges], max(error, edge_error)
             kept = np.union1d(kept, np.concatenate([second, second - 1]))
             second = np.searchsorted(kept, second)
@@ -145,9 +145,10 @@ class Support:
         return cls(function, points, n_features, node, second, edge, error)
 
 
-def _coefficients(group: Any, weights: np.ndarray) -> np.ndarray:
-    own = weights[group.first_weight : group.first_weight + group.n_weights]
-    return own.reshape(-1, group.stride)[:, : group.width]
+def _coefficients(problem: KernelProblem, kind: str, weights: np.ndarray) -> np.ndarray:
+    """One row of coefficients for every row of the kind."""
+    own, feature_map = weights[problem.scorer.slice_of(kind)], problem.scorer.maps[kind]
+    return own.reshape(-1, feature_map.stride)[:, : feature_map.width]
 
 
 def _negligible(

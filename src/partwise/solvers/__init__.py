@@ -66,7 +66,7 @@ def _fastest(problem: Problem, precision: Literal["single", "double"]) -> Solver
     """By the tables that benchmarks/sequence.py, multiclass.py and dependency.py print."""
     if not problem.loss.is_hard:
         return ExponentiatedGradient("gap", "newton", precision=precision)
-    if problem.batch.length.max() == 1 or isinstance(problem.structure, TreeParts):
+    if problem.lengths.max() == 1 or isinstance(problem.structure, TreeParts):
         # Sums over trees become several times slower as potentials grow sharp; best trees do not.
         return BlockFrankWolfe(precision=precision)
     if problem.has_features and is_first_order(problem.structure):

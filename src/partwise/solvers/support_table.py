@@ -16,10 +16,11 @@ import numpy as np
 from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
+from partwise.core.rows import AttributeRows, RowData
 from partwise.errors import InputError
-from partwise.features.vocabulary import AttributeRows
 from partwise.solvers import SOLVERS
 from partwise.structures import Chain, Multiclass, Projective, Spanning, Structure
+from partwise.structures.contract import PartLists
 
 LOSSES = [Loss.of("log"), Loss.of("softmax_margin"), Loss(4, 1), Loss.of("hinge"), Loss.of("perceptron")]
 # Of each kind one, and the length of an example.
@@ -37,22 +38,19 @@ _NOT_MINIMISING = "runs, but what it ends at is not the minimum of the objective
 
 def tiny_problem(structure: Structure, length: int, loss: Loss) -> Problem:
     """One example with one attribute, enough for a solver to say whether it can."""
-    layouts = structure.layouts([length])
-    counts = np.zeros(int(structure.n_parts(layouts)[0]))
-    np.add.at(counts, structure.encode(next(iter(structure.labellings(length)))), 1.0)
-    labels = structure.decode_all(counts, np.array([0, len(counts)]), layouts)
-    node_map, node_rows = _one_attribute(structure.node_width, int(structure.n_node_rows(layouts)[0]))
-    edge_map, edge_rows = None, None
-    if structure.edge_width:
-        edge_map, edge_rows = _one_attribute(structure.edge_width, int(structure.n_edge_rows(layouts)[0]))
-    return Problem.build(
-        structure, labels, layouts, node_map, node_rows, edge_map=edge_map, edge_rows=edge_rows, loss=loss
-    )
+    shapes = structure.shapes([length])
+    parts = np.unique(structure.encode(next(iter(structure.labellings(length)))))
+    labels = structure.decode_all(PartLists(np.array([0, len(parts)]), parts), shapes)
+    own = [kind for kind in structure.kinds if not kind.tied]
+    rows = {
+        kind.name: RowData(FeatureMap.build(kind.width, 1), _one_attribute(int(count[0])))
+        for kind, count in zip(own, structure.row_counts(shapes), strict=True)
+    }
+    return Problem.build(structure, labels, shapes, rows, loss=loss)
 
 
-def _one_attribute(width: int, n_rows: int) -> tuple[FeatureMap, AttributeRows]:
-    rows = AttributeRows(np.arange(n_rows + 1), np.zeros(n_rows, np.int32), None)
-    return FeatureMap.build(width, 1), rows
+def _one_attribute(n_rows: int) -> AttributeRows:
+    return AttributeRows(np.arange(n_rows + 1), np.zeros(n_rows, np.int32), None)
 
 
 def refusal(solver: str, loss: Loss, structure: str) -> str | None:

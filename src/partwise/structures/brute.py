@@ -62,7 +62,7 @@ class Brute:
 
     def expected_counts(self, *scores: Any, **named: Any) -> np.ndarray:
         """Expected counts of the flat parts that solvers see."""
-        counts = np.zeros(int(self.structure.n_parts(self.structure.layouts([self.length]))[0]))
+        counts = np.zeros(int(self.structure.n_parts(self.structure.shapes([self.length]))[0]))
         for p, y in zip(self.probabilities(*scores, **named), self.labellings, strict=True):
             for part, times in Counter(self.structure.encode(y).tolist()).items():
                 counts[part] += p * times

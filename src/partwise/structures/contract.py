@@ -1,36 +1,57 @@
-"""The contract of all structures, and the one place where shapes are written down.
+"""The contract of all structures, in three parts: what solvers need, what users call, what enumeration needs.
 
-Two sides. *Users* call pure functions of part scores: one example's arrays give one answer, a list of
-examples gives a list (or an array of numbers), computed by one kernel call. *Solvers* see flat
-arrays over a whole corpus:
+*Solvers* see flat arrays over a whole corpus:
 
-- a corpus of n examples has :class:`Layouts`, which say how long each example is and whatever else its
-  shape depends on, and one flat int64 array over all positions, ``labels`` (lengths.sum(),);
-- an example's parts are one vector ``[nodes][edge blocks][tied block]`` of ``n_parts`` entries:
-  ``n_node_rows`` rows of `node_width` entries, ``n_edge_rows`` rows of `edge_width`, then `tied_size`
-  entries that have the same weights in every example;
-- scores, counts and costs of the corpus are flat (part_ptr[n],), example i at
-  ``part_ptr[i]:part_ptr[i + 1]``; arrays that kernels read have ``simd.LANES`` entries of slack behind;
-- a labelling is the set of its part numbers within the example, with repetition where tied.
+- an example has a *shape*, a row of integers that says how long it is and whatever else the structure's compiled
+  code must know;
+- an example's *parts* are one vector, fed by *rows* of features. A structure names the kinds of its rows and how
+  many consecutive parts a row of each kind feeds; kinds whose one row all examples share come last;
+- scores, counts and costs of the corpus are flat (part_ptr[n],), example i at ``part_ptr[i]:part_ptr[i + 1]``; arrays
+  that compiled code reads have ``simd.LANES`` entries of slack behind;
+- a labelling is the set of its part numbers within the example, with repetition where a part counts several times.
+  What a label is otherwise, only the structure and its estimator know.
 
-Any score may be −inf. Where no labelling is possible the log-partition is −inf and whatever needs one
-raises :class:`~partwise.errors.InputError`.
+*Users* call pure functions of part scores: one example's arrays give one answer, a list of examples gives a list (or
+an array of numbers), computed by one compiled call. Any score may be −inf. Where no labelling is possible the
+log-partition is −inf and whatever needs one raises :class:`~partwise.errors.InputError`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from partwise.compiled.oracles import Oracle
+from partwise.core.arrays import locate, offsets, positions
 from partwise.errors import InputError
 from partwise.structures.costs import cost_matrix
 
+Exactness = Literal["exact", "relaxation", "approximate"]
 
-class Layouts(NamedTuple):
-    """The shapes of some examples: a row of integers each, the length first.
+
+class RowKind(NamedTuple):
+    """A kind of rows.
+
+    Attributes
+    ----------
+    name : str
+        Rows, feature maps and model files refer to it.
+    width : int
+        Consecutive parts that one row feeds.
+    tied : bool
+        One row with one attribute, always present, is shared by all examples: its weights are the parts' scores.
+    """
+
+    name: str
+    width: int
+    tied: bool = False
+
+
+class Shapes(NamedTuple):
+    """The shapes of some examples: a row of integers each, the number of positions first.
 
     Attributes
     ----------
@@ -46,52 +67,138 @@ class Layouts(NamedTuple):
         """Positions of each example, int64 (n,)."""
         return self.values[self.ptr[:-1]].astype(np.int64)
 
+    def take(self, examples: np.ndarray) -> Shapes:
+        """The shapes of some examples, in that order."""
+        sizes = np.diff(self.ptr)[examples]
+        ptr = offsets(sizes)
+        at = np.repeat(self.ptr[:-1][examples] - ptr[:-1], sizes) + np.arange(ptr[-1])
+        return Shapes(ptr, self.values[at])
 
-class Packed(NamedTuple):
-    """Scores of some examples as the kernels read them.
+
+class PartLists(NamedTuple):
+    """Labellings of some examples as lists of part numbers, each counted within its example.
 
     Attributes
     ----------
-    specification : NamedTuple
-        Which kernels, and the masks.
-    layouts : Layouts
-    part_ptr : int64 array, shape (n + 1,)
-    scores : float64 array, shape (part_ptr[n] + slack,)
-    single : bool
-        One example was given, not a list of one.
+    ptr : int64 array, shape (n + 1,)
+    part : int64 array, shape (ptr[n],)
+    amount : float64 array, shape (ptr[n],) or (0,)
+        How often each part counts; empty where always once.
     """
 
-    specification: Any
-    layouts: Layouts
-    part_ptr: np.ndarray
-    scores: np.ndarray
-    single: bool
+    ptr: np.ndarray
+    part: np.ndarray
+    amount: np.ndarray = np.zeros(0)
+
+
+class Trainable(ABC):
+    """What solvers need of a structure.
+
+    Attributes
+    ----------
+    kinds : tuple of RowKind
+        In the order of an example's parts; tied kinds come last.
+    exactness : {"exact", "relaxation", "approximate"}
+        What the log-partition A is: itself; a convex upper bound, so that certificates are true of the relaxed
+        problem; or neither, so that there is no certificate.
+    equal_part_counts : bool
+        Whether all labellings of an example have the same number of parts, counted with repetition.
+    """
+
+    kinds: tuple[RowKind, ...]
+    oracle: Oracle
+    exactness: ClassVar[Exactness] = "exact"
+    equal_part_counts: ClassVar[bool] = True
+
+    @abstractmethod
+    def specification(self) -> Any:
+        """The record (see ``compiled/boundary.py``) of what all examples share, masks and sizes."""
+
+    @abstractmethod
+    def workspace(self, shapes: Shapes, specification: Any = None) -> Any:
+        """The record of the room that the compiled code needs for examples of these shapes; one per thread."""
+
+    def shapes(self, lengths: Any) -> Shapes:
+        """Shapes of examples of which nothing but the lengths (n,) matters."""
+        lengths = np.asarray(lengths)
+        return Shapes(np.arange(len(lengths) + 1), lengths.astype(np.int32))
+
+    @abstractmethod
+    def row_counts(self, shapes: Shapes) -> tuple[np.ndarray, ...]:
+        """Rows of each example, int64 (n,), for every kind that is not tied."""
+
+    def runs(self, shapes: Shapes) -> tuple[np.ndarray, np.ndarray]:
+        """Runs of rows (see ``compiled/rows.py``): each example has its own rows, kind after kind.
+
+        Returns
+        -------
+        run_ptr : int64 array, shape (n + 1,)
+        runs : int64 array, shape (run_ptr[n], 4)
+            Kind, first row, number of rows, first part.
+        """
+        n, n_kinds = len(shapes.ptr) - 1, len(self.kinds)
+        runs = np.zeros((n, n_kinds, 4), np.int64)
+        counts = [*self.row_counts(shapes), *([None] * sum(kind.tied for kind in self.kinds))]
+        first_part = np.zeros(n, np.int64)
+        for k, (kind, count) in enumerate(zip(self.kinds, counts, strict=True)):
+            runs[:, k, 0] = k
+            runs[:, k, 1] = 0 if count is None else offsets(count)[:-1]
+            runs[:, k, 2] = 1 if count is None else count
+            runs[:, k, 3] = first_part
+            first_part = first_part + runs[:, k, 2] * kind.width
+        return np.arange(n + 1) * n_kinds, runs.reshape(-1, 4)
+
+    def n_parts(self, shapes: Shapes) -> np.ndarray:
+        """Entries of each example's part vector, int64 (n,)."""
+        counts, widths = self.row_counts(shapes), [kind.width for kind in self.kinds]
+        total = np.full(len(shapes.ptr) - 1, self.n_tied, np.int64)
+        for count, width in zip(counts, widths, strict=False):
+            total += count * width
+        return total
 
     @property
-    def lengths(self) -> np.ndarray:
-        return self.layouts.lengths
+    def n_tied(self) -> int:
+        """Parts of every example, the last ones, that are fed by rows all examples share."""
+        return sum(kind.width for kind in self.kinds if kind.tied)
+
+    @abstractmethod
+    def most_parts(self, shapes: Shapes) -> np.ndarray:
+        """The most parts that a labelling of each example may have, with repetition, int64 (n,)."""
+
+    def most_tied(self, shapes: Shapes) -> np.ndarray:
+        """The most tied parts that a labelling of each example may have, with repetition, int64 (n,)."""
+        return self.most_parts(shapes)
+
+    def row_choices(self, shapes: Shapes) -> np.ndarray | None:
+        """Where a labelling uses one of several rows: the choice each row belongs to, int64 (n_rows,), the same for
+        all kinds. None where all rows are used."""
+        return None
+
+    # Labels. What solvers are given comes from these; their form is the structure's own.
+
+    @abstractmethod
+    def encode_all(self, labels: Any, shapes: Shapes) -> PartLists:
+        """Parts of all labels; raises :class:`InputError` at the first example whose labels are impossible."""
+
+    @abstractmethod
+    def decode_all(self, found: PartLists, shapes: Shapes) -> Any:
+        """Labels from the distinct parts, in ascending order, of labellings."""
+
+    @abstractmethod
+    def checked_cost(self, cost: Any) -> Any:
+        """What :meth:`part_costs` reads, from a name or what else a user may give."""
+
+    @abstractmethod
+    def part_costs(self, labels: Any, shapes: Shapes, cost: Any) -> np.ndarray:
+        """Cost of every part, float32 (n_parts.sum(),)."""
+
+    @abstractmethod
+    def kbest_parts(self, shape: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
+        """Parts of the `k` best labellings of one example, best first, from its flat part scores."""
 
 
-class Structure(ABC):
-    """What a label is: a set of parts, and how to sum, maximise and draw over all such sets.
-
-    Attributes
-    ----------
-    n_labels : int
-    node_width : int
-        Score entries fed by one node row.
-    edge_width : int
-        Score entries fed by one edge row; 0 without edge rows.
-    tied_size : int
-        Entries of the tied block that ends every example's parts.
-    """
-
-    n_labels: int
-    node_width: int
-    edge_width: int = 0
-    tied_size: int = 0
-
-    # The user's side; each structure writes its scores out as named arguments.
+class Inference(ABC):
+    """What users call; each structure writes its scores out as named arguments."""
 
     @abstractmethod
     def log_partition(self, *scores: Any, **options: Any) -> Any:
@@ -133,7 +240,9 @@ class Structure(ABC):
     def decode(self, parts: Any) -> Any:
         """The labelling whose part numbers these are."""
 
-    # What the enumeration in `brute.py` asks; direct, readable definitions.
+
+class Enumerable(ABC):
+    """What the enumeration in `brute.py` asks; direct, readable definitions."""
 
     @abstractmethod
     def labellings(self, length: int) -> Iterator[Any]:
@@ -145,74 +254,28 @@ class Structure(ABC):
 
     @abstractmethod
     def indicators(self, y: Any) -> Any:
-        """What :meth:`marginals` returns when all probability lies on `y`."""
+        """What :meth:`Inference.marginals` returns when all probability lies on `y`."""
 
-    # The solver's side.
 
-    @abstractmethod
-    def specification(self) -> Any:
-        """The NamedTuple that chooses the kernels and carries the masks."""
+class Structure(Trainable, Inference, Enumerable):
+    """What a label is: a set of parts, and how to sum, maximise and draw over all such sets."""
 
-    @abstractmethod
-    def workspace(self, longest: int) -> Any:
-        """Room for the kernels on examples up to `longest`; one per thread."""
 
-    @abstractmethod
-    def encode_all(self, labels: np.ndarray, layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
-        """Parts of all labels.
+class PositionLabels(Structure):
+    """Structures whose label is one of `n_labels` at every position, the rows of the first kind being positions.
 
-        Returns
-        -------
-        gold_ptr : int64 array, shape (n + 1,)
-        gold_parts : int64 array, shape (gold_ptr[n],)
-            Part numbers within each example, with repetition.
-        """
+    A corpus' labels are one flat int64 array over all positions, (lengths.sum(),).
+    """
 
-    def layouts(self, lengths: Any) -> Layouts:
-        """Layouts of examples of which nothing but the lengths (n,) matters."""
-        lengths = np.asarray(lengths)
-        return Layouts(np.arange(len(lengths) + 1), lengths.astype(np.int32))
+    n_labels: int
 
-    @abstractmethod
-    def kbest_parts(self, layout: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
-        """Parts of the `k` best labellings of one example, best first, from its flat part scores."""
-
-    def n_node_rows(self, layouts: Layouts) -> np.ndarray:
-        """Node rows of each example, int64 (n,)."""
-        return layouts.lengths
-
-    def n_edge_rows(self, layouts: Layouts) -> np.ndarray:
-        """Edge rows of each example, int64 (n,)."""
-        return np.zeros(len(layouts.lengths), np.int64)
-
-    def n_parts(self, layouts: Layouts) -> np.ndarray:
-        """Entries of each example's part vector, int64 (n,)."""
-        nodes = self.n_node_rows(layouts) * self.node_width
-        return nodes + self.n_edge_rows(layouts) * self.edge_width + self.tied_size
-
-    def row_choices(self, layouts: Layouts) -> np.ndarray | None:
-        """Where a labelling uses one of several rows: the choice each node (and edge) row belongs to, int64
-        (n_node_rows.sum(),). None where all rows are used."""
-        return None
-
-    def checked_cost(self, cost: Any) -> Any:
-        """What :meth:`part_costs` reads, from a name or what else a user may give."""
-        return cost_matrix(cost, self.n_labels)
-
-    def part_costs(self, labels: np.ndarray, layouts: Layouts, cost: Any) -> np.ndarray:
-        """Cost of every part, float32 (n_parts.sum(),): each position is charged to its node part."""
-        lengths = layouts.lengths
-        part_ptr = offsets(self.n_parts(layouts))
-        result = np.zeros(int(part_ptr[-1]), np.float32)
-        first = np.repeat(part_ptr[:-1], lengths) + positions(lengths) * self.node_width
-        result[first[:, None] + np.arange(self.n_labels)] = cost[labels]
-        return result
-
-    def check_gold(self, labels: np.ndarray, layouts: Layouts) -> None:
-        """Raise :class:`InputError` at the first example whose labels lie outside the structure."""
-        labels, lengths = np.asarray(labels), layouts.lengths
+    def check_gold(self, labels: Any, shapes: Shapes) -> np.ndarray:
+        """The labels as int64; raises :class:`InputError` at the first that is none."""
+        labels, lengths = np.asarray(labels, np.int64), shapes.lengths
         if len(labels) != lengths.sum():
             raise InputError(f"labels has {len(labels)} entries, but lengths add up to {lengths.sum()}")
+        if lengths.size and lengths.min() < 1:
+            raise InputError(f"lengths: example {int(lengths.argmin())} has no positions")
         wrong = np.flatnonzero((labels < 0) | (labels >= self.n_labels))
         if wrong.size:
             example, position = locate(int(wrong[0]), lengths)
@@ -220,127 +283,22 @@ class Structure(ABC):
                 f"labels: example {example}, position {position} has label {labels[wrong[0]]}, "
                 f"but labels run from 0 to {self.n_labels - 1}"
             )
-
-    def decode_all(self, counts: np.ndarray, part_ptr: np.ndarray, layouts: Layouts) -> np.ndarray:
-        """Labels of the labellings whose part counts these are, int64 (lengths.sum(),)."""
-        from partwise.compiled.inference import labellings_of_all
-
-        position_ptr = offsets(layouts.lengths)
-        labels = np.empty(position_ptr[-1], np.int64)
-        labellings_of_all(self.specification(), *layouts, part_ptr, counts, position_ptr, labels)
         return labels
 
-    # Shared by the users' methods.
+    def decode_all(self, found: PartLists, shapes: Shapes) -> np.ndarray:
+        """One part of each position comes first."""
+        lengths = shapes.lengths
+        at = np.repeat(found.ptr[:-1], lengths) + positions(lengths)
+        return found.part[at] - positions(lengths) * self.n_labels
 
-    def _run_log_partition(self, packed: Packed) -> Any:
-        from partwise.compiled.inference import log_partition_of_all
+    def checked_cost(self, cost: Any) -> Any:
+        return cost_matrix(cost, self.n_labels)
 
-        specification, layouts, part_ptr, scores, single = packed
-        values = np.empty(len(part_ptr) - 1)
-        log_partition_of_all(specification, *layouts, part_ptr, scores, values, self._room(packed))
-        return float(values[0]) if single else values
-
-    def _run_expectations(self, packed: Packed) -> tuple[np.ndarray, np.ndarray]:
-        """Log-partitions (n,) and expected counts (part_ptr[n],); raises where no labelling is possible."""
-        from partwise.compiled.inference import expectations_of_all
-
-        specification, layouts, part_ptr, scores, _ = packed
-        values, counts = np.empty(len(part_ptr) - 1), np.empty(part_ptr[-1])
-        expectations_of_all(specification, *layouts, part_ptr, scores, counts, values, self._room(packed))
-        require_possible(values, packed.single)
-        return values, counts
-
-    def _run_best(self, packed: Packed) -> np.ndarray:
-        """Labels of maximisers, flat over all positions."""
-        from partwise.compiled.inference import best_of_all
-
-        specification, layouts, part_ptr, scores, _ = packed
-        values, counts = np.empty(len(part_ptr) - 1), np.empty(part_ptr[-1])
-        best_of_all(specification, *layouts, part_ptr, scores, counts, values, self._room(packed))
-        require_possible(values, packed.single)
-        return self.decode_all(counts, part_ptr, layouts)
-
-    def _run_entropy(self, packed: Packed) -> Any:
-        log_totals, counts = self._run_expectations(packed)
-        scores = np.where(counts > 0.0, packed.scores[: len(counts)], 0.0)
-        expected = np.add.reduceat(scores * counts, packed.part_ptr[:-1]) if len(log_totals) else log_totals
-        # The difference of two large numbers may come out just below zero.
-        entropies = np.maximum(log_totals - expected, 0.0)
-        return float(entropies[0]) if packed.single else entropies
-
-    def _room(self, packed: Packed) -> Any:
-        return self._workspace(packed.specification, int(packed.lengths.max(initial=1)))
-
-    @abstractmethod
-    def _workspace(self, specification: Any, longest: int) -> Any:
-        """Room for kernels under a specification that may differ from the solvers' own."""
-
-
-def offsets(sizes: np.ndarray) -> np.ndarray:
-    """Where consecutive blocks of these sizes start, and where the last one ends: int64 (n + 1,)."""
-    result = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=result[1:])
-    return result
-
-
-def positions(lengths: np.ndarray) -> np.ndarray:
-    """0, 1, … within each example, flat over all: int64 (lengths.sum(),)."""
-    starts = offsets(lengths)
-    return np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
-
-
-def locate(index: int, lengths: np.ndarray) -> tuple[int, int]:
-    """Example and position within it of an index into a flat array over all positions."""
-    starts = offsets(lengths)
-    example = int(np.searchsorted(starts, index, side="right")) - 1
-    return example, index - int(starts[example])
-
-
-def require_possible(log_totals: np.ndarray, single: bool) -> None:
-    """Raise where the best score or log-partition is −inf."""
-    if np.any(log_totals == -np.inf):
-        where = "" if single else f" in sequence {int(np.argmax(log_totals == -np.inf))}"
-        raise InputError(f"scores{where}: every labelling scores −inf or is masked out")
-
-
-def checked_scores(values: Any, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
-    """`values` as float64, without NaN or +inf, of this shape; None stands for any size."""
-    try:
-        array = np.asarray(values, np.float64, order="C")
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be an array of numbers of shape {shape_text(shape)}") from None
-    fits = array.ndim == len(shape) and all(
-        s is None or s == n for s, n in zip(shape, array.shape, strict=True)
-    )
-    if not fits:
-        raise InputError(f"{name} has shape {np.shape(values)}, expected {shape_text(shape)}")
-    if not (array < np.inf).all():
-        raise InputError(f"{name} contains NaN or +inf; scores may be any number or −inf")
-    return array
-
-
-def shape_text(shape: Sequence[int | None]) -> str:
-    words = ["length" if size is None else str(size) for size in shape]
-    return "(" + ", ".join(words) + ("," if len(words) == 1 else "") + ")"
-
-
-def checked_count(value: Any, name: str) -> int:
-    """`value` as an int of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"{name} must be an integer of at least 1, not {value!r}")
-    return int(value)
-
-
-def checked_labels(y: Any, name: str, n_labels: int) -> np.ndarray:
-    """`y` as int64 labels below `n_labels`, one axis."""
-    array = np.asarray(y)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise InputError(f"{name} must be a sequence of integer labels")
-    if array.size and (array.min() < 0 or array.max() >= n_labels):
-        raise InputError(f"{name} holds label {array.max()}; labels run from 0 to {n_labels - 1}")
-    return np.ascontiguousarray(array, np.int64)
-
-
-def random_generator(random_state: Any) -> Any:
-    """A NumPy generator from None, a seed, or a generator of either kind."""
-    return random_state if hasattr(random_state, "random") else np.random.default_rng(random_state)
+    def part_costs(self, labels: Any, shapes: Shapes, cost: Any) -> np.ndarray:
+        """Each position is charged to its part of the first kind."""
+        lengths = shapes.lengths
+        part_ptr = offsets(self.n_parts(shapes))
+        result = np.zeros(int(part_ptr[-1]), np.float32)
+        first = np.repeat(part_ptr[:-1], lengths) + positions(lengths) * self.n_labels
+        result[first[:, None] + np.arange(self.n_labels)] = cost[labels]
+        return result

@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
+from partwise.core.rows import RowData
 from partwise.errors import InputError
 from partwise.estimators.base import DualEstimator, Training, n_threads
 from partwise.estimators.classify.data import ClassData, as_matrix, is_attributes, with_always_on
@@ -171,14 +172,12 @@ class Classifier(ClassifierMixin, DualEstimator):
             rows, dense = with_always_on(rows, dense, n_features)
         width = n_features + int(bool(self.fit_intercept))
         n_dense, n_attributes = (width, 0) if storage == "dense" else (0, width)
-        layout = FeatureMap.build(len(data.classes), n_attributes, n_dense, rows, data.codes, self.pairs)
+        feature_map = FeatureMap.build(len(data.classes), n_attributes, n_dense, rows, data.codes, self.pairs)
         problem = Problem.build(
             Multiclass(len(data.classes)),
             data.codes,
             np.ones(n, np.int64),
-            layout,
-            rows,
-            node_dense=dense,
+            {"node": RowData(feature_map, rows, dense)},
             loss=self.loss,
             l2=self.l2,
             cost=self.cost,
@@ -189,7 +188,7 @@ class Classifier(ClassifierMixin, DualEstimator):
         self._set_certificate(solution)
         self._training = Training(problem, solver, solution.state, solution.weights, data)
         self.classes_, self._encoder = data.classes, data.encoder
-        pairs = Pairs.of(layout, solution.weights)
+        pairs = Pairs.of(feature_map, solution.weights)
         self._set_weights(pairs, n_features)
         self._warn_unless_converged()
         return self

@@ -12,11 +12,11 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
+from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.matrices import check_finite
-from partwise.features.vocabulary import AttributeRows
 
 _SORTED_UP_TO = 1_000_000  # numbers; ordering more costs more than it is worth
 

@@ -38,12 +38,12 @@ class ArcEncoder:
         return 0 if self.relations is None else self.relations.n_attributes
 
     def transform(self, structure: Any, corpus: DependencyCorpus, arcs: Arcs) -> Encoded:
-        """Rows and layouts of candidate arcs."""
+        """Rows and shapes of candidate arcs."""
         return Encoded(
             corpus.lengths,
             self.arcs.transform(corpus, arcs),
             edge_rows=None if self.relations is None else self.relations.transform(corpus, arcs),
-            layouts=structure.arc_layouts(corpus.lengths, arcs.arc_ptr, arcs.head, arcs.modifier),
+            shapes=structure.arc_shapes(corpus.lengths, arcs.arc_ptr, arcs.head, arcs.modifier),
         )
 
     def keep(self, nodes: np.ndarray, edges: np.ndarray) -> ArcEncoder:

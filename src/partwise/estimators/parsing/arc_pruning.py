@@ -76,14 +76,13 @@ class ArcPruner:
         """Train on all arcs of a corpus, loosely."""
         encoder = ArcEncoder(ArcFeatures("pos").fit(corpus))
         encoded = encoder.transform(structure, corpus, all_arcs(corpus.lengths))
-        assert encoded.layouts is not None
+        rows = encoded.rows(structure, {"arc": FeatureMap.build(1, encoder.n_attributes)})
         problem = Problem.build(
-            structure, corpus.heads, encoded.layouts, FeatureMap.build(1, encoder.n_attributes),
-            encoded.node_rows, loss="log", l2=_L2, n_jobs=n_jobs,
-        )  # fmt: skip
+            structure, corpus.heads, encoded.shapes_for(structure), rows, loss="log", l2=_L2, n_jobs=n_jobs
+        )
         solver = ExponentiatedGradient("permuted")
         solution = solve(problem, solver, tol=_TOLERANCE, max_passes=_MOST_PASSES)
-        encoder, model = compact(structure, encoder, problem.node_map, None, solution.weights)
+        encoder, model = compact(structure, encoder, problem.scorer.maps, solution.weights)
         return cls(n_heads, encoder, model)
 
     def prune(
@@ -103,9 +102,9 @@ class ArcPruner:
 
     def _prune(self, corpus: DependencyCorpus, keep_true: bool, n_jobs: int) -> tuple[Arcs, PruningRecord]:
         arcs = all_arcs(corpus.lengths)
-        batch = self.model.batch(self.encoder.transform(self.model.structure, corpus, arcs))
-        probability, _ = self.model.counts(batch, 1.0, n_jobs=n_jobs)
-        best, _ = self.model.best(batch, None, n_jobs)
+        scorer = self.model.scorer(self.encoder.transform(self.model.structure, corpus, arcs))
+        probability, _ = self.model.counts(scorer, 1.0, n_jobs=n_jobs)
+        best, _ = self.model.best(scorer, None, n_jobs)
         word = words_of(arcs, corpus.sentence_ptr)
         kept = _likely(probability, corpus.lengths, self.n_heads) | (arcs.head == best[word])
         true = arcs.head == corpus.heads[word]

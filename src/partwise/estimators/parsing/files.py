@@ -70,7 +70,7 @@ class DependencyFileMixin(DualEstimator):
         stored = header.get("encoder")
         if not isinstance(stored, dict):
             raise InputError("the features are missing")
-        parser._encoder = ArcEncoder.from_state(stored, _own(arrays, _ARCS), structure.edge_width > 0)
+        parser._encoder = ArcEncoder.from_state(stored, _own(arrays, _ARCS), structure.labelled)
         parser._model = LinearModel.from_state(structure, Sizes.of(parser._encoder), arrays)
         parser._loss = Loss.of(parser.loss)
         parser._pruner = None

@@ -166,7 +166,7 @@ class DependencyParser(ParsingMixin, DependencyFileMixin):
         _, solution = self._solve(problem)
         self._set_certificate(solution)
         self._encoder, self._model = compact(
-            problem.structure, encoder, problem.node_map, problem.edge_map, solution.weights
+            problem.structure, encoder, problem.scorer.maps, solution.weights
         )
         self._loss = problem.loss
         self._warn_unless_converged()
@@ -223,7 +223,7 @@ class DependencyParser(ParsingMixin, DependencyFileMixin):
         structure = self._structure(len(self.relations_))
         heads = ArcFeatures(self.templates, min_count=self.min_count).fit(corpus)
         relations = None
-        if structure.edge_width:
+        if structure.labelled:
             relations = ArcFeatures(self.relation_templates, min_count=self.min_count).fit(corpus)
         encoder = ArcEncoder(heads, relations)
         encoded = encoder.transform(structure, corpus, arcs)
@@ -238,26 +238,22 @@ class DependencyParser(ParsingMixin, DependencyFileMixin):
         sample_weight: Any,
     ) -> Problem:
         """Encoded arcs bound to structure and loss."""
-        assert encoded.layouts is not None
-        labels, edge_map = corpus.heads.astype(np.int64), None
+        labels, maps = corpus.heads.astype(np.int64), {"arc": FeatureMap.build(1, encoder.n_attributes)}
         if encoder.relations is not None:
             codes = relation_codes(corpus, self.relations_)
             labels = labels * len(self.relations_) + codes
             true = encoder.relations.transform(corpus, gold_arcs(corpus.heads, corpus.sentence_ptr))
-            edge_map = FeatureMap.build(
-                structure.edge_width, encoder.n_edge_attributes, 0, true, codes, "observed"
+            maps["relation"] = FeatureMap.build(
+                structure.n_relations, encoder.n_edge_attributes, 0, true, codes, "observed"
             )
         return Problem.build(
             structure,
             labels,
-            encoded.layouts,
-            FeatureMap.build(1, encoder.n_attributes),
-            encoded.node_rows,
-            edge_map=edge_map,
-            edge_rows=encoded.edge_rows,
+            encoded.shapes_for(structure),
+            encoded.rows(structure, maps),
             loss=self.loss,
             l2=self.l2,
-            cost=self.cost if structure.edge_width else "heads",
+            cost=self.cost if structure.labelled else "heads",
             example_weight=sample_weight,
             n_jobs=n_threads(self.n_jobs),
         )
@@ -278,10 +274,10 @@ class DependencyParser(ParsingMixin, DependencyFileMixin):
         self._require_parser()
         model, found = self._model, []
         if label is None:
-            found += _largest(self._encoder.arcs, model.node_map, model.node_weights, ["arc"], n)
-        if model.edge_map is not None and self._encoder.relations is not None:
-            names = self.relations_
-            found += _largest(self._encoder.relations, model.edge_map, model.edge_weights, names, n, label)
+            found += _largest(self._encoder.arcs, model.maps["arc"], model.weights_of("arc"), ["arc"], n)
+        if self._encoder.relations is not None:
+            own = model.maps["relation"], model.weights_of("relation")
+            found += _largest(self._encoder.relations, *own, self.relations_, n, label)
         return sorted(found, key=lambda each: -abs(each[2]))[:n]
 
     @classmethod

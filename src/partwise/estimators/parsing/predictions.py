@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from partwise.compiled.examples import Batch
 from partwise.core.losses import Loss
+from partwise.core.scorer import Scorer
 from partwise.data import DependencyCorpus
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads, sharpness
@@ -27,7 +27,7 @@ class ParserQuery(NamedTuple):
 
     lengths: np.ndarray
     arcs: Arcs
-    batch: Batch
+    scorer: Scorer
 
     def matrices(self, values: np.ndarray, fill: float) -> list[np.ndarray]:
         """Values of arcs (n_arcs, …) as one array (n + 1, n + 1, …) a sentence, by [head, modifier]."""
@@ -71,7 +71,9 @@ class ParsingMixin:
     def parse(self, X: Any) -> DependencyCorpus:
         """The corpus with the best trees in place of its own, ready for ``write_dependencies``."""
         corpus = as_corpus(X)
-        codes = [self._model.best(query.batch, None, n_threads(self.n_jobs))[0] for query in self._queries(X)]
+        codes = [
+            self._model.best(query.scorer, None, n_threads(self.n_jobs))[0] for query in self._queries(X)
+        ]
         flat = np.concatenate([np.zeros(0, np.int64), *codes])
         n_relations, relations = max(len(self.relations_), 1), None
         if self.relations_:
@@ -149,22 +151,22 @@ class ParsingMixin:
             if self._pruner is not None:
                 arcs, _ = self._pruner.prune(piece, n_jobs=jobs)
             encoded = self._encoder.transform(self._model.structure, piece, arcs)
-            yield ParserQuery(piece.lengths, arcs, self._model.batch(encoded))
+            yield ParserQuery(piece.lengths, arcs, self._model.scorer(encoded))
 
     def _marginals(self, query: ParserQuery, beta: float) -> np.ndarray:
-        return self._model.counts(query.batch, beta, n_jobs=n_threads(self.n_jobs))[0]
+        return self._model.counts(query.scorer, beta, n_jobs=n_threads(self.n_jobs))[0]
 
     def _kbest(self, query: ParserQuery, k: int) -> list[list[tuple[Any, float]]]:
         structure: Any = self._model.structure
         scale = 1.0 if self._loss.is_hard else self._loss.beta
-        parts = scale * self._model.scores(query.batch, n_threads(self.n_jobs))
+        parts = scale * query.scorer.scores(self._model.weights, n_threads(self.n_jobs))
         n_arcs = np.diff(query.arcs.arc_ptr)
         is_arc = np.zeros(len(parts), bool)
-        first = query.batch.part_ptr[:-1]
+        first = query.scorer.batch.part_ptr[:-1]
         is_arc[np.repeat(first - query.arcs.arc_ptr[:-1], n_arcs) + np.arange(n_arcs.sum())] = True
         scores = [query.matrices(parts[is_arc], -np.inf)]
-        if structure.edge_width:
-            scores.append(query.matrices(parts[~is_arc].reshape(-1, structure.edge_width), -np.inf))
+        if structure.labelled:
+            scores.append(query.matrices(parts[~is_arc].reshape(-1, structure.n_relations), -np.inf))
         found = structure.kbest(*scores, k=k)
         log_totals = None if self._loss.is_hard else structure.log_partition(*scores).tolist()
         results = []

@@ -9,13 +9,13 @@ import numpy as np
 
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
+from partwise.core.rows import AttributeRows
 from partwise.data.conll import Columns
 from partwise.errors import InputError
 from partwise.estimators.base import Training, random_generator
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import as_sequences
 from partwise.estimators.labels import check_masks, distinct_labels, encode_labels, flat_labels
-from partwise.features.vocabulary import AttributeRows
 from partwise.solvers import solver_for
 from partwise.solvers.dual.potentials import EGState, refresh
 from partwise.structures import Chain, transition_mask
@@ -170,7 +170,7 @@ def edge_map_for(
         row_ptr = np.concatenate([rows.row_ptr, rows.row_ptr[-1] + 1 + every])
         rows = AttributeRows(row_ptr, np.concatenate([rows.ids, always]))
         row_labels = np.concatenate([row_labels, every])
-    return FeatureMap.build(structure.edge_width, encoder.n_edge_attributes, 0, rows, row_labels, pairs)
+    return FeatureMap.build(n_labels**2, encoder.n_edge_attributes, 0, rows, row_labels, pairs)
 
 
 def warm_state(estimator: Any, problem: Problem, previous: Training | None) -> Any:
@@ -179,7 +179,7 @@ def warm_state(estimator: Any, problem: Problem, previous: Training | None) -> A
         return None
     solver = solver_for(problem, estimator.solver, estimator.tol)
     old, state = previous.problem, previous.state
-    if type(solver) is not type(previous.solver) or old.structure.n_labels != problem.structure.n_labels:
+    if type(solver) is not type(previous.solver) or old.structure.kinds != problem.structure.kinds:
         return None
     if isinstance(state, EGState) and _begins_with(problem, old):
         fresh = solver.init(problem, random_generator(estimator.random_state))
@@ -216,7 +216,8 @@ def _same_rows(problem: Problem, old: Problem) -> bool:
             for name in ("part_ptr", "gold_part", "example_weight")
         )
         and all(
-            np.array_equal(getattr(new.node, name), getattr(batch.node, name))
+            np.array_equal(getattr(own, name), getattr(other, name))
+            for own, other in zip(problem.scorer.kinds, old.scorer.kinds, strict=True)
             for name in ("wide_start", "narrow_start", "wide_value", "narrow_value", "dense")
         )
     )

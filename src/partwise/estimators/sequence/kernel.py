@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from partwise.core.losses import Loss
+from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.kernel_base import KernelEstimator
@@ -17,7 +18,6 @@ from partwise.estimators.matrices import looks_like_matrix, stack
 from partwise.estimators.model import LinearModel, Pairs, Sizes
 from partwise.estimators.sequence.data import SequenceData, lengths_of
 from partwise.estimators.sequence.predictions import PredictionMixin
-from partwise.features.vocabulary import AttributeRows
 from partwise.mercer.functions import PRECOMPUTED
 from partwise.mercer.support import Support, positions_with_neighbour
 from partwise.solvers import Progress, Solver
@@ -164,9 +164,8 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
         n_labels = len(self.classes_)
         chain = Chain(n_labels, tied=tied)
         self._encoder, self._loss = ScoreEncoder(self._support), Loss.of(self.loss)
-        node = _identity(n_labels)
-        edge = None if tied else _identity(n_labels**2)
-        self._model = LinearModel.assemble(chain, Sizes.of(self._encoder), node, edge, tied_weights)
+        pairs = [_identity(n_labels)] if tied else [_identity(n_labels), _identity(n_labels**2)]
+        self._model = LinearModel.assemble(chain, Sizes.of(self._encoder), pairs, tied_weights)
 
     @property
     def transition_coef_(self) -> np.ndarray:

@@ -217,22 +217,17 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         self, structure: Chain, encoder: Any, encoded: Encoded, data: SequenceData, codes: np.ndarray
     ) -> Problem:
         """Encoded data bound to structure and loss; unobserved labels are filled in with any that fit."""
-        lengths = encoded.lengths
         node_map = FeatureMap.build(
-            structure.node_width, encoder.n_attributes, encoder.n_dense, encoded.node_rows, codes, self.pairs
+            structure.n_labels, encoder.n_attributes, encoder.n_dense, encoded.node_rows, codes, self.pairs
         )
-        edge_map = None
-        if structure.edge_width:
-            edge_map = edge_map_for(structure, encoder, encoded, codes, self.pairs)
+        maps = {"node": node_map}
+        if not structure.tied:
+            maps["edge"] = edge_map_for(structure, encoder, encoded, codes, self.pairs)
         return Problem.build(
             structure,
             data.completed(structure, codes),
-            lengths[lengths > 0],
-            node_map,
-            encoded.node_rows,
-            node_dense=encoded.node_dense,
-            edge_map=edge_map,
-            edge_rows=encoded.edge_rows,
+            encoded.shapes_for(structure),
+            encoded.rows(structure, maps),
             loss=self.loss,
             l2=self.l2,
             cost=self.cost,
@@ -254,7 +249,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         training = self._training
         problem = training.problem
         self._encoder, self._model = compact(
-            problem.structure, training.source.encoder, problem.node_map, problem.edge_map, training.weights
+            problem.structure, training.source.encoder, problem.scorer.maps, training.weights
         )
         self._loss = problem.loss
         if self._encoder.kind == "matrix":
@@ -272,17 +267,18 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     def transition_coef_(self) -> np.ndarray:
         """Tied transition weights: (n_labels, n_labels), with more axes for higher orders."""
         model = self._fitted_model()
-        chain, n_labels = model.structure, model.structure.n_labels
+        chain = model.structure
         assert isinstance(chain, Chain)
+        n_labels = chain.n_labels
         if chain.order > 1:
             return model.tied_weights.reshape((n_labels + 1,) * chain.order + (n_labels,))
         if chain.tied:
             return model.tied_weights.reshape(n_labels, n_labels)
         result = np.zeros(n_labels**2)
-        if self._encoder.always and model.edge_map is not None:
-            attribute, label, index = model.edge_map.pairs()
+        if self._encoder.always:
+            attribute, label, index = model.maps["edge"].pairs()
             always = attribute == self._encoder.n_edge_attributes - 1
-            result[label[always]] = model.edge_weights[index[always]]
+            result[label[always]] = model.weights_of("edge")[index[always]]
         return result.reshape(n_labels, n_labels)
 
     def _fitted_model(self) -> LinearModel:

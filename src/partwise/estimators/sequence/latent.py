@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.arrays import offsets
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads, random_generator
-from partwise.estimators.model import LinearModel
+from partwise.estimators.model import Excluded, LinearModel
 from partwise.solvers import Solution, Solver, StopReason, solver_for
 from partwise.solvers.dual.potentials import GOLD_POTENTIAL, EGState, refresh
-from partwise.structures.contract import offsets
+from partwise.structures.contract import PartLists
 
 MAX_ROUNDS = 100
 SOLVERS_THAT_CAN = ("eg", "eg-cyclic", "eg-permuted", "eg-gap", "eg-batch", "eg-primal", "lbfgs", "cg", "sgd")
@@ -129,15 +130,15 @@ def _refuse(problem: Problem, solver: Solver, codes: np.ndarray) -> None:
 
 def _without_costs_of_unknown(problem: Problem, codes: np.ndarray) -> Problem:
     """No label costs anything where none was observed."""
-    batch, width = problem.batch, problem.structure.node_width
-    if batch.cost.size == 0:
+    width, position_ptr = problem.structure.kinds[0].width, offsets(problem.lengths)
+    if problem.cost.size == 0:
         return problem
-    cost = batch.cost.copy()
+    cost = problem.cost.copy()
     unknown = np.flatnonzero(codes < 0)
-    example = np.searchsorted(batch.node.row_ptr, unknown, side="right") - 1
-    first = batch.part_ptr[example] + (unknown - batch.node.row_ptr[example]) * width
+    example = np.searchsorted(position_ptr, unknown, side="right") - 1
+    first = problem.batch.part_ptr[example] + (unknown - position_ptr[example]) * width
     cost[first[:, None] + np.arange(width)] = 0.0
-    return replace(problem, batch=batch._replace(cost=cost))
+    return replace(problem, cost=cost, views={})
 
 
 @dataclass
@@ -151,9 +152,10 @@ class _Marginal:
     def objective(self, weights: np.ndarray) -> float:
         problem, loss = self.problem, self.problem.loss
         model = self._model(weights)
-        batch, beta, n_jobs = problem.batch, loss.beta, self.n_jobs
-        _, free = model.counts(batch, beta, beta * loss.gamma, what="nothing", n_jobs=n_jobs)
-        _, held = model.counts(batch, beta, fixed=self.codes, what="nothing", n_jobs=n_jobs)
+        scorer, beta, n_jobs = problem.scorer, loss.beta, self.n_jobs
+        cost = (beta * loss.gamma * problem.cost).astype(np.float32)
+        _, free = model.counts(scorer, beta, cost, what="nothing", n_jobs=n_jobs)
+        _, held = model.counts(scorer, beta, excluded=self._excluded(), what="nothing", n_jobs=n_jobs)
         losses = (free - held) / loss.beta
         return float(problem.batch.example_weight @ losses + 0.5 * problem.l2 * (weights @ weights))
 
@@ -161,21 +163,25 @@ class _Marginal:
         """The convex problem that touches the objective at `weights`, and how far above it lies there."""
         problem, beta = self.problem, self.problem.loss.beta
         batch, model = problem.batch, self._model(weights)
-        counts, log_totals = model.counts(batch, beta, fixed=self.codes, what="all", n_jobs=self.n_jobs)
+        counts, log_totals = model.counts(
+            problem.scorer, beta, excluded=self._excluded(), what="all", n_jobs=self.n_jobs
+        )
         parts = np.flatnonzero(counts)
         example = np.searchsorted(batch.part_ptr, parts, side="right") - 1
         gold_ptr = offsets(np.bincount(example, minlength=problem.n_examples))
-        soft = batch._replace(
-            gold_ptr=gold_ptr, gold_part=parts - batch.part_ptr[example], gold_amount=counts[parts]
-        )
-        scores = model.scores(batch, self.n_jobs)
+        soft = PartLists(gold_ptr, parts - batch.part_ptr[example], counts[parts])
+        scores = problem.scorer.scores(weights, self.n_jobs)
         expected = np.bincount(example, counts[parts] * scores[parts], minlength=problem.n_examples)
         constant = float(batch.example_weight @ (log_totals / beta - expected))
-        return replace(problem, batch=soft), constant
+        return problem.with_gold(soft), constant
 
     def _model(self, weights: np.ndarray) -> LinearModel:
         problem = self.problem
-        return LinearModel(problem.structure, problem.node_map, problem.edge_map, weights)
+        return LinearModel(problem.structure, problem.scorer.maps, weights)
+
+    def _excluded(self) -> Excluded:
+        problem = self.problem
+        return Excluded.all_but(self.codes, problem.lengths, problem.structure.kinds[0].width)
 
 
 def _start(problem: Problem, solver: Solver, state: Any, estimator: Any) -> Any:
@@ -189,7 +195,7 @@ def _start(problem: Problem, solver: Solver, state: Any, estimator: Any) -> Any:
     batch = problem.batch
     state.theta[:] = 0.0
     parts = np.repeat(batch.part_ptr[:-1], np.diff(batch.gold_ptr)) + batch.gold_part
-    is_row = parts < np.repeat(batch.part_ptr[1:] - batch.tied_size, np.diff(batch.gold_ptr))
+    is_row = parts < np.repeat(batch.part_ptr[1:] - batch.n_tied, np.diff(batch.gold_ptr))
     state.theta[parts[is_row]] = GOLD_POTENTIAL * batch.gold_amount[is_row]
     state.visited[:] = 1
     return _refreshed(problem, state)

@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from partwise.compiled.examples import Batch
+from partwise.core.arrays import offsets
 from partwise.core.losses import Loss
+from partwise.core.scorer import Scorer
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads, random_generator, sharpness
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import as_sequences
 from partwise.estimators.labels import encode_labels, flat_labels, split
-from partwise.estimators.model import LinearModel
+from partwise.estimators.model import Excluded, LinearModel
 from partwise.estimators.sequence.data import lengths_of
 from partwise.structures import Chain
-from partwise.structures.contract import offsets
 
 
 class Query(NamedTuple):
@@ -31,7 +31,7 @@ class Query(NamedTuple):
     Attributes
     ----------
     lengths : int64 array, shape (n_sequences,)
-        Zeros included; the batch holds the other sequences only.
+        Zeros included; the scorer has the other sequences only.
     model : LinearModel
         With the masks of `forbid` added.
     fixed : int64 array, shape (n_positions,), or None
@@ -39,11 +39,18 @@ class Query(NamedTuple):
 
     lengths: np.ndarray
     model: LinearModel
-    batch: Batch
+    scorer: Scorer
     fixed: np.ndarray | None
 
+    @property
+    def excluded(self) -> Excluded | None:
+        """What `fixed` leaves no labelling."""
+        if self.fixed is None:
+            return None
+        return Excluded.all_but(self.fixed, self.scorer.shapes.lengths, self.model.structure.kinds[0].width)
+
     def spread(self, results: Iterable[Any], empty: Any) -> list[Any]:
-        """Results of the sequences in the batch, with `empty` at those that have no positions."""
+        """Results of the sequences of the scorer, with `empty` at those that have no positions."""
         left = iter(results)
         return [next(left) if length else empty for length in self.lengths]
 
@@ -72,7 +79,7 @@ class PredictionMixin:
     def predict(self, X: Any, fixed: Any = None, forbid: Any = None) -> list[list[Any]]:
         """The best labelling of every sequence: a list of lists of labels."""
         query = self._query(X, fixed, forbid)
-        codes, values = query.model.best(query.batch, query.fixed, n_threads(self.n_jobs))
+        codes, values = query.model.best(query.scorer, query.excluded, n_threads(self.n_jobs))
         query.require_possible(values)
         return split(self._named(codes), query.lengths)
 
@@ -84,7 +91,7 @@ class PredictionMixin:
         """Probability of every label at every position: arrays (length, n_labels), ordered as `classes_`."""
         query = self._query(X, fixed, forbid)
         counts, log_totals = query.model.counts(
-            query.batch, self._sharpness(), fixed=query.fixed, n_jobs=n_threads(self.n_jobs)
+            query.scorer, self._sharpness(), excluded=query.excluded, n_jobs=n_threads(self.n_jobs)
         )
         query.require_possible(log_totals)
         return split(counts.reshape(-1, len(self.classes_)), query.lengths)
@@ -143,8 +150,10 @@ class PredictionMixin:
         """Log-probability of given labellings, (n_sequences,), summed over positions where `y` is None."""
         query = self._query(X, y, None)
         sharpness, n_jobs = self._sharpness(), n_threads(self.n_jobs)
-        _, free = query.model.counts(query.batch, sharpness, what="nothing", n_jobs=n_jobs)
-        _, held = query.model.counts(query.batch, sharpness, fixed=query.fixed, what="nothing", n_jobs=n_jobs)
+        _, free = query.model.counts(query.scorer, sharpness, what="nothing", n_jobs=n_jobs)
+        _, held = query.model.counts(
+            query.scorer, sharpness, excluded=query.excluded, what="nothing", n_jobs=n_jobs
+        )
         result = np.zeros(len(query.lengths))
         result[query.lengths > 0] = np.minimum(held - free, 0.0)
         return result
@@ -197,7 +206,7 @@ class PredictionMixin:
         if forbid is not None:
             model = model.under(self._without(forbid))
         encoded: Encoded = self._encoder.transform(X)
-        return Query(lengths, model, model.batch(encoded), codes)
+        return Query(lengths, model, model.scorer(encoded), codes)
 
     def _without(self, forbid: Any) -> Chain:
         """The chain with more transitions forbidden."""
@@ -228,16 +237,18 @@ class PredictionMixin:
 
     def _scores(self, query: Query, scale: float) -> tuple[list[np.ndarray], Any]:
         """Node and edge scores of the sequences that have positions, as `Chain` reads them."""
-        chain, batch = _chain(query.model), query.batch
-        n_labels, lengths = chain.n_labels, batch.length.tolist()
-        parts = scale * query.model.scores(batch, n_threads(self.n_jobs))
+        chain, scorer = _chain(query.model), query.scorer
+        n_labels, lengths = chain.n_labels, scorer.shapes.lengths
+        parts = scale * scorer.scores(query.model.weights, n_threads(self.n_jobs))
         nodes, edges = [], []
-        for (first, last), length in zip(pairwise(batch.part_ptr.tolist()), lengths, strict=True):
+        for (first, last), length in zip(
+            pairwise(scorer.batch.part_ptr.tolist()), lengths.tolist(), strict=True
+        ):
             middle = first + length * n_labels
             nodes.append(parts[first:middle].reshape(length, n_labels))
             edges.append(parts[middle:last])
         if query.fixed is not None:
-            for scores, labels in zip(nodes, np.split(query.fixed, offsets(batch.length)[1:-1]), strict=True):
+            for scores, labels in zip(nodes, np.split(query.fixed, offsets(lengths)[1:-1]), strict=True):
                 known = np.flatnonzero(labels >= 0)
                 kept = scores[known, labels[known]]
                 scores[known] = -np.inf

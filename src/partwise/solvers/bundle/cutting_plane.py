@@ -17,7 +17,6 @@ from partwise.errors import InputError
 from partwise.solvers.base import Certificate, StepInfo, evaluate_model, model_primal
 from partwise.solvers.bundle.active_set import maximise_on_simplex
 from partwise.solvers.bundle.cutting_plane_pass import (
-    OTHER_SIZE,
     REPLACED,
     Planes,
     find_planes,
@@ -48,8 +47,8 @@ class PlanesState(NamedTuple):
     v: np.ndarray
     gap: np.ndarray
 
-    def planes(self) -> Planes:
-        return Planes(*self[:5])
+    def planes(self, problem: Problem) -> Planes:
+        return Planes(*self[:5], problem.labelling_ptr())
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ class SVMStruct:
         share = np.zeros((n, width))
         share[:, 0] = 1.0
         return PlanesState(
-            part=np.zeros((self.memory, len(problem.batch.gold_part)), np.int32),
+            part=np.full((self.memory, problem.labelling_ptr()[-1]), -1, np.int32),
             cost=np.zeros((n, width)),
             share=share,
             gram=np.zeros((n, width, width)),
@@ -103,13 +102,8 @@ class SVMStruct:
         dual = self._dual(problem, state)
         gap, outcome = self._ask(problem, state)
         state.gap[0] = problem.batch.example_weight @ gap
-        if (outcome == OTHER_SIZE).any():
-            raise InputError(
-                f"solver 'svm-struct' stores labels with as many parts as the true one, and example "
-                f"{int((outcome == OTHER_SIZE).argmax())} has others: use 'bcfw' or 'bmrm'"
-            )
         if (outcome == REPLACED).any():
-            state.v[:] = _planes_image(problem, state.planes())
+            state.v[:] = _planes_image(problem, state.planes(problem))
         return state, StepInfo(1.0, dual, max(float(state.gap[0]), 0.0))
 
     def _solve(self, problem: Problem, state: PlanesState, random: np.random.Generator) -> None:
@@ -118,7 +112,7 @@ class SVMStruct:
         for _ in range(_MAX_SWEEPS if state.n_used.max() > 1 else 0):
             inner_gap = sweep_planes(
                 problem.batch, random.permutation(problem.n_examples), state.v, problem.l2,
-                problem.loss.gamma, state.planes(), slope, before, problem.scratch(np.float64),
+                problem.loss.gamma, state.planes(problem), slope, before, problem.scratch(np.float64),
             )  # fmt: skip
             if inner_gap <= _SWEEP_TARGET * state.gap[0]:
                 break
@@ -126,7 +120,7 @@ class SVMStruct:
     def _ask(self, problem: Problem, state: PlanesState) -> tuple[np.ndarray, np.ndarray]:
         """The gap of every example at w(α), and what became of the label found there."""
         loss, gap = np.zeros((2, problem.n_examples))
-        outcome, planes = np.zeros(problem.n_examples, np.uint8), state.planes()
+        outcome, planes = np.zeros(problem.n_examples, np.uint8), state.planes(problem)
 
         def work(first: int, last: int, scratch: Scratch, room: np.ndarray) -> None:
             find_planes(
@@ -143,7 +137,7 @@ class SVMStruct:
 
     def certificate(self, problem: Problem, state: PlanesState) -> tuple[PlanesState, Certificate]:
         kept = self._dual(problem, state)
-        state.v[:] = _planes_image(problem, state.planes())
+        state.v[:] = _planes_image(problem, state.planes(problem))
         dual, weights = self._dual(problem, state), state.v / problem.l2
         return state, Certificate(problem.primal(weights), dual, weights, abs(kept - dual))
 

@@ -15,19 +15,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.dispatch import entry, inner
 from partwise.compiled.examples import (
     add_cost,
+    add_gold,
     expected_cost,
     gold_score,
-    layout_of,
     scatter_example,
     score_example,
 )
 from partwise.compiled.oracles import best
 from partwise.solvers.primal.mira_pass import exchange
 
-ADDED, OTHER_SIZE, REPLACED = 1, 2, 3
+ADDED, REPLACED = 1, 2
 
 
 class Planes(NamedTuple):
@@ -35,14 +35,16 @@ class Planes(NamedTuple):
 
     Attributes
     ----------
-    part : ndarray (memory, n_gold_parts) of int32
-        Parts of label p + 1 of example i at ``[p, gold_ptr[i]:gold_ptr[i + 1]]``, with repetition.
+    part : ndarray (memory, part_ptr[n_examples]) of int32
+        Parts of label p + 1 of example i at ``[p, part_ptr[i]:part_ptr[i + 1]]``, with repetition, then −1.
     cost, share : ndarray (n_examples, memory + 1)
         e(y_i, y_p) and α_ip.
     gram : ndarray (n_examples, memory + 1, memory + 1)
         d_p·d_q.
     n_used : ndarray (n_examples,) of int64
         Labels in the set.
+    part_ptr : ndarray (n_examples + 1,) of int64
+        Room for the largest labelling of each example.
     """
 
     part: np.ndarray
@@ -50,20 +52,24 @@ class Planes(NamedTuple):
     share: np.ndarray
     gram: np.ndarray
     n_used: np.ndarray
+    part_ptr: np.ndarray
 
 
-@fragment
+@inner
 def _difference(batch, i, planes, p, scores, gold):  # type: ignore
     """Score of label p minus that of the true label, which is `gold`."""
     if p == 0:
         return 0.0
     total = -gold
-    for k in range(batch.gold_ptr[i], batch.gold_ptr[i + 1]):
-        total += scores[planes.part[p - 1, k]]
+    for k in range(planes.part_ptr[i], planes.part_ptr[i + 1]):
+        part = planes.part[p - 1, k]
+        if part < 0:
+            break
+        total += scores[part]
     return total
 
 
-@fragment
+@inner
 def _choose_place(planes, i):  # type: ignore
     """A free place in the working set of i, or that of a label whose share another can best take over.
 
@@ -86,49 +92,42 @@ def _choose_place(planes, i):  # type: ignore
     return place, moved
 
 
-@fragment
+@inner
 def _store_plane(batch, i, planes, p, count, vector, scratch):  # type: ignore
-    """Make the label in ``scratch.counts`` number p of i; returns whether its parts fit."""
-    at, last = batch.gold_ptr[i], batch.gold_ptr[i + 1]
+    """Make the label in ``scratch.counts`` number p of i."""
+    at, last = planes.part_ptr[i], planes.part_ptr[i + 1]
     for r in range(count):
         scratch.delta[r] = -scratch.counts[r]
         for _ in range(int(scratch.counts[r] + 0.5)):
-            if at < last:
-                planes.part[p - 1, at] = r
+            planes.part[p - 1, at] = r
             at += 1
-    if at != last:
-        return False
-    for k in range(batch.gold_ptr[i], last):
-        scratch.delta[batch.gold_part[k]] += 1.0
+    planes.part[p - 1, at:last] = -1
+    add_gold(batch, i, 1.0, scratch.delta)
     planes.cost[i, p] = expected_cost(batch, i, scratch.counts)
     planes.n_used[i] = max(planes.n_used[i], p + 1)
-    scatter_example(batch, i, vector, 1.0, scratch.delta, 0.0, scratch.row)
-    score_example(batch, i, vector, 1.0, scratch.potentials, scratch.row)
+    scatter_example(batch, i, vector, 1.0, scratch.delta, 0.0, scratch)
+    score_example(batch, i, vector, 1.0, scratch.potentials, scratch)
     gold = gold_score(batch, i, scratch.potentials)
     for q in range(planes.n_used[i]):
         planes.gram[i, p, q] = -_difference(batch, i, planes, q, scratch.potentials, gold)
         planes.gram[i, q, p] = planes.gram[i, p, q]
-    scatter_example(batch, i, vector, -1.0, scratch.delta, 0.0, scratch.row)
-    return True
+    scatter_example(batch, i, vector, -1.0, scratch.delta, 0.0, scratch)
 
 
-@kernel
+@entry
 def find_planes(batch, first, last, v, l2, gamma, planes, loss, gap, outcome, vector, scratch):  # type: ignore
     """One oracle call for each example: ℓ_i, g_i, and its most violated label, added where it is new.
 
     `vector` is room for one example's features, zero before and (up to rounding) after. `outcome` receives
-    ADDED, REPLACED where a label in use had to go and another has its share now, or OTHER_SIZE where the
-    label has more or fewer parts than the true one and was not stored.
+    ADDED, or REPLACED where a label in use had to go and another has its share now.
     """
     for i in range(first, last):
-        count = score_example(batch, i, v, 1.0 / l2, scratch.scores, scratch.row)
+        count = score_example(batch, i, v, 1.0 / l2, scratch.scores, scratch)
         gold = gold_score(batch, i, scratch.scores)
         for r in range(count):
             scratch.potentials[r] = scratch.scores[r]
         add_cost(batch, i, gamma, scratch.potentials)
-        top = best(
-            batch.specification, layout_of(batch, i), scratch.potentials, scratch.counts, scratch.structure
-        )
+        top = best(batch, i, scratch.potentials, scratch.counts, scratch)
         loss[i], outcome[i] = top - gold, 0
         known, mean = 0.0, 0.0
         for p in range(planes.n_used[i]):
@@ -139,11 +138,10 @@ def find_planes(batch, first, last, v, l2, gamma, planes, loss, gap, outcome, ve
         if loss[i] - known > 1e-12 * (1.0 + abs(top) + abs(gold)):
             place, moved = _choose_place(planes, i)
             outcome[i] = REPLACED if moved else ADDED
-            if not _store_plane(batch, i, planes, place, count, vector, scratch):
-                outcome[i] = OTHER_SIZE
+            _store_plane(batch, i, planes, place, count, vector, scratch)
 
 
-@kernel
+@entry
 def sweep_planes(batch, order, v, l2, gamma, planes, slope, before, scratch):  # type: ignore
     """Maximise D over the α_i of `order` in turn; returns Σ_i c_i (gap of i within its working set, before).
 
@@ -155,7 +153,7 @@ def sweep_planes(batch, order, v, l2, gamma, planes, slope, before, scratch):  #
         m, weight = planes.n_used[i], batch.example_weight[i]
         if m == 1 or weight == 0.0:
             continue
-        count = score_example(batch, i, v, 1.0 / l2, scratch.scores, scratch.row)
+        count = score_example(batch, i, v, 1.0 / l2, scratch.scores, scratch)
         gold = gold_score(batch, i, scratch.scores)
         highest, mean, size = -np.inf, 0.0, 0.0
         for p in range(m):
@@ -169,7 +167,7 @@ def sweep_planes(batch, order, v, l2, gamma, planes, slope, before, scratch):  #
     return total
 
 
-@fragment
+@inner
 def _move(batch, i, planes, before, v, weight, count, scratch):  # type: ignore
     """v follows the shares of i from `before` to what they are now."""
     for r in range(count):
@@ -177,13 +175,16 @@ def _move(batch, i, planes, before, v, weight, count, scratch):  # type: ignore
     for p in range(planes.n_used[i]):
         change = planes.share[i, p] - before[p]
         if change != 0.0:
-            for k in range(batch.gold_ptr[i], batch.gold_ptr[i + 1]):
-                part = batch.gold_part[k] if p == 0 else planes.part[p - 1, k]
-                scratch.delta[part] -= change
-    scatter_example(batch, i, v, weight, scratch.delta, 0.0, scratch.row)
+            if p == 0:
+                add_gold(batch, i, -change, scratch.delta)
+                continue
+            for k in range(planes.part_ptr[i], planes.part_ptr[i + 1]):
+                if planes.part[p - 1, k] >= 0:
+                    scratch.delta[planes.part[p - 1, k]] -= change
+    scatter_example(batch, i, v, weight, scratch.delta, 0.0, scratch)
 
 
-@kernel
+@entry
 def planes_pass(batch, first, last, planes, before, v, scratch):  # type: ignore
     """Add to `v` what the working sets of some examples give; `before` (memory + 1,) is (1, 0, …, 0)."""
     for i in range(first, last):

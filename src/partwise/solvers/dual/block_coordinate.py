@@ -15,6 +15,7 @@ from partwise.solvers.base import Certificate, StepInfo
 from partwise.solvers.dual.frank_wolfe_pass import CornerPoint, corner_counts, frank_wolfe_pass
 from partwise.solvers.dual.hard import add_to_average, hard_certificate, hard_dual, settle
 from partwise.solvers.sampling import due_chunks, expected_gap, note_exact, note_visits
+from partwise.structures.multiclass.multiclass import Multiclass
 
 
 class CornerState(NamedTuple):
@@ -33,13 +34,13 @@ class CornerState(NamedTuple):
     average: np.ndarray
     n_averaged: np.ndarray
 
-    def point(self) -> CornerPoint:
-        return CornerPoint(*self[:6])
+    def point(self, problem: Problem) -> CornerPoint:
+        return CornerPoint(*self[:6], problem.labelling_ptr())
 
     def expected_counts(self, problem: Problem) -> np.ndarray:
         """μ of all parts, (n_parts,)."""
         mu = np.zeros(problem.n_parts)
-        corner_counts(problem.batch, 0, problem.n_examples, self.alpha, self.corners, mu)
+        corner_counts(problem.batch, 0, problem.n_examples, self.point(problem), mu)
         return mu
 
 
@@ -81,12 +82,14 @@ class BlockFrankWolfe:
     def init(self, problem: Problem, random: np.random.Generator) -> CornerState:
         batch, n = problem.batch, problem.n_examples
         n_slots = self.n_slots
-        if batch.length.max() == 1:  # there are no more labellings than labels
+        if isinstance(problem.structure, Multiclass):  # there are no more labellings than labels
             n_slots = min(n_slots, max(2, problem.structure.n_labels))
         alpha = np.zeros((n, n_slots))
         alpha[:, 0] = 1.0
-        corners = np.zeros((n_slots, len(batch.gold_part)), np.int32)
-        corners[0] = batch.gold_part
+        corner_ptr, n_gold = problem.labelling_ptr(), np.diff(batch.gold_ptr)
+        corners = np.full((n_slots, corner_ptr[-1]), -1, np.int32)
+        at = np.arange(len(batch.gold_part)) + np.repeat(corner_ptr[:-1] - batch.gold_ptr[:-1], n_gold)
+        corners[0, at] = batch.gold_part
         v = np.zeros(problem.n_weights, np.float32 if self.precision == "single" else np.float64)
         return CornerState(
             alpha,
@@ -105,8 +108,8 @@ class BlockFrankWolfe:
     def step(
         self, problem: Problem, state: CornerState, random: np.random.Generator
     ) -> tuple[CornerState, StepInfo]:
-        point = state.point()
-        parts = np.zeros(int(np.diff(problem.batch.gold_ptr).max()), np.int32)
+        point = state.point(problem)
+        parts = np.zeros(int(np.diff(point.corner_ptr).max()), np.int32)
         values = np.zeros(point.alpha.shape[1])
 
         def run(batch: Batch, order: np.ndarray, v: np.ndarray, scratch: Scratch) -> None:
@@ -139,7 +142,7 @@ class BlockFrankWolfe:
             yield order[first : first + chunk]
 
     def certificate(self, problem: Problem, state: CornerState) -> tuple[CornerState, Certificate]:
-        point = state.point()
+        point = state.point(problem)
         kept = hard_dual(problem, point)
         point.alpha[:] /= point.alpha.sum(axis=1, keepdims=True)
         mu = state.expected_counts(problem)

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel
-from partwise.compiled.examples import add_cost, layout_of, scatter_example, score_example
+from partwise.compiled.dispatch import entry, fragment, inner
+from partwise.compiled.examples import add_cost, add_gold, scatter_example, score_example
 from partwise.compiled.oracles import best
 
 
@@ -30,13 +30,15 @@ class CornerPoint(NamedTuple):
     ----------
     alpha : ndarray (n_examples, n_slots)
         Weight of each corner; the slot is free when it is 0.
-    corners : ndarray (n_slots, n_gold_parts) of int32
-        Parts of each corner, laid out like the parts of the true labels.
+    corners : ndarray (n_slots, corner_ptr[n_examples]) of int32
+        Parts of each corner of example i at ``[slot, corner_ptr[i]:corner_ptr[i + 1]]``, with repetition, then −1.
     v : ndarray (n_weights,)
     cost, gap : ndarray (n_examples,)
         Expected cost, and g_i as of the last visit.
     norm : ndarray (1,)
         ‖v‖², kept up incrementally.
+    corner_ptr : ndarray (n_examples + 1,) of int64
+        Room for the largest labelling of each example.
     """
 
     alpha: np.ndarray
@@ -45,11 +47,12 @@ class CornerPoint(NamedTuple):
     cost: np.ndarray
     gap: np.ndarray
     norm: np.ndarray
+    corner_ptr: np.ndarray
 
 
-@fragment
+@inner
 def _list_parts(counts, count, out):  # type: ignore
-    """Write the parts that `counts` counts, with repetition."""
+    """Write the parts that `counts` counts, with repetition, then −1."""
     k = 0
     for j in range(count):
         left = counts[j]
@@ -57,18 +60,22 @@ def _list_parts(counts, count, out):  # type: ignore
             out[k] = j
             k += 1
             left -= 1.0
+    out[k:] = -1
 
 
-@fragment
+@inner
 def _corner_values(batch, i, point, scores, values):  # type: ignore
     """Score of every corner in use; returns their mean under α, the worst and the best in use."""
-    first, last = batch.gold_ptr[i], batch.gold_ptr[i + 1]
+    first, last = point.corner_ptr[i], point.corner_ptr[i + 1]
     mean, worst, top = 0.0, -1, -1
     for slot in range(point.alpha.shape[1]):
         if point.alpha[i, slot] > 0.0:
             total = 0.0
             for k in range(first, last):
-                total += scores[point.corners[slot, k]]
+                part = point.corners[slot, k]
+                if part < 0:
+                    break
+                total += scores[part]
             values[slot] = total
             mean += point.alpha[i, slot] * total
             if worst < 0 or total < values[worst]:
@@ -78,10 +85,10 @@ def _corner_values(batch, i, point, scores, values):  # type: ignore
     return mean, worst, top
 
 
-@fragment
+@inner
 def _slot_for(batch, i, point, parts):  # type: ignore
     """The slot that holds `parts`, or a free one filled with them, or −1 when all are taken."""
-    first, last = batch.gold_ptr[i], batch.gold_ptr[i + 1]
+    first, last = point.corner_ptr[i], point.corner_ptr[i + 1]
     free = -1
     for slot in range(point.alpha.shape[1]):
         if point.alpha[i, slot] == 0.0:
@@ -102,9 +109,19 @@ def _slot_for(batch, i, point, parts):  # type: ignore
 
 
 @fragment
+def _add_part(batch, start, part, amount, delta):  # type: ignore
+    """delta += amount · (the part), nothing for −1; returns −amount times its cost."""
+    if part < 0:
+        return 0.0
+    delta[part] += amount
+    return -amount * batch.cost[start + part] if batch.cost.size > 0 else 0.0
+
+
+@inner
 def _take_over(batch, i, point, parts, gamma, l2, scratch):  # type: ignore
     """Put `parts` in place of the lightest corner where the dual does not fall; returns whether it was done."""
-    weight, start, first = batch.example_weight[i], batch.part_ptr[i], batch.gold_ptr[i]
+    weight, start, first = batch.example_weight[i], batch.part_ptr[i], point.corner_ptr[i]
+    last = point.corner_ptr[i + 1]
     light = 0
     for slot in range(point.alpha.shape[1]):
         if point.alpha[i, slot] < point.alpha[i, light]:
@@ -112,44 +129,39 @@ def _take_over(batch, i, point, parts, gamma, l2, scratch):  # type: ignore
     cost, share = 0.0, point.alpha[i, light]
     for j in range(batch.part_ptr[i + 1] - start):
         scratch.delta[j] = 0.0
-    for k in range(first, batch.gold_ptr[i + 1]):
-        to, off = parts[k - first], point.corners[light, k]
-        scratch.delta[to] -= 1.0
-        scratch.delta[off] += 1.0
-        if batch.cost.size > 0:
-            cost += batch.cost[start + to] - batch.cost[start + off]
-    growth = scatter_example(batch, i, point.v, share * weight, scratch.delta, 0.0, scratch.row)
+    for k in range(first, last):
+        cost += _add_part(batch, start, parts[k - first], -1.0, scratch.delta)
+        cost += _add_part(batch, start, point.corners[light, k], 1.0, scratch.delta)
+    growth = scatter_example(batch, i, point.v, share * weight, scratch.delta, 0.0, scratch)
     if gamma * share * weight * cost < growth / (2.0 * l2):
-        scatter_example(batch, i, point.v, -share * weight, scratch.delta, 0.0, scratch.row)
+        scatter_example(batch, i, point.v, -share * weight, scratch.delta, 0.0, scratch)
         return False
-    for k in range(first, batch.gold_ptr[i + 1]):
+    for k in range(first, last):
         point.corners[light, k] = parts[k - first]
     point.cost[i] += share * cost
     point.norm[0] += growth
     return True
 
 
-@fragment
+@inner
 def _move(batch, i, point, target, source, gain, l2, scratch):  # type: ignore
     """Shift mass from corner `source` to `target`, as far as the dual rises. `gain` is g above."""
     weight, start = batch.example_weight[i], batch.part_ptr[i]
     linear, cost = 0.0, 0.0
     for j in range(batch.part_ptr[i + 1] - start):
         scratch.delta[j] = 0.0
-    for k in range(batch.gold_ptr[i], batch.gold_ptr[i + 1]):
+    for k in range(point.corner_ptr[i], point.corner_ptr[i + 1]):
         to, off = point.corners[target, k], point.corners[source, k]
-        scratch.delta[to] -= 1.0
-        scratch.delta[off] += 1.0
-        linear += scratch.scores[to] - scratch.scores[off]
-        if batch.cost.size > 0:
-            cost += batch.cost[start + to] - batch.cost[start + off]
+        cost += _add_part(batch, start, to, -1.0, scratch.delta)
+        cost += _add_part(batch, start, off, 1.0, scratch.delta)
+        linear += (scratch.scores[to] if to >= 0 else 0.0) - (scratch.scores[off] if off >= 0 else 0.0)
     limit = point.alpha[i, source]
-    growth = scatter_example(batch, i, point.v, limit * weight, scratch.delta, 0.0, scratch.row)
+    growth = scatter_example(batch, i, point.v, limit * weight, scratch.delta, 0.0, scratch)
     squared = (growth + 2.0 * limit * weight * l2 * linear) / (limit * limit)
     step = limit
     if squared * limit > l2 * weight * gain:
         step = l2 * weight * gain / squared
-        growth += scatter_example(batch, i, point.v, (step - limit) * weight, scratch.delta, 0.0, scratch.row)
+        growth += scatter_example(batch, i, point.v, (step - limit) * weight, scratch.delta, 0.0, scratch)
         point.alpha[i, source] -= step
     else:
         point.alpha[i, source] = 0.0
@@ -158,26 +170,20 @@ def _move(batch, i, point, target, source, gain, l2, scratch):  # type: ignore
     point.norm[0] += growth
 
 
-@fragment
+@inner
 def _frank_wolfe_visit(batch, i, point, gamma, l2, n_cached, parts, values, scratch):  # type: ignore
     """One step with a new best label, then up to `n_cached` among the corners; stores the gap found."""
     if batch.example_weight[i] == 0.0:
         point.gap[i] = 0.0
         return
     for repeat in range(1 + n_cached):
-        count = score_example(batch, i, point.v, 1.0 / l2, scratch.scores, scratch.row)
+        count = score_example(batch, i, point.v, 1.0 / l2, scratch.scores, scratch)
         for j in range(count):
             scratch.potentials[j] = scratch.scores[j]
         add_cost(batch, i, gamma, scratch.potentials)
         mean, source, target = _corner_values(batch, i, point, scratch.potentials, values)
         if repeat == 0:
-            top = best(
-                batch.specification,
-                layout_of(batch, i),
-                scratch.potentials,
-                scratch.counts,
-                scratch.structure,
-            )
+            top = best(batch, i, scratch.potentials, scratch.counts, scratch)
             point.gap[i] = max(top - mean, 0.0)
             _list_parts(scratch.counts, count, parts)
             new = _slot_for(batch, i, point, parts)
@@ -194,25 +200,26 @@ def _frank_wolfe_visit(batch, i, point, gamma, l2, n_cached, parts, values, scra
         _move(batch, i, point, target, source, gain, l2, scratch)
 
 
-@kernel
+@entry
 def frank_wolfe_pass(batch, order, point, gamma, l2, n_cached, parts, values, scratch):  # type: ignore
     """Visit the examples of `order`; `parts` and `values` are room for one corner and one value a slot."""
     for k in range(order.size):
         _frank_wolfe_visit(batch, order[k], point, gamma, l2, n_cached, parts, values, scratch)
 
 
-@kernel
-def corner_counts(batch, first, last, alpha, corners, mu):  # type: ignore
+@entry
+def corner_counts(batch, first, last, point, mu):  # type: ignore
     """Expected part counts of the mixtures, in double precision."""
     for i in range(first, last):
         start = batch.part_ptr[i]
-        for slot in range(alpha.shape[1]):
-            if alpha[i, slot] > 0.0:
-                for k in range(batch.gold_ptr[i], batch.gold_ptr[i + 1]):
-                    mu[start + corners[slot, k]] += alpha[i, slot]
+        for slot in range(point.alpha.shape[1]):
+            if point.alpha[i, slot] > 0.0:
+                for k in range(point.corner_ptr[i], point.corner_ptr[i + 1]):
+                    if point.corners[slot, k] >= 0:
+                        mu[start + point.corners[slot, k]] += point.alpha[i, slot]
 
 
-@kernel
+@entry
 def mixture_pass(batch, first, last, mu, v, cost, scratch):  # type: ignore
     """v and the costs that follow from expected counts."""
     for i in range(first, last):
@@ -222,6 +229,5 @@ def mixture_pass(batch, first, last, mu, v, cost, scratch):  # type: ignore
             scratch.delta[j] = -mu[start + j]
             if batch.cost.size > 0:
                 cost[i] += mu[start + j] * batch.cost[start + j]
-        for k in range(batch.gold_ptr[i], batch.gold_ptr[i + 1]):
-            scratch.delta[batch.gold_part[k]] += 1.0
-        scatter_example(batch, i, v, batch.example_weight[i], scratch.delta, 0.0, scratch.row)
+        add_gold(batch, i, 1.0, scratch.delta)
+        scatter_example(batch, i, v, batch.example_weight[i], scratch.delta, 0.0, scratch)

@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.dispatch import entry, fragment, inner
 from partwise.compiled.examples import (
     add_cost,
     add_gold_rows,
     expected_cost,
     finite_dot,
-    layout_of,
+    length_of,
     scatter_example,
     score_example,
 )
@@ -98,7 +98,7 @@ class StepRule(NamedTuple):
     exact_gap: bool
 
 
-@fragment
+@inner
 def _move_on_geometric_path(batch, i, point, step, inverse_beta, lift, noise, count, scratch):  # type: ignore
     """Potentials θ + η d with d = s + γ e − θ/β; returns what `_attempt` does.
 
@@ -117,9 +117,7 @@ def _move_on_geometric_path(batch, i, point, step, inverse_beta, lift, noise, co
             theta_mu += theta * mu
     if lift > 0.0:
         add_gold_rows(batch, i, lift, scratch.potentials)
-    log_total = expectations(
-        batch.specification, layout_of(batch, i), scratch.potentials, scratch.counts, scratch.structure
-    )
+    log_total = expectations(batch, i, scratch.potentials, scratch.counts, scratch)
     curvature = log_total - (point.entropy[i] + theta_mu) - step * inner
     if curvature < noise + _ROUNDING * (1.0 + abs(log_total)):
         curvature = 0.0
@@ -128,17 +126,16 @@ def _move_on_geometric_path(batch, i, point, step, inverse_beta, lift, noise, co
     return log_total, slope, gap
 
 
-@fragment
+@inner
 def _move_on_arithmetic_path(batch, i, point, step, beta, count, scratch):  # type: ignore
     """Potentials log((1 − t) α + t p), in logarithms throughout, so that nothing ever reaches zero."""
     start = batch.part_ptr[i]
-    specification, layout = batch.specification, layout_of(batch, i)
     for j in range(count):
         scratch.potentials[j] = point.theta[start + j]
-    log_old = expectations(specification, layout, scratch.potentials, scratch.counts, scratch.structure)
+    log_old = expectations(batch, i, scratch.potentials, scratch.counts, scratch)
     for j in range(count):
         scratch.potentials[j] = beta * scratch.scores[j]
-    log_target = expectations(specification, layout, scratch.potentials, scratch.delta, scratch.structure)
+    log_target = expectations(batch, i, scratch.potentials, scratch.delta, scratch)
     mixing = min(step / beta, 1.0)
     log_rest = np.log1p(-mixing) if mixing < 1.0 else -np.inf
     slope, gap = 0.0, 0.0
@@ -150,11 +147,11 @@ def _move_on_arithmetic_path(batch, i, point, step, beta, count, scratch):  # ty
         a, b = old + log_rest, target + np.log(mixing)
         top = max(a, b)
         scratch.potentials[j] = top + np.log(np.exp(a - top) + np.exp(b - top)) if top > -np.inf else top
-    log_total = expectations(specification, layout, scratch.potentials, scratch.counts, scratch.structure)
+    log_total = expectations(batch, i, scratch.potentials, scratch.counts, scratch)
     return log_total, slope / beta, max(gap, 0.0)
 
 
-@fragment
+@inner
 def _exact_gap(batch, i, point, beta, count, scratch):  # type: ignore
     """g_i = KL(α_i ‖ p_i) / β, by one more sum over labellings."""
     start = batch.part_ptr[i]
@@ -163,20 +160,18 @@ def _exact_gap(batch, i, point, beta, count, scratch):  # type: ignore
         target, mu = beta * scratch.scores[j], point.mu[start + j]
         scratch.potentials[j] = target
         inner += mu * target if mu != 0.0 else 0.0
-    log_target = log_partition(
-        batch.specification, layout_of(batch, i), scratch.potentials, scratch.structure
-    )
+    log_target = log_partition(batch, i, scratch.potentials, scratch)
     return max(log_target - inner - point.entropy[i], 0.0) / beta
 
 
-@fragment
+@inner
 def _attempt(batch, i, point, step, beta, inverse_beta, lift, rule, count, scratch):  # type: ignore
     """Potentials and counts after a step; returns A(θ_new), the slope of the dual in η, and g_i before."""
     if rule.arithmetic and point.visited[i] != 0:
         result = _move_on_arithmetic_path(batch, i, point, step, beta, count, scratch)
     else:
         result = _move_on_geometric_path(
-            batch, i, point, step, inverse_beta, lift, rule.noise * batch.length[i], count, scratch
+            batch, i, point, step, inverse_beta, lift, rule.noise * length_of(batch, i), count, scratch
         )
     start = batch.part_ptr[i]
     for j in range(count):
@@ -184,7 +179,7 @@ def _attempt(batch, i, point, step, beta, inverse_beta, lift, rule, count, scrat
     return result
 
 
-@fragment
+@inner
 def _next_step(rule, step, slope, gain):  # type: ignore
     """η of the next visit."""
     if rule.kind == HALVING:
@@ -207,19 +202,17 @@ def _commit(batch, i, point, count, scratch):  # type: ignore
         point.mu[start + j] -= scratch.delta[j]
 
 
-@fragment
+@inner
 def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
     """One step on example i; returns the number of steps tried and the gain of the dual."""
     inverse_beta = 0.0 if beta == np.inf else 1.0 / beta
     weight = batch.example_weight[i]
     start = batch.part_ptr[i]
-    count = score_example(batch, i, point.v, 1.0 / l2, scratch.scores, scratch.row)
+    count = score_example(batch, i, point.v, 1.0 / l2, scratch.scores, scratch)
     add_cost(batch, i, gamma, scratch.scores)
     fresh = point.visited[i] == 0
     if beta == np.inf and (rule.exact_gap or fresh):
-        top = best(
-            batch.specification, layout_of(batch, i), scratch.scores, scratch.counts, scratch.structure
-        )
+        top = best(batch, i, scratch.scores, scratch.counts, scratch)
         point.gap[i] = top - finite_dot(scratch.scores, point.mu[start : start + count], count)
         if fresh and point.gap[i] <= 0.0:  # the true label itself is optimal here
             return 1, 0.0
@@ -236,10 +229,10 @@ def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
             continue
         cost = expected_cost(batch, i, scratch.counts)
         value = inverse_beta * (entropy - point.entropy[i]) + gamma * (cost - point.cost[i])
-        growth = scatter_example(batch, i, point.v, weight, scratch.delta, rule.threshold, scratch.row)
+        growth = scatter_example(batch, i, point.v, weight, scratch.delta, rule.threshold, scratch)
         gain = weight * value - growth / (2.0 * l2)
         if (
-            gain >= -weight * (rule.noise * batch.length[i] + _ROUNDING * (1.0 + abs(log_total)))
+            gain >= -weight * (rule.noise * length_of(batch, i) + _ROUNDING * (1.0 + abs(log_total)))
             or rule.kind == FIXED
         ):
             if beta != np.inf:
@@ -251,7 +244,7 @@ def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
             if rule.kind != FIXED:
                 point.step[i] = step if fresh else _next_step(rule, step, weight * slope, gain)
             return attempt + 1, gain
-        scatter_example(batch, i, point.v, -weight, scratch.delta, 0.0, scratch.row)
+        scatter_example(batch, i, point.v, -weight, scratch.delta, 0.0, scratch)
         if fresh:
             lift += rule.lift
         else:
@@ -260,7 +253,7 @@ def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
     return MAX_HALVINGS, 0.0
 
 
-@kernel
+@entry
 def online_pass(batch, order, point, beta, gamma, l2, rule, scratch):  # type: ignore
     """Visit the examples of `order`; returns steps tried, and how many visits gained."""
     tried, improved = 0, 0

@@ -52,7 +52,7 @@ def starting_point(
     mu: np.ndarray = np.zeros(problem.n_parts, dtype)
     gold = np.repeat(batch.part_ptr[:-1], np.diff(batch.gold_ptr)) + batch.gold_part
     if start != "uniform":
-        rows_end = np.repeat(batch.part_ptr[1:] - batch.tied_size, np.diff(batch.gold_ptr))
+        rows_end = np.repeat(batch.part_ptr[1:] - batch.n_tied, np.diff(batch.gold_ptr))
         theta[gold[gold < rows_end]] = gold_potential
     visited = np.full(n, start != "gold", np.uint8)
     # The gap of an example that was never visited is unknown; infinite weight would starve the others.

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel
-from partwise.compiled.examples import add_cost, layout_of, score_example
-from partwise.compiled.oracles import best, labelling
+from partwise.compiled.dispatch import entry, inner
+from partwise.compiled.examples import add_cost, length_of, score_example
+from partwise.compiled.oracles import best
 from partwise.solvers.dual.segment_point import add_mass, has_room, mass_along, worst_in_use
 from partwise.solvers.dual.segment_store import (
     COST,
@@ -36,7 +36,7 @@ from partwise.solvers.dual.segment_store import (
 _LEAST_GAIN = 1e-12  # relative to the scores
 
 
-@kernel
+@inner
 def _step(k, weight, point, store, gamma, l2):  # type: ignore
     """Move along segment k; stores by how much the dual rises, and returns whether every pair had a slot."""
     head = store.head[k]
@@ -69,7 +69,7 @@ def _step(k, weight, point, store, gamma, l2):  # type: ignore
     return has_slots
 
 
-@kernel
+@entry
 def sweep(order, point, store, example_weight, gamma, l2):  # type: ignore
     """A step along every segment of `order`; returns whether any lacked a slot."""
     lacking = False
@@ -80,7 +80,7 @@ def sweep(order, point, store, example_weight, gamma, l2):  # type: ignore
     return lacking
 
 
-@fragment
+@inner
 def _write_paths(start, end, n_labels, room, path, at):  # type: ignore
     """Pairs of the worst labelling and of the best at positions start … end − 1."""
     for j in range(end - start):
@@ -90,10 +90,10 @@ def _write_paths(start, end, n_labels, room, path, at):  # type: ignore
         path[at + end - start + j] = before_top * n_labels + room.top[t]
 
 
-@kernel
-def _follow_segments(batch, i, point, store, gamma, l2, tally, room):  # type: ignore
+@inner
+def _follow_segments(batch, i, chain, point, store, gamma, l2, tally, room):  # type: ignore
     """A step along each segment in which the worst labelling and the best differ, as `sweep`."""
-    length, lacking, t = batch.length[i], False, 0
+    length, lacking, t = length_of(batch, i), False, 0
     while t < length:
         if room.worst[t] == room.top[t]:
             t += 1
@@ -102,31 +102,41 @@ def _follow_segments(batch, i, point, store, gamma, l2, tally, room):  # type: i
         while t < length and room.worst[t] != room.top[t]:
             t += 1
         end = min(t + 1, length)  # the pair behind the last label that differs changes as well
-        _write_paths(start, end, batch.specification.n_labels, room, store.path, store.used[1])
-        k = remember(batch, i, store, batch.node.row_ptr[i] + start, end - start, tally)
+        _write_paths(start, end, chain.n_labels, room, store.path, store.used[1])
+        k = remember(batch, i, chain, store, chain.position_ptr[i] + start, end - start, tally)
         has_slots = _step(k, batch.example_weight[i], point, store, gamma, l2)
         lacking = lacking or not has_slots
     return lacking
 
 
-@fragment
-def _visit(batch, i, point, store, gamma, l2, tally, room, scratch):  # type: ignore
+@inner
+def _read_labels(length, n_labels, counts, labels):  # type: ignore
+    """The label of each position from the part counts of a labelling, whose nodes come first."""
+    for t in range(length):
+        label = 0
+        for j in range(1, n_labels):
+            if counts[t * n_labels + j] > counts[t * n_labels + label]:
+                label = j
+        labels[t] = label
+
+
+@inner
+def _visit(batch, i, chain, point, store, gamma, l2, tally, room, scratch):  # type: ignore
     """Steps where the worst labelling in use and the best of all differ; stores the gap found."""
-    score_example(batch, i, point.v, 1.0 / l2, scratch.potentials, scratch.row)
+    score_example(batch, i, point.v, 1.0 / l2, scratch.potentials, scratch)
     add_cost(batch, i, gamma, scratch.potentials)
-    layout = layout_of(batch, i)
-    top = best(batch.specification, layout, scratch.potentials, scratch.counts, scratch.structure)
-    bottom, mean = worst_in_use(batch, i, point, scratch.potentials, room)
+    top = best(batch, i, scratch.potentials, scratch.counts, scratch)
+    bottom, mean = worst_in_use(batch, i, chain, point, scratch.potentials, room)
     point.gap[i] = max(top - mean, 0.0)
     lacking = False
     if np.isfinite(bottom) and top - bottom > _LEAST_GAIN * (1.0 + abs(top)):
-        labelling(batch.specification, layout, scratch.counts, room.top)
-        lacking = _follow_segments(batch, i, point, store, gamma, l2, tally, room)
+        _read_labels(length_of(batch, i), chain.n_labels, scratch.counts, room.top)
+        lacking = _follow_segments(batch, i, chain, point, store, gamma, l2, tally, room)
     return lacking
 
 
-@kernel
-def segment_pass(batch, order, point, store, gamma, l2, tally, room, scratch):  # type: ignore
+@entry
+def segment_pass(batch, order, chain, point, store, gamma, l2, tally, room, scratch):  # type: ignore
     """Visit the examples of `order` while the store has room: how many these were, and whether slots were lacking.
 
     `tally` (n_weights,) is zero before and after.
@@ -139,6 +149,6 @@ def segment_pass(batch, order, point, store, gamma, l2, tally, room, scratch):  
             continue
         if not fits(batch, i, store):
             return j, lacking
-        missed = _visit(batch, i, point, store, gamma, l2, tally, room, scratch)
+        missed = _visit(batch, i, chain, point, store, gamma, l2, tally, room, scratch)
         lacking = lacking or missed
     return order.size, lacking

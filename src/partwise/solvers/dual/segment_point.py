@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.dispatch import entry, fragment, inner
+from partwise.compiled.examples import length_of
 
 _DUST = 1e-13  # masses below this are what rounding left
 
@@ -42,6 +43,20 @@ class SegmentPoint(NamedTuple):
     norm: np.ndarray
 
 
+class ChainView(NamedTuple):
+    """What segments know of chains: classes are chains of length 1.
+
+    Attributes
+    ----------
+    n_labels : int
+    position_ptr : ndarray (n_examples + 1,) of int64
+        The positions of each example, counted over all.
+    """
+
+    n_labels: int
+    position_ptr: np.ndarray
+
+
 class PathRoom(NamedTuple):
     """Room for the labellings of one example.
 
@@ -68,7 +83,7 @@ def slot_of(point, position, pair):  # type: ignore
     return slot
 
 
-@fragment
+@inner
 def mass_along(point, first, path, start, n_pairs):  # type: ignore
     """The least mass among n_pairs pairs from path[start] on, which stand from position `first` on."""
     least, k, n_slots = np.inf, 0, point.pair.shape[1]
@@ -88,7 +103,7 @@ def has_room(point, first, path, start, n_pairs):  # type: ignore
     return k == n_pairs
 
 
-@fragment
+@inner
 def add_mass(point, first, path, start, n_pairs, amount):  # type: ignore
     """Give every pair of the path `amount` more; a pair left without mass is dropped from its list."""
     pair, mass = point.pair, point.mass
@@ -106,20 +121,19 @@ def add_mass(point, first, path, start, n_pairs, amount):  # type: ignore
 
 
 @fragment
-def edge_part(batch, i, t, pair):  # type: ignore
+def edge_part(batch, i, chain, t, pair):  # type: ignore
     """Where the edge into position t > 0 stands among the example's parts."""
-    n_labels = batch.specification.n_labels
-    block = 0 if batch.tied_size > 0 else (t - 1) * n_labels
-    return (batch.length[i] + block) * n_labels + pair
+    block = 0 if batch.n_tied > 0 else (t - 1) * chain.n_labels
+    return (length_of(batch, i) + block) * chain.n_labels + pair
 
 
-@kernel
-def worst_in_use(batch, i, point, potentials, room):  # type: ignore
+@inner
+def worst_in_use(batch, i, chain, point, potentials, room):  # type: ignore
     """The labelling of least score all of whose pairs have mass into `worst`; its score, and the mean under μ.
 
     The score is inf where rounding has left no whole labelling.
     """
-    first, length, n_labels = batch.node.row_ptr[i], batch.length[i], batch.specification.n_labels
+    first, length, n_labels = chain.position_ptr[i], length_of(batch, i), chain.n_labels
     n_slots, mean, total, end = point.pair.shape[1], 0.0, np.inf, 0
     for t in range(length):
         slot = 0
@@ -129,7 +143,7 @@ def worst_in_use(batch, i, point, potentials, room):  # type: ignore
             own = potentials[t * n_labels + pair - before * n_labels]
             least, back = 0.0, 0
             if t > 0:
-                own += potentials[edge_part(batch, i, t, pair)]
+                own += potentials[edge_part(batch, i, chain, t, pair)]
                 least, k = np.inf, 0
                 while k < n_slots and point.pair[first + t - 1, k] >= 0:
                     if point.pair[first + t - 1, k] % n_labels == before and room.value[t - 1, k] < least:
@@ -147,17 +161,17 @@ def worst_in_use(batch, i, point, potentials, room):  # type: ignore
     return total, mean
 
 
-@kernel
-def pair_counts(batch, first, last, point, mu):  # type: ignore
+@entry
+def pair_counts(batch, first, last, chain, point, mu):  # type: ignore
     """Expected part counts, in double precision."""
-    n_labels = batch.specification.n_labels
+    n_labels = chain.n_labels
     for i in range(first, last):
         start = batch.part_ptr[i]
-        for t in range(batch.length[i]):
-            p = batch.node.row_ptr[i] + t
+        for t in range(length_of(batch, i)):
+            p = chain.position_ptr[i] + t
             for slot in range(point.pair.shape[1]):
                 pair, mass = point.pair[p, slot], point.mass[p, slot]
                 if pair >= 0:
                     mu[start + t * n_labels + pair % n_labels] += mass
                     if t > 0:
-                        mu[start + edge_part(batch, i, t, pair)] += mass
+                        mu[start + edge_part(batch, i, chain, t, pair)] += mass

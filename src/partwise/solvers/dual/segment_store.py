@@ -11,8 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel, structure_kernel
-from partwise.compiled.rows import RowGroup
+from partwise.compiled.boundary import load_record, record_address, row_address
+from partwise.compiled.dispatch import fragment, inner
+from partwise.compiled.examples import length_of
+from partwise.compiled.rows import FIRST_PART, FIRST_ROW, KIND, N_ROWS, KindRows, Rows
+from partwise.solvers.dual.segment_point import edge_part
 
 # Columns of `head` and of `number`: what a step looks at lies together, a segment's head in one cache line.
 EXAMPLE, FIRST, N_PAIRS, PATH, ENTRY, N_ENTRIES, OLDER = range(7)
@@ -48,58 +51,65 @@ class SegmentStore(NamedTuple):
     newest: np.ndarray
 
 
-@structure_kernel
-def list_entries(
-    group: Any, row: int, label: int, sign: float, entry: np.ndarray, value: np.ndarray, at: int
-) -> int:
+@inner
+def list_entries(kind, row, label, sign, entry, value, at):  # type: ignore
     """Write sign · φ(row, label) from `at` on, as weights and values; returns the place behind it."""
-    raise TypeError
-
-
-@list_entries.register(RowGroup)
-@kernel
-def list_row_entries(group, row, label, sign, entry, value, at):  # type: ignore
-    base, masked = group.first_weight, group.mask.size > 0
-    for d in range(group.dense_start.size):
-        w = group.dense_start[d] + label
-        if not masked or group.mask[w] > 0.0:
-            entry[at], value[at] = base + w, sign * group.dense[row, d]
+    base, masked = kind.first_weight, kind.mask.size > 0
+    for d in range(kind.dense_start.size):
+        w = kind.dense_start[d] + label
+        if not masked or kind.mask[w] > 0.0:
+            entry[at], value[at] = base + w, sign * kind.dense[row, d]
             at += 1
-    for k in range(group.wide_ptr[row], group.wide_ptr[row + 1]):
-        w = group.wide_start[k] + label
-        if not masked or group.mask[w] > 0.0:
+    for k in range(kind.wide_ptr[row], kind.wide_ptr[row + 1]):
+        w = kind.wide_start[k] + label
+        if not masked or kind.mask[w] > 0.0:
             entry[at] = base + w
-            value[at] = sign * (group.wide_value[k] if group.wide_value.size > 0 else 1.0)
+            value[at] = sign * (kind.wide_value[k] if kind.wide_value.size > 0 else 1.0)
             at += 1
-    for k in range(group.narrow_ptr[row], group.narrow_ptr[row + 1]):
-        start = group.narrow_start[k]
-        for w in range(start, start + group.narrow_count[k]):
-            if group.narrow_label[w - group.narrow_first] == label:
+    for k in range(kind.narrow_ptr[row], kind.narrow_ptr[row + 1]):
+        start = kind.narrow_start[k]
+        for w in range(start, start + kind.narrow_count[k]):
+            if kind.narrow_label[w - kind.narrow_first] == label:
                 entry[at] = base + w
-                value[at] = sign * (group.narrow_value[k] if group.narrow_value.size > 0 else 1.0)
+                value[at] = sign * (kind.narrow_value[k] if kind.narrow_value.size > 0 else 1.0)
                 at += 1
                 break
     return at
 
 
 @fragment
-def most_entries(group, row):  # type: ignore
+def most_entries(kind, row):  # type: ignore
     """How many weights one label of the row can have."""
-    n_sparse = (
-        group.wide_ptr[row + 1] - group.wide_ptr[row] + group.narrow_ptr[row + 1] - group.narrow_ptr[row]
-    )
-    return n_sparse + group.dense_start.size
+    n_sparse = kind.wide_ptr[row + 1] - kind.wide_ptr[row] + kind.narrow_ptr[row + 1] - kind.narrow_ptr[row]
+    return n_sparse + kind.dense_start.size
 
 
-@fragment
+@inner
+def list_part(batch, i, part, sign, entry, value, at):  # type: ignore
+    """Write sign · φ(x_i, part) from `at` on, as weights and values; returns the place behind it."""
+    table = load_record(Rows, record_address(batch.rows))
+    for r in range(table.run_ptr[i], table.run_ptr[i + 1]):
+        run = table.runs[r]
+        kind = load_record(KindRows, row_address(table.kinds, run[KIND]))
+        within = part - run[FIRST_PART]
+        if 0 <= within < run[N_ROWS] * kind.width:
+            row = run[FIRST_ROW] + within // kind.width
+            return list_entries(kind, row, within % kind.width, sign, entry, value, at)
+    return at
+
+
+@inner
 def fits(batch, i, store):  # type: ignore
     """Whether all that a visit of the example could add has room."""
-    length = batch.length[i]
-    n_entries = 4 * length
-    for t in range(length):
-        n_entries += 2 * most_entries(batch.node, batch.node.row_ptr[i] + t)
-        if t > 0 and batch.edge.width > 0:
-            n_entries += 4 * most_entries(batch.edge, batch.edge.row_ptr[i] + t - 1)
+    length, n_entries = length_of(batch, i), 0
+    table = load_record(Rows, record_address(batch.rows))
+    for r in range(table.run_ptr[i], table.run_ptr[i + 1]):
+        run = table.runs[r]
+        kind = load_record(KindRows, row_address(table.kinds, run[KIND]))
+        # Each side has one label of a row, and a pair changes in two segments; a tied row serves all pairs.
+        times = 4 * length if r + 1 == table.run_ptr[i + 1] and batch.n_tied > 0 else 4
+        for row in range(run[FIRST_ROW], run[FIRST_ROW] + run[N_ROWS]):
+            n_entries += times * most_entries(kind, row)
     return (
         store.used[0] + length < len(store.head)
         and store.used[1] + 4 * length < store.path.size
@@ -107,7 +117,7 @@ def fits(batch, i, store):  # type: ignore
     )
 
 
-@fragment
+@inner
 def _is_same(store, k, first, n_pairs, at):  # type: ignore
     """Whether segment k is the one whose paths stand at path[at:], in either direction."""
     forward = store.head[k, FIRST] == first and store.head[k, N_PAIRS] == n_pairs
@@ -122,7 +132,7 @@ def _is_same(store, k, first, n_pairs, at):  # type: ignore
     return forward or backward
 
 
-@fragment
+@inner
 def _add_up(store, start, end, tally):  # type: ignore
     """Entries of the same weight become one; ‖d‖² and the new end."""
     entry, value = store.entry, store.value
@@ -139,10 +149,10 @@ def _add_up(store, start, end, tally):  # type: ignore
     return squared, at
 
 
-@kernel
-def _write_difference(batch, i, store, first, n_pairs, tally):  # type: ignore
+@inner
+def _write_difference(batch, i, chain, store, first, n_pairs, tally):  # type: ignore
     """d of the segment whose paths stand behind all others, behind all entries; ‖d‖², cost and the end."""
-    t0, n_labels, part = first - batch.node.row_ptr[i], batch.specification.n_labels, batch.part_ptr[i]
+    t0, n_labels, part = first - chain.position_ptr[i], chain.n_labels, batch.part_ptr[i]
     at, cost = store.used[2], 0.0
     off_path = store.used[1]
     to_path = off_path + n_pairs
@@ -152,21 +162,18 @@ def _write_difference(batch, i, store, first, n_pairs, tally):  # type: ignore
             t, pair = t0 + j, store.path[path + j]
             label = pair % n_labels
             if store.path[off_path + j] % n_labels != store.path[to_path + j] % n_labels:
-                at = list_entries(batch.node, first + j, label, sign, store.entry, store.value, at)
+                at = list_part(batch, i, t * n_labels + label, sign, store.entry, store.value, at)
                 if batch.cost.size > 0:
                     cost += sign * batch.cost[part + t * n_labels + label]
-            if t > 0 and batch.edge.width > 0:
-                row = batch.edge.row_ptr[i] + t - 1
-                at = list_entries(batch.edge, row, pair, sign, store.entry, store.value, at)
-            elif t > 0:
-                store.entry[at], store.value[at] = batch.tied_first + pair, sign
-                at += 1
+            if t > 0:
+                edge = edge_part(batch, i, chain, t, pair)
+                at = list_part(batch, i, edge, sign, store.entry, store.value, at)
     squared, end = _add_up(store, store.used[2], at, tally)
     return squared, cost, end
 
 
-@kernel
-def remember(batch, i, store, first, n_pairs, tally):  # type: ignore
+@inner
+def remember(batch, i, chain, store, first, n_pairs, tally):  # type: ignore
     """The segment whose paths stand behind all others: found among the example's own, or added.
 
     `tally` (n_weights,) is zero before and after.
@@ -176,7 +183,7 @@ def remember(batch, i, store, first, n_pairs, tally):  # type: ignore
         k = store.head[k, OLDER]
     if k < 0:
         k, start = store.used[0], store.used[2]
-        squared, cost, end = _write_difference(batch, i, store, first, n_pairs, tally)
+        squared, cost, end = _write_difference(batch, i, chain, store, first, n_pairs, tally)
         head = store.head[k]
         head[EXAMPLE], head[FIRST], head[N_PAIRS], head[PATH] = i, first, n_pairs, at
         head[ENTRY], head[N_ENTRIES], head[OLDER] = start, end - start, store.newest[i]

@@ -11,12 +11,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from partwise.core.arrays import offsets
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import Certificate, StepInfo
 from partwise.solvers.dual.hard import add_to_average, hard_certificate, hard_dual, settle
 from partwise.solvers.dual.segment_pass import segment_pass, sweep
-from partwise.solvers.dual.segment_point import PathRoom, SegmentPoint, pair_counts
+from partwise.solvers.dual.segment_point import ChainView, PathRoom, SegmentPoint, pair_counts
 from partwise.solvers.dual.segment_store import (
     ENTRY,
     EXAMPLE,
@@ -30,7 +31,7 @@ from partwise.solvers.dual.segment_store import (
     make_store,
     with_room,
 )
-from partwise.solvers.dual.smo import require_marginals
+from partwise.solvers.dual.smo import n_labels_of, require_marginals
 from partwise.solvers.sampling import due_chunks, expected_gap, note_exact, note_visits
 
 _FEW_SLOTS = 4  # per position, to begin with
@@ -70,7 +71,7 @@ class SegmentState(NamedTuple):
     def expected_counts(self, problem: Problem) -> np.ndarray:
         """μ of all parts, (n_parts,)."""
         mu = np.zeros(problem.n_parts)
-        pair_counts(problem.batch, 0, problem.n_examples, self.point(), mu)
+        pair_counts(problem.batch, 0, problem.n_examples, _chain_view(problem), self.point(), mu)
         return mu
 
     def growing(self) -> tuple[str, ...]:
@@ -147,7 +148,7 @@ class SegmentAscent:
 
     def init(self, problem: Problem, random: np.random.Generator) -> SegmentState:
         n, dtype = problem.n_examples, np.float32 if self.precision == "single" else np.float64
-        pair = np.full((int(problem.batch.length.sum()), _FEW_SLOTS), -1, np.int32)
+        pair = np.full((int(problem.lengths.sum()), _FEW_SLOTS), -1, np.int32)
         pair[:, 0] = _gold_pairs(problem)
         mass = np.zeros(pair.shape)
         mass[:, 0] = 1.0
@@ -180,11 +181,11 @@ class SegmentAscent:
     def _visit(
         self, problem: Problem, state: SegmentState, here: np.ndarray, tally: np.ndarray
     ) -> SegmentState:
-        scratch, done = problem.scratch(state.v.dtype), 0
+        scratch, chain, done = problem.scratch(state.v.dtype), _chain_view(problem), 0
         while done < len(here):
             room = _path_room(problem, state)
             visited, has_no_slot = segment_pass(
-                problem.batch, here[done:], state.point(), state.store(), problem.loss.gamma, problem.l2,
+                problem.batch, here[done:], chain, state.point(), state.store(), problem.loss.gamma, problem.l2,
                 tally, room, scratch,
             )  # fmt: skip
             done += visited
@@ -214,18 +215,22 @@ class SegmentAscent:
         return state, found
 
 
+def _chain_view(problem: Problem) -> ChainView:
+    return ChainView(n_labels_of(problem), offsets(problem.lengths))
+
+
 def _gold_pairs(problem: Problem) -> np.ndarray:
     """The pair of true labels at every position, (n_positions,)."""
-    batch, n_labels = problem.batch, problem.structure.n_labels
-    is_node = batch.gold_part < np.repeat(batch.length * n_labels, np.diff(batch.gold_ptr))
-    labels = batch.gold_part[is_node] % n_labels
+    gold, n_labels, lengths = problem.gold, n_labels_of(problem), problem.lengths
+    is_node = gold.part < np.repeat(lengths * n_labels, np.diff(gold.ptr))
+    labels = gold.part[is_node] % n_labels
     before = np.concatenate([[0], labels[:-1]])
-    before[batch.node.row_ptr[:-1]] = 0
+    before[offsets(lengths)[:-1]] = 0
     return before * n_labels + labels
 
 
 def _path_room(problem: Problem, state: SegmentState) -> PathRoom:
-    longest, n_slots = int(problem.batch.length.max()), state.pair.shape[1]
+    longest, n_slots = int(problem.lengths.max()), state.pair.shape[1]
     labels = np.zeros((2, longest), np.int64)
     return PathRoom(
         np.zeros((longest, n_slots)), np.zeros((longest, n_slots), np.int32), labels[0], labels[1]

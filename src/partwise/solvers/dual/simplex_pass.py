@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import kernel
+from partwise.compiled.dispatch import entry, inner
 
 MAX_HALVINGS = 60
 
@@ -28,7 +28,7 @@ class Quadratic(NamedTuple):
     value: np.ndarray
 
 
-@kernel
+@inner
 def _log_softmax(log_alpha, gradient, step, first, last, out):  # type: ignore
     """out ← log of α exp(−η s) / Z on one block; returns KL(new ‖ old)."""
     top = -np.inf
@@ -51,7 +51,7 @@ def _log_softmax(log_alpha, gradient, step, first, last, out):  # type: ignore
     return divergence
 
 
-@kernel
+@entry
 def log_softmax_of_all(log_alpha, gradient, step, block_ptr, out):  # type: ignore
     """The same on every block; returns the sum of the divergences."""
     divergence = 0.0
@@ -61,7 +61,7 @@ def log_softmax_of_all(log_alpha, gradient, step, block_ptr, out):  # type: igno
     return divergence
 
 
-@kernel
+@inner
 def _curvature(quadratic, delta, first, last):  # type: ignore
     """Δ'AΔ of one block."""
     total = 0.0
@@ -79,7 +79,7 @@ def _curvature(quadratic, delta, first, last):  # type: ignore
     return total
 
 
-@kernel
+@inner
 def _add_rows(quadratic, delta, first, last, gradient):  # type: ignore
     """gradient += A Δ."""
     for i in range(first, last):
@@ -94,7 +94,7 @@ def _add_rows(quadratic, delta, first, last, gradient):  # type: ignore
                 gradient[quadratic.column[k]] += amount * quadratic.value[k]
 
 
-@kernel
+@entry
 def simplex_pass(quadratic, block_ptr, order, log_alpha, alpha, gradient, steps, growth, work, delta):  # type: ignore
     """One step on every block of `order`; `growth` of 1 keeps the steps as they are. Returns steps tried."""
     tried = 0

@@ -15,7 +15,7 @@ from partwise.solvers.dual.smo_pass import MarginalPoint, log_conditionals, smo_
 from partwise.solvers.dual.untied import untied
 from partwise.solvers.sampling import due_chunks, expected_gap, note_exact, note_visits
 from partwise.structures.chain.chain import Chain
-from partwise.structures.contract import Structure
+from partwise.structures.contract import PositionLabels, Structure
 from partwise.structures.multiclass.multiclass import Multiclass
 
 
@@ -88,7 +88,7 @@ class SMO:
         view, point, weight = untied(problem), state.point(), problem.batch.example_weight
         scratch, entropic, visits = view.scratch(np.float64), self.mass == "entropy", 0
         for here in due_chunks(state, weight, random):
-            smo_pass(view.batch, here, point, view.loss.gamma, view.l2, entropic, scratch)
+            smo_pass(view.batch, here, n_labels_of(view), point, view.loss.gamma, view.l2, entropic, scratch)
             note_visits(here, state.seen, state.waited, state.clock)
             visits += len(here)
             add_to_average(state.average, state.n_averaged, point.v)
@@ -127,6 +127,12 @@ def is_first_order(structure: Structure) -> bool:
     return isinstance(structure, Multiclass) or (isinstance(structure, Chain) and structure.order == 1)
 
 
+def n_labels_of(problem: Problem) -> int:
+    """Labels of a position."""
+    assert isinstance(problem.structure, PositionLabels)
+    return problem.structure.n_labels
+
+
 def gold_marginals(problem: Problem) -> np.ndarray:
     """Those of the true labels, (n_parts,)."""
     batch, mu = problem.batch, np.zeros(problem.n_parts)
@@ -140,5 +146,5 @@ def conditional_potentials(problem: Problem, mu: np.ndarray) -> np.ndarray:
     `problem` must be one of classes or of untied chains.
     """
     batch, theta = problem.batch, np.zeros(problem.n_parts)
-    log_conditionals(batch.length, batch.part_ptr, problem.structure.n_labels, mu, theta)
+    log_conditionals(problem.lengths, batch.part_ptr, n_labels_of(problem), mu, theta)
     return theta

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel
-from partwise.compiled.examples import add_cost, finite_dot, layout_of, scatter_example, score_example
+from partwise.compiled.dispatch import entry, inner
+from partwise.compiled.examples import add_cost, finite_dot, length_of, scatter_example, score_example
 from partwise.compiled.oracles import best
 
 _LEAST_GAIN = 1e-12  # relative to the scores
@@ -48,36 +48,31 @@ class MarginalPoint(NamedTuple):
     norm: np.ndarray
 
 
-@fragment
+@inner
 def _find_direction(batch, i, point, gamma, l2, scratch):  # type: ignore
     """Write −d into `delta` and scores into `scores`; returns g, or 0 where nothing is to be gained."""
     start = batch.part_ptr[i]
-    count = score_example(batch, i, point.v, 1.0 / l2, scratch.scores, scratch.row)
+    count = score_example(batch, i, point.v, 1.0 / l2, scratch.scores, scratch)
     for j in range(count):
         scratch.potentials[j] = scratch.scores[j]
     add_cost(batch, i, gamma, scratch.potentials)
     mean = finite_dot(scratch.potentials, point.mu[start : start + count], count)
-    top = best(
-        batch.specification, layout_of(batch, i), scratch.potentials, scratch.counts, scratch.structure
-    )
+    top = best(batch, i, scratch.potentials, scratch.counts, scratch)
     point.gap[i] = max(top - mean, 0.0)
     for j in range(count):
         scratch.delta[j] = scratch.counts[j]
         scratch.potentials[j] = -scratch.potentials[j] if point.mu[start + j] > 0.0 else -np.inf
-    bottom = best(
-        batch.specification, layout_of(batch, i), scratch.potentials, scratch.counts, scratch.structure
-    )
+    bottom = best(batch, i, scratch.potentials, scratch.counts, scratch)
     for j in range(count):
         scratch.delta[j] = scratch.counts[j] - scratch.delta[j]
     gain = top + bottom  # −inf where rounding has left no whole labelling
     return gain if gain > _LEAST_GAIN * (1.0 + abs(top)) else 0.0
 
 
-@fragment
-def _entropic_mass(batch, i, point, scratch):  # type: ignore
+@inner
+def _entropic_mass(batch, i, n_labels, point, scratch):  # type: ignore
     """α(a) of largest entropy: the product of a's edge marginals by that of the nodes where two edges meet."""
-    start, n_labels = batch.part_ptr[i], batch.specification.n_labels
-    length = batch.length[i]
+    start, length = batch.part_ptr[i], length_of(batch, i)
     nodes, mass = length * n_labels, 1.0
     for j in range(batch.part_ptr[i + 1] - start):
         if scratch.counts[j] > 0.0:
@@ -88,8 +83,8 @@ def _entropic_mass(batch, i, point, scratch):  # type: ignore
     return mass
 
 
-@fragment
-def _exchange(batch, i, point, gain, l2, entropic, scratch):  # type: ignore
+@inner
+def _exchange(batch, i, n_labels, point, gain, l2, entropic, scratch):  # type: ignore
     """Move along d as far as the dual rises and marginals allow; `counts` still holds a."""
     weight, start = batch.example_weight[i], batch.part_ptr[i]
     count = batch.part_ptr[i + 1] - start
@@ -102,15 +97,15 @@ def _exchange(batch, i, point, gain, l2, entropic, scratch):  # type: ignore
             if scratch.delta[j] > 0.0:
                 limit = min(limit, point.mu[start + j] / scratch.delta[j])
     if entropic:
-        limit = min(limit, _entropic_mass(batch, i, point, scratch))
+        limit = min(limit, _entropic_mass(batch, i, n_labels, point, scratch))
     trial = max(limit, _LEAST_TRIAL)
-    growth = scatter_example(batch, i, point.v, trial * weight, scratch.delta, 0.0, scratch.row)
+    growth = scatter_example(batch, i, point.v, trial * weight, scratch.delta, 0.0, scratch)
     squared = (growth + 2.0 * trial * weight * l2 * linear) / (trial * trial)
     step = limit
     if squared * limit > l2 * weight * gain:
         step = l2 * weight * gain / squared
     if step != trial:
-        growth += scatter_example(batch, i, point.v, (step - trial) * weight, scratch.delta, 0.0, scratch.row)
+        growth += scatter_example(batch, i, point.v, (step - trial) * weight, scratch.delta, 0.0, scratch)
     for j in range(count):
         if scratch.delta[j] != 0.0:
             new = point.mu[start + j] - step * scratch.delta[j]
@@ -119,8 +114,8 @@ def _exchange(batch, i, point, gain, l2, entropic, scratch):  # type: ignore
     point.norm[0] += growth
 
 
-@kernel
-def smo_pass(batch, order, point, gamma, l2, entropic, scratch):  # type: ignore
+@entry
+def smo_pass(batch, order, n_labels, point, gamma, l2, entropic, scratch):  # type: ignore
     """Visit the examples of `order`; `entropic` for the stricter limit."""
     for k in range(order.size):
         i = order[k]
@@ -129,10 +124,10 @@ def smo_pass(batch, order, point, gamma, l2, entropic, scratch):  # type: ignore
             continue
         gain = _find_direction(batch, i, point, gamma, l2, scratch)
         if gain > 0.0:
-            _exchange(batch, i, point, gain, l2, entropic, scratch)
+            _exchange(batch, i, n_labels, point, gain, l2, entropic, scratch)
 
 
-@kernel
+@entry
 def log_conditionals(length, part_ptr, n_labels, mu, theta):  # type: ignore
     """Potentials of the marginals `mu` of untied chains, classes being chains of length 1.
 

@@ -11,60 +11,47 @@ from dataclasses import replace
 
 import numpy as np
 
-from partwise.core.maps import FeatureMap
+from partwise.core.arrays import positions
 from partwise.core.problem import Problem
-from partwise.features.vocabulary import AttributeRows
+from partwise.core.rows import AttributeRows
+from partwise.core.scorer import Scorer
 from partwise.structures.chain.chain import Chain
-from partwise.structures.contract import Layouts, offsets, positions
 
 
 def untied(problem: Problem) -> Problem:
-    """The problem itself unless its structure is a tied chain of order 1; made once for each problem.
-
-    The first ``problem.n_weights`` weights mean the same in both; padding follows.
-    """
+    """The problem itself unless its structure is a tied chain of order 1; made once for each problem."""
     structure = problem.structure
     if not isinstance(structure, Chain) or not structure.tied or structure.order > 1:
         return problem
-    if "untied" not in problem.views or problem.views["untied"][0] is not problem.batch:
-        problem.views["untied"] = problem.batch, _untie(problem, structure)
-    _, view = problem.views["untied"]
-    return replace(view, l2=problem.l2, loss=problem.loss, n_jobs=problem.n_jobs)
+    if "untied" not in problem.views:
+        problem.views["untied"] = _untie(problem, structure)
+    return replace(problem.views["untied"], l2=problem.l2, loss=problem.loss)
 
 
 def _untie(problem: Problem, structure: Chain) -> Problem:
-    batch, n_labels = problem.batch, structure.n_labels
+    scorer, gold, lengths, n_labels = problem.scorer, problem.gold, problem.lengths, structure.n_labels
     apart = Chain(
         n_labels, tied=False, allowed=structure.allowed,
         allowed_start=structure.allowed_start, allowed_end=structure.allowed_end,
     )  # fmt: skip
-    layouts = Layouts(batch.layout_ptr, batch.layout)
-    edge_ptr, part_ptr = offsets(apart.n_edge_rows(layouts)), offsets(apart.n_parts(layouts))
-    edge_map = FeatureMap.build(apart.edge_width, 1)
-    edge_rows = AttributeRows(np.arange(edge_ptr[-1] + 1), np.zeros(edge_ptr[-1], np.int32), None)
-    is_node = batch.gold_part < np.repeat(batch.length * n_labels, np.diff(batch.gold_ptr))
-    gold_ptr, gold_part = apart.encode_all(batch.gold_part[is_node] % n_labels, layouts)
-    view = batch._replace(
-        specification=apart.specification(),
-        edge=edge_map.group(edge_rows, edge_ptr, batch.tied_first),
-        tied_first=batch.tied_first + edge_map.n_weights,
-        tied_size=0,
-        part_ptr=part_ptr,
-        gold_ptr=gold_ptr,
-        gold_part=gold_part,
-        cost=_node_costs(problem, part_ptr),
-    )
-    n_weights = batch.tied_first + edge_map.n_weights
-    return Problem(apart, view, problem.loss, problem.l2, n_weights, problem.node_map, edge_map)
+    nodes, transitions = scorer.kinds
+    n_edges = int((lengths - 1).sum())
+    always = AttributeRows(np.arange(n_edges + 1), np.zeros(n_edges, np.int32))
+    edges = scorer.maps["transition"].bind(always, n_edges, transitions.first_weight)
+    maps = {"node": scorer.maps["node"], "edge": scorer.maps["transition"]}
+    view = Scorer(apart, scorer.shapes, maps, (nodes, edges), *apart.runs(scorer.shapes), scorer.n_jobs)
+    is_node = gold.part < np.repeat(lengths * n_labels, np.diff(gold.ptr))
+    own_gold = apart.encode_all(gold.part[is_node] % n_labels, scorer.shapes)
+    cost = _node_costs(problem, view.batch.part_ptr, n_labels)
+    return Problem(view, own_gold, cost, problem.example_weight, problem.loss, problem.l2)
 
 
-def _node_costs(problem: Problem, part_ptr: np.ndarray) -> np.ndarray:
+def _node_costs(problem: Problem, part_ptr: np.ndarray, width: int) -> np.ndarray:
     """Costs are those of nodes, which come first in either problem."""
-    batch, width = problem.batch, problem.structure.n_labels
-    if batch.cost.size == 0:
-        return batch.cost
-    result = np.zeros(part_ptr[-1], np.float32)
-    within = (positions(batch.length) * width)[:, None] + np.arange(width)
-    old, new = (np.repeat(ptr[:-1], batch.length)[:, None] for ptr in (batch.part_ptr, part_ptr))
-    result[new + within] = batch.cost[old + within]
+    if problem.cost.size == 0:
+        return problem.cost
+    lengths, result = problem.lengths, np.zeros(part_ptr[-1], np.float32)
+    within = (positions(lengths) * width)[:, None] + np.arange(width)
+    old, new = (np.repeat(ptr[:-1], lengths)[:, None] for ptr in (problem.batch.part_ptr, part_ptr))
+    result[new + within] = problem.cost[old + within]
     return result

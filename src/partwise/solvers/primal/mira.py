@@ -194,11 +194,11 @@ class KBestMIRA(_Averaged):
         ranked_gamma = gamma if self.labels == "augmented" else 0.0
         room = self._room(problem, len(scratch.delta))
         first_visit, cost = int(state.n_visits[0]) + 1, 0.0
-        layout, layout_ptr = problem.batch.layout, problem.batch.layout_ptr
+        shape, shape_ptr = problem.batch.shape, problem.batch.shape_ptr
         for t, i in enumerate(order, first_visit):
             count = augmented_scores(problem.batch, i, state.weights, ranked_gamma, scratch)
             parts = problem.structure.kbest_parts(
-                layout[layout_ptr[i] : layout_ptr[i + 1]], scratch.potentials[:count].copy(), self.k
+                shape[shape_ptr[i] : shape_ptr[i + 1]], scratch.potentials[:count].copy(), self.k
             )
             ptr = np.concatenate([[0], np.cumsum([len(p) for p in parts])]).astype(np.int64)
             cost += half_space_visit(

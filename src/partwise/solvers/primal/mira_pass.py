@@ -13,21 +13,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.dispatch import entry, inner
 from partwise.compiled.examples import (
     add_cost,
     add_gold,
     expected_cost,
     finite_dot,
     gold_score,
-    layout_of,
     scatter_example,
     score_example,
 )
 from partwise.compiled.oracles import best, expectations
 
 
-@kernel
+@entry
 def mira_pass(batch, order, w, m, t, largest, unit, beta, gamma, hard, v, scratch):  # type: ignore
     """Visit the examples of `order` after `t` earlier visits; returns Σ weight_i cost_i of the labels met.
 
@@ -37,35 +36,34 @@ def mira_pass(batch, order, w, m, t, largest, unit, beta, gamma, hard, v, scratc
     cost = 0.0
     for index in range(order.size):
         i, t = order[index], t + 1
-        count = score_example(batch, i, w, 1.0, scratch.scores, scratch.row)
+        count = score_example(batch, i, w, 1.0, scratch.scores, scratch)
         gold = gold_score(batch, i, scratch.scores)
         for j in range(count):
             scratch.potentials[j] = beta * scratch.scores[j]
         add_cost(batch, i, beta * gamma, scratch.potentials)
-        specification, layout = batch.specification, layout_of(batch, i)
         if hard:
-            total = best(specification, layout, scratch.potentials, scratch.counts, scratch.structure)
+            total = best(batch, i, scratch.potentials, scratch.counts, scratch)
         else:
-            total = expectations(specification, layout, scratch.potentials, scratch.counts, scratch.structure)
+            total = expectations(batch, i, scratch.potentials, scratch.counts, scratch)
         for j in range(count):
             scratch.delta[j] = -scratch.counts[j]
         add_gold(batch, i, 1.0, scratch.delta)
         weight = batch.example_weight[i]
         if unit:
             step = weight
-            scatter_example(batch, i, w, step, scratch.delta, 0.0, scratch.row)
+            scatter_example(batch, i, w, step, scratch.delta, 0.0, scratch)
         else:
             # ‖w − g‖² − ‖w‖² = ‖g‖² − 2 w·g: a whole step gives the norm, and is then cut back.
-            growth = scatter_example(batch, i, w, 1.0, scratch.delta, 0.0, scratch.row)
+            growth = scatter_example(batch, i, w, 1.0, scratch.delta, 0.0, scratch)
             norm = growth - 2.0 * finite_dot(scratch.scores, scratch.delta, count)
             loss = max(total / beta - gold, 0.0)
             step = weight * largest
             if loss < step * norm:
                 step = loss / norm
-            scatter_example(batch, i, w, step - 1.0, scratch.delta, 0.0, scratch.row)
-        scatter_example(batch, i, m, t * step, scratch.delta, 0.0, scratch.row)
+            scatter_example(batch, i, w, step - 1.0, scratch.delta, 0.0, scratch)
+        scatter_example(batch, i, m, t * step, scratch.delta, 0.0, scratch)
         if v.size > 0:
-            scatter_example(batch, i, v, weight, scratch.delta, 0.0, scratch.row)
+            scatter_example(batch, i, v, weight, scratch.delta, 0.0, scratch)
             cost += weight * expected_cost(batch, i, scratch.counts)
     return cost
 
@@ -94,7 +92,7 @@ class HalfSpaces(NamedTuple):
     share: np.ndarray
 
 
-@kernel
+@entry
 def exchange(gram, scale, slope, share, count, tolerance, max_steps):  # type: ignore
     """Maximise slope·a − (scale/2) aᵀ gram a over changes a of `share`, which stays on the simplex.
 
@@ -125,15 +123,15 @@ def exchange(gram, scale, slope, share, count, tolerance, max_steps):  # type: i
     return gap
 
 
-@kernel
+@entry
 def augmented_scores(batch, i, weights, cost_scale, scratch):  # type: ignore
     """Fill ``scratch.potentials`` with scores + cost_scale · cost; returns the number of parts."""
-    count = score_example(batch, i, weights, 1.0, scratch.potentials, scratch.row)
+    count = score_example(batch, i, weights, 1.0, scratch.potentials, scratch)
     add_cost(batch, i, cost_scale, scratch.potentials)
     return count
 
 
-@fragment
+@inner
 def _read_half_space(batch, i, j, parts, gamma, gold, count, room, scratch):  # type: ignore
     """Row j of `room` from a label's parts; ``scratch.scores`` holds the example's scores."""
     violation = -gold
@@ -147,16 +145,16 @@ def _read_half_space(batch, i, j, parts, gamma, gold, count, room, scratch):  # 
     add_gold(batch, i, 1.0, room.delta[j])
     cost = expected_cost(batch, i, scratch.counts)
     room.violation[j] = violation + gamma * cost
-    scatter_example(batch, i, room.vector, 1.0, room.delta[j], 0.0, scratch.row)
-    score_example(batch, i, room.vector, 1.0, scratch.potentials, scratch.row)
+    scatter_example(batch, i, room.vector, 1.0, room.delta[j], 0.0, scratch)
+    score_example(batch, i, room.vector, 1.0, scratch.potentials, scratch)
     for other in range(j + 1):
         room.gram[j, other] = finite_dot(scratch.potentials, room.delta[other], count)
         room.gram[other, j] = room.gram[j, other]
-    scatter_example(batch, i, room.vector, -1.0, room.delta[j], 0.0, scratch.row)
+    scatter_example(batch, i, room.vector, -1.0, room.delta[j], 0.0, scratch)
     return cost
 
 
-@kernel
+@entry
 def half_space_visit(batch, i, ptr, parts, w, m, t, largest, gamma, v, room, scratch):  # type: ignore
     """Step number `t`, on example i: the nearest weights that satisfy the half-spaces of some labels.
 
@@ -166,7 +164,7 @@ def half_space_visit(batch, i, ptr, parts, w, m, t, largest, gamma, v, room, scr
     times its cost.
     """
     n, weight = ptr.size - 1, batch.example_weight[i]
-    count = score_example(batch, i, w, 1.0, scratch.scores, scratch.row)
+    count = score_example(batch, i, w, 1.0, scratch.scores, scratch)
     gold = gold_score(batch, i, scratch.scores)
     room.violation[0], room.share[0], cost = 0.0, 1.0, 0.0
     size = 0.0
@@ -175,7 +173,7 @@ def half_space_visit(batch, i, ptr, parts, w, m, t, largest, gamma, v, room, scr
         cost = own if j == 0 else cost
         room.share[j + 1] = 0.0
         size = max(size, abs(room.violation[j + 1]))
-    scatter_example(batch, i, v, weight, room.delta[1], 0.0, scratch.row)
+    scatter_example(batch, i, v, weight, room.delta[1], 0.0, scratch)
     scale = weight * largest
     exchange(room.gram, scale, room.violation, room.share, n + 1, 1e-12 * size, 1000)
     for r in range(count):
@@ -183,6 +181,6 @@ def half_space_visit(batch, i, ptr, parts, w, m, t, largest, gamma, v, room, scr
         for j in range(1, n + 1):
             total += room.share[j] * room.delta[j, r]
         scratch.delta[r] = total
-    scatter_example(batch, i, w, scale, scratch.delta, 0.0, scratch.row)
-    scatter_example(batch, i, m, t * scale, scratch.delta, 0.0, scratch.row)
+    scatter_example(batch, i, w, scale, scratch.delta, 0.0, scratch)
+    scatter_example(batch, i, m, t * scale, scratch.delta, 0.0, scratch)
     return weight * cost

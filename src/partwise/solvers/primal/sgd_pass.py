@@ -8,13 +8,12 @@ The weights are a·u: shrinking them is one multiplication, so that a visit touc
 
 from __future__ import annotations
 
-from partwise.compiled.dispatch import kernel
+from partwise.compiled.dispatch import entry, inner
 from partwise.compiled.examples import (
     add_cost,
     add_gold,
     expected_cost,
     gold_score,
-    layout_of,
     scatter_example,
     score_example,
 )
@@ -23,28 +22,27 @@ from partwise.compiled.oracles import best, expectations
 SMALLEST_SCALE = 1e-9  # below it, `a` is multiplied into u
 
 
-@kernel
+@inner
 def _model(batch, i, weights, scale, cost_scale, hard, scratch):  # type: ignore
     """Counts of the loss-augmented model or its mode; returns number of parts, total, true score."""
-    count = score_example(batch, i, weights, scale, scratch.potentials, scratch.row)
+    count = score_example(batch, i, weights, scale, scratch.potentials, scratch)
     gold = gold_score(batch, i, scratch.potentials)
     add_cost(batch, i, cost_scale, scratch.potentials)
-    specification, layout = batch.specification, layout_of(batch, i)
     if hard:
-        total = best(specification, layout, scratch.potentials, scratch.counts, scratch.structure)
+        total = best(batch, i, scratch.potentials, scratch.counts, scratch)
     else:
-        total = expectations(specification, layout, scratch.potentials, scratch.counts, scratch.structure)
+        total = expectations(batch, i, scratch.potentials, scratch.counts, scratch)
     return count, total, gold
 
 
-@kernel
+@entry
 def sgd_pass(batch, order, u, a, k, initial_step, l2, beta, gamma, hard, v, scratch):  # type: ignore
     """Visit the examples of `order` after `k` earlier updates; returns the new `a` and Σ weight_i cost_i.
 
     `beta` is 1 where `hard` asks for the maximiser (β = ∞). Unless `v` is empty, every visit's
     weight_i (φ(true) − φ(model)) is added to it.
     """
-    n = batch.length.size
+    n = batch.example_weight.size
     cost = 0.0
     for index in range(order.size):
         i = order[index]
@@ -59,14 +57,14 @@ def sgd_pass(batch, order, u, a, k, initial_step, l2, beta, gamma, hard, v, scra
                 u[j] *= a
             a = 1.0
         weight = batch.example_weight[i]
-        scatter_example(batch, i, u, weight * step / a, scratch.delta, 0.0, scratch.row)
+        scatter_example(batch, i, u, weight * step / a, scratch.delta, 0.0, scratch)
         if v.size > 0:
-            scatter_example(batch, i, v, weight, scratch.delta, 0.0, scratch.row)
+            scatter_example(batch, i, v, weight, scratch.delta, 0.0, scratch)
             cost += weight * expected_cost(batch, i, scratch.counts)
     return a, cost
 
 
-@kernel
+@entry
 def sample_loss(batch, order, weights, beta, gamma, hard, scratch):  # type: ignore
     """Σ weight_i ℓ_i(w) over the examples of `order`."""
     loss = 0.0

@@ -29,7 +29,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.core.bounds import feature_spread
 from partwise.core.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo
 
@@ -159,7 +158,7 @@ class Extragradient:
 
     def _start(self, problem: Problem, state: ExtragradientState) -> None:
         """First weights of the steps, also after a change of l2; means begin anew."""
-        spread = float(problem.batch.example_weight @ feature_spread(problem)) / 4.0
+        spread = float(problem.batch.example_weight @ problem.feature_spread()) / 4.0
         safe = 1.0 / spread if spread > 0.0 else 1.0
         state.terms[:] = _first_ratio(problem), 1.0, problem.n_examples * safe, safe, problem.l2
         state.mean_sums[:], state.n_steps[:] = 0.0, 0

@@ -9,16 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from partwise.core.arrays import offsets
 from partwise.structures.chain.parts import ChainMarginals, ChainParts
 from partwise.structures.chain.scores import ArrayOrList, ChainScores, add_costs, read_scores
-from partwise.structures.contract import (
-    Packed,
-    checked_count,
-    checked_labels,
-    offsets,
-    random_generator,
-    require_possible,
-)
+from partwise.structures.checks import checked_count, checked_labels, random_generator, require_possible
+from partwise.structures.packed import Packed
 
 __all__ = ["Chain", "ChainMarginals"]
 
@@ -64,7 +59,7 @@ class Chain(ChainParts):
     ) -> Any:
         """log Σ_y exp(score of y): a float, or float64 (n,) for a list; −inf where nothing is possible."""
         scores = self._read(node_scores, edge_scores, start_scores, end_scores)
-        return self._run_log_partition(self._pack(scores))
+        return self._pack(scores).log_partition()
 
     def marginals(
         self,
@@ -91,12 +86,11 @@ class Chain(ChainParts):
         pair_ptr = offsets((packed.lengths - 1) * self.n_labels**2)
         counts, pairs = np.empty(packed.part_ptr[-1]), np.empty(pair_ptr[-1])
         values = np.empty(len(packed.lengths))
-        specification, layouts, part_ptr, flat, single = packed
-        room = self._room(packed)
         chain_pairs_of_all(
-            specification, layouts.lengths, part_ptr, flat, counts, pair_ptr, pairs, values, room
-        )
-        require_possible(values, single)
+            packed.specification, packed.lengths, packed.part_ptr, packed.scores, counts, pair_ptr, pairs,
+            values, packed.room(),
+        )  # fmt: skip
+        require_possible(values, packed.single)
         return self._shaped(packed, counts, pairs, pair_ptr, (-1, self.n_labels, self.n_labels))
 
     def expected_counts(
@@ -196,7 +190,7 @@ class Chain(ChainParts):
         end_scores: ArrayLike | None = None,
     ) -> Any:
         """Entropy in nats: a float, or float64 (n,). Scores of size s leave an error near 1e-16·s·length."""
-        return self._run_entropy(self._pack(self._read(node_scores, edge_scores, start_scores, end_scores)))
+        return self._pack(self._read(node_scores, edge_scores, start_scores, end_scores)).entropy()
 
     def score(
         self,
@@ -222,14 +216,14 @@ class Chain(ChainParts):
             total += np.asarray(end_scores, float)[labels[-1]]
         return float(total) if self.is_allowed(labels) else -np.inf
 
-    def kbest_parts(self, layout: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
-        length, n_labels = int(layout[0]), self.n_labels
+    def kbest_parts(self, shape: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
+        length, n_labels = int(shape[0]), self.n_labels
         nodes, edges = np.split(scores, [length * n_labels])
         if self.order > 1:
-            shape: tuple[int, ...] = (n_labels + 1,) * self.order + (n_labels,)
+            form: tuple[int, ...] = (n_labels + 1,) * self.order + (n_labels,)
         else:
-            shape = (n_labels, n_labels) if self.tied else (length - 1, n_labels, n_labels)
-        found = self.kbest(nodes.reshape(length, n_labels), edges.reshape(shape), k=k)
+            form = (n_labels, n_labels) if self.tied else (length - 1, n_labels, n_labels)
+        found = self.kbest(nodes.reshape(length, n_labels), edges.reshape(form), k=k)
         return [self.encode(labels) for labels, _ in found]
 
     # Shared by the methods above.
@@ -242,16 +236,16 @@ class Chain(ChainParts):
         edges = (lengths - 1) * self.n_labels**2 if scores.per_position else self.n_histories * self.n_labels
         part_ptr = offsets(lengths * self.n_labels + edges)
         specification = self._specification(not scores.per_position)
-        return Packed(specification, self.layouts(lengths), part_ptr, scores.vector(), scores.single)
+        return Packed(self, specification, self.shapes(lengths), part_ptr, scores.vector(), scores.single)
 
     def _best(self, scores: ChainScores) -> Any:
-        labels = self._run_best(self._pack(scores))
+        labels = self._pack(scores).best()
         bounds = scores.starts.tolist()
         return labels if scores.single else [labels[a:b] for a, b in pairwise(bounds)]
 
     def _counts(self, scores: ChainScores) -> Any:
         packed = self._pack(scores)
-        counts = self._run_expectations(packed)[1]
+        counts = packed.expectations()[1]
         if self.order > 1:
             shape: tuple[int, ...] = (self.n_labels + 1,) * self.order + (self.n_labels,)
         else:

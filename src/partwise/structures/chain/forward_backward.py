@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import kernel
-from partwise.compiled.oracles import best, expectations, labelling, largest_nodes, log_partition
+from partwise.compiled.boundary import Reals
+from partwise.compiled.dispatch import inner
+from partwise.compiled.oracles import Oracle
 from partwise.compiled.simd import combine_rows, exponential_row, maximum, padded
 from partwise.structures.chain.forward_backward_log import chain_expectations_in_logs
 from partwise.structures.chain.viterbi import chain_viterbi
@@ -45,20 +46,20 @@ class ChainSpecification(NamedTuple):
     n_labels: int
     stride: int
     tied: bool
-    allowed: np.ndarray
-    allowed_start: np.ndarray
-    allowed_end: np.ndarray
+    allowed: Reals
+    allowed_start: Reals
+    allowed_end: Reals
 
 
 class ChainWorkspace(NamedTuple):
     """Rows of `stride` numbers: exponentials of nodes and edges, forward rows, one backward row."""
 
-    nodes: np.ndarray
-    edges: np.ndarray
-    transposed: np.ndarray
-    forward: np.ndarray
-    backward: np.ndarray
-    totals: np.ndarray
+    nodes: Reals
+    edges: Reals
+    transposed: Reals
+    forward: Reals
+    backward: Reals
+    totals: Reals
 
 
 def chain_specification(
@@ -99,7 +100,7 @@ def chain_workspace(specification: ChainSpecification, longest: int) -> ChainWor
     )
 
 
-@kernel
+@inner
 def _exponentials(specification, length, scores, work):  # type: ignore
     """Exponentials of all rows; returns the sum of the shifts taken out."""
     n_labels, stride = specification.n_labels, specification.stride
@@ -129,7 +130,7 @@ def _exponentials(specification, length, scores, work):  # type: ignore
     return shifts
 
 
-@kernel
+@inner
 def _forward(specification, length, work):  # type: ignore
     """Scaled forward rows; nodes are divided by the same totals. Returns False when one underflows.
 
@@ -161,7 +162,7 @@ def _forward(specification, length, work):  # type: ignore
     return True
 
 
-@kernel
+@inner
 def _anything_lost(specification, length, work):  # type: ignore
     """Whether a forward entry that no mask explains is so small that underflow may have taken part of it.
 
@@ -181,7 +182,7 @@ def _anything_lost(specification, length, work):  # type: ignore
     return faint > 0
 
 
-@kernel
+@inner
 def _sum_of_logs(totals, length):  # type: ignore
     """Σ log totals with a logarithm every few factors instead of one each."""
     result, product = 0.0, 1.0
@@ -193,7 +194,7 @@ def _sum_of_logs(totals, length):  # type: ignore
     return result + math.log(product)
 
 
-@kernel
+@inner
 def _backward(specification, length, counts, work):  # type: ignore
     """Backward rows and all expected counts; returns the total of the first row (1 if all went well).
 
@@ -228,7 +229,7 @@ def _backward(specification, length, counts, work):  # type: ignore
     return total
 
 
-@kernel
+@inner
 def _edge_counts(specification, length, counts, work):  # type: ignore
     """Σ_t f_{t-1}(i) m(i, j) n_t(j) b_t(j), summed over positions when tied; `nodes` holds n·b by now."""
     n_labels, stride = specification.n_labels, specification.stride
@@ -250,10 +251,9 @@ def _edge_counts(specification, length, counts, work):  # type: ignore
                 counts[first + (block + i) * n_labels + j] = f * m * work.nodes[t * stride + j]
 
 
-@expectations.register(ChainSpecification)
-@kernel
-def chain_expectations(specification, layout, scores, counts, work):  # type: ignore
-    length = np.int64(layout[0])
+@inner
+def chain_expectations(specification, shape, scores, counts, work):  # type: ignore
+    length = np.int64(shape[0])
     shifts = _exponentials(specification, length, scores, work)
     if shifts == shifts and _forward(specification, length, work):
         total = _backward(specification, length, counts, work)
@@ -262,10 +262,9 @@ def chain_expectations(specification, layout, scores, counts, work):  # type: ig
     return chain_expectations_in_logs(specification, length, scores, counts)
 
 
-@log_partition.register(ChainSpecification)
-@kernel
-def chain_log_partition(specification, layout, scores, work):  # type: ignore
-    length = np.int64(layout[0])
+@inner(allocates=True)
+def chain_log_partition(specification, shape, scores, work):  # type: ignore
+    length = np.int64(shape[0])
     shifts = _exponentials(specification, length, scores, work)
     blocks = 1 if specification.tied else length - 1
     if shifts == shifts and _forward(specification, length, work):
@@ -279,14 +278,12 @@ def chain_log_partition(specification, layout, scores, work):  # type: ignore
     return chain_expectations_in_logs(specification, length, scores, counts)
 
 
-@best.register(ChainSpecification)
-@kernel
-def chain_best(specification, layout, scores, counts, work):  # type: ignore
-    length = np.int64(layout[0])
+@inner
+def chain_best(specification, shape, scores, counts, work):  # type: ignore
+    length = np.int64(shape[0])
     return chain_viterbi(specification, length, scores, counts, work)
 
 
-@labelling.register(ChainSpecification)
-@kernel
-def chain_labelling(specification, layout, counts, labels):  # type: ignore
-    largest_nodes(layout[0], specification.n_labels, counts, labels)
+CHAIN = Oracle(
+    "chain", ChainSpecification, ChainWorkspace, chain_expectations, chain_log_partition, chain_best
+)

@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 
-from partwise.compiled.dispatch import kernel
+from partwise.compiled.dispatch import inner
 
 
-@kernel
+@inner
 def _edge_score(specification, length, scores, t, i, j):  # type: ignore
     """Score of label i at t − 1 followed by label j at t."""
     if specification.allowed[i * specification.stride + j] == 0.0:
@@ -20,7 +20,7 @@ def _edge_score(specification, length, scores, t, i, j):  # type: ignore
     return scores[(length + block + i) * n_labels + j]
 
 
-@kernel
+@inner
 def _node_score(specification, length, scores, t, j):  # type: ignore
     if t == 0 and specification.allowed_start[j] == 0.0:
         return -np.inf
@@ -29,7 +29,7 @@ def _node_score(specification, length, scores, t, j):  # type: ignore
     return scores[t * specification.n_labels + j]
 
 
-@kernel
+@inner
 def _continuations(specification, length, scores, t, i, endings, row):  # type: ignore
     """Fill `row` with the scores of going on to each label at t after label i; returns the largest."""
     top = -np.inf
@@ -41,7 +41,7 @@ def _continuations(specification, length, scores, t, i, endings, row):  # type: 
     return top
 
 
-@kernel
+@inner
 def _to_weights(row, top):  # type: ignore
     """Replace `row` by exponentials relative to `top`; returns their sum."""
     total = 0.0
@@ -51,7 +51,7 @@ def _to_weights(row, top):  # type: ignore
     return total
 
 
-@kernel
+@inner(allocates=True)
 def chain_expectations_in_logs(specification, length, scores, counts):  # type: ignore
     """Same answers as ``chain.chain_expectations``; −inf and zero counts where no labelling is allowed.
 

@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import kernel
-from partwise.compiled.oracles import best, expectations, labelling, largest_nodes, log_partition
+from partwise.compiled.boundary import Reals
+from partwise.compiled.dispatch import inner
+from partwise.compiled.oracles import Oracle
 from partwise.compiled.simd import combine_rows, exponential_row, maximum, padded
 from partwise.structures.chain.forward_backward import _INVERSE_LIFT, _LIFT, _SMALLEST, _sum_of_logs
 from partwise.structures.chain.high_order_log import high_order_expectations_in_logs
@@ -44,22 +45,22 @@ class HighOrderSpecification(NamedTuple):
     order: int
     stride: int
     n_groups: int
-    allowed: np.ndarray
-    allowed_end: np.ndarray
+    allowed: Reals
+    allowed_end: Reals
 
 
 class HighOrderWorkspace(NamedTuple):
     """Exponentials of nodes and edges; forward rows, the first of them before the start; products
     n_t(y) b_t(g, y), by group and then position; one backward row; a column; totals."""
 
-    nodes: np.ndarray
-    edges: np.ndarray
-    transposed: np.ndarray
-    forward: np.ndarray
-    products: np.ndarray
-    backward: np.ndarray
-    column: np.ndarray
-    totals: np.ndarray
+    nodes: Reals
+    edges: Reals
+    transposed: Reals
+    forward: Reals
+    products: Reals
+    backward: Reals
+    column: Reals
+    totals: Reals
 
 
 def high_order_specification(
@@ -93,7 +94,7 @@ def high_order_workspace(specification: HighOrderSpecification, longest: int) ->
     )
 
 
-@kernel
+@inner
 def _exponentials(specification, length, scores, work):  # type: ignore
     """Exponentials of all rows; returns the sum of the shifts taken out."""
     n_labels, stride, n_groups = specification.n_labels, specification.stride, specification.n_groups
@@ -121,7 +122,7 @@ def _exponentials(specification, length, scores, work):  # type: ignore
     return shifts + shift * length
 
 
-@kernel
+@inner
 def _forward(specification, length, work):  # type: ignore
     """Scaled forward rows; nodes are divided by the same totals. Returns False when one underflows.
 
@@ -157,7 +158,7 @@ def _forward(specification, length, work):  # type: ignore
     return True
 
 
-@kernel
+@inner
 def _backward(specification, length, counts, work):  # type: ignore
     """Backward rows, their products with the nodes, and node counts; returns the total of the first.
 
@@ -191,7 +192,7 @@ def _backward(specification, length, counts, work):  # type: ignore
     return total
 
 
-@kernel
+@inner
 def _node_counts(specification, t, counts, work):  # type: ignore
     """Σ_g f_t(g, y) b_t(g, y) for every y; returns their sum."""
     n_labels, stride, n_groups = specification.n_labels, specification.stride, specification.n_groups
@@ -208,7 +209,7 @@ def _node_counts(specification, t, counts, work):  # type: ignore
     return total
 
 
-@kernel
+@inner
 def _edge_counts(specification, length, counts, work):  # type: ignore
     """m(o, g, y) Σ_t f_{t-1}(o, g) v_t(g, y); returns their sum, the length unless a row overflowed."""
     n_labels, stride, n_groups = specification.n_labels, specification.stride, specification.n_groups
@@ -238,10 +239,9 @@ def _edge_counts(specification, length, counts, work):  # type: ignore
     return total
 
 
-@expectations.register(HighOrderSpecification)
-@kernel
-def high_order_expectations(specification, layout, scores, counts, work):  # type: ignore
-    length = np.int64(layout[0])
+@inner
+def high_order_expectations(specification, shape, scores, counts, work):  # type: ignore
+    length = np.int64(shape[0])
     shifts = _exponentials(specification, length, scores, work)
     if shifts == shifts and _forward(specification, length, work):
         total = _backward(specification, length, counts, work)
@@ -253,24 +253,26 @@ def high_order_expectations(specification, layout, scores, counts, work):  # typ
     return high_order_expectations_in_logs(specification, length, scores, counts)
 
 
-@log_partition.register(HighOrderSpecification)
-@kernel
-def high_order_log_partition(specification, layout, scores, work):  # type: ignore
-    length = np.int64(layout[0])
+@inner(allocates=True)
+def high_order_log_partition(specification, shape, scores, work):  # type: ignore
+    length = np.int64(shape[0])
     counts = np.empty(
         (length + specification.n_groups * (specification.n_labels + 1)) * specification.n_labels
     )
-    return high_order_expectations(specification, layout, scores, counts, work)
+    return high_order_expectations(specification, shape, scores, counts, work)
 
 
-@best.register(HighOrderSpecification)
-@kernel
-def high_order_best(specification, layout, scores, counts, work):  # type: ignore
-    length = np.int64(layout[0])
+@inner
+def high_order_best(specification, shape, scores, counts, work):  # type: ignore
+    length = np.int64(shape[0])
     return high_order_viterbi(specification, length, scores, counts, work)
 
 
-@labelling.register(HighOrderSpecification)
-@kernel
-def high_order_labelling(specification, layout, counts, labels):  # type: ignore
-    largest_nodes(layout[0], specification.n_labels, counts, labels)
+HIGH_ORDER = Oracle(
+    "high_order",
+    HighOrderSpecification,
+    HighOrderWorkspace,
+    high_order_expectations,
+    high_order_log_partition,
+    high_order_best,
+)

@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 
-from partwise.compiled.dispatch import kernel
+from partwise.compiled.dispatch import inner
 from partwise.structures.chain.forward_backward_log import _to_weights
 
 
-@kernel
+@inner
 def _step_score(specification, length, scores, t, history, y):  # type: ignore
     """Score of label y at t after `history`: its edge and its node, −inf where masked."""
     n_labels = specification.n_labels
@@ -23,7 +23,7 @@ def _step_score(specification, length, scores, t, history, y):  # type: ignore
     return scores[(length + history) * n_labels + y] + scores[t * n_labels + y]
 
 
-@kernel
+@inner
 def _continuations(specification, length, scores, t, history, endings, row):  # type: ignore
     """Fill `row` with the scores of going on to each label at t after `history`; returns the largest."""
     after, top = (history % specification.n_groups) * (specification.n_labels + 1), -np.inf
@@ -33,7 +33,7 @@ def _continuations(specification, length, scores, t, history, endings, row):  # 
     return top
 
 
-@kernel
+@inner(allocates=True)
 def high_order_expectations_in_logs(specification, length, scores, counts):  # type: ignore
     """Same answers as the scaled oracle; −inf and zero counts where no labelling is allowed.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.compiled.dispatch import kernel
+from partwise.compiled.dispatch import inner
 from partwise.compiled.simd_max import best_rows
 
 
-@kernel
+@inner
 def _masked_edges(specification, length, scores, work):  # type: ignore
     """Copy the edges into padded rows by group, −inf where masked and in the padding."""
     n_labels, stride, n_groups = specification.n_labels, specification.stride, specification.n_groups
@@ -25,7 +25,7 @@ def _masked_edges(specification, length, scores, work):  # type: ignore
                 work.edges[row + j] = -np.inf
 
 
-@kernel
+@inner
 def high_order_viterbi(specification, length, scores, counts, work):  # type: ignore
     """d_t(g, y) = n_t(y) + max_o d_{t-1}(o, g) + m(o, g, y)."""
     n_labels, stride, n_groups = specification.n_labels, specification.stride, specification.n_groups
@@ -47,7 +47,7 @@ def high_order_viterbi(specification, length, scores, counts, work):  # type: ig
     return _follow_back(specification, length, counts, work)
 
 
-@kernel
+@inner
 def _follow_back(specification, length, counts, work):  # type: ignore
     """Parts of the best labelling, asking again at each position which oldest symbol was best."""
     n_labels, stride, n_groups = specification.n_labels, specification.stride, specification.n_groups

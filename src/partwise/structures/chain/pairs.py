@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.compiled.dispatch import kernel
+from partwise.compiled.dispatch import entry, inner
 from partwise.structures.chain.forward_backward import (
     _INVERSE_LIFT,
     ChainSpecification,
@@ -21,7 +21,7 @@ from partwise.structures.chain.forward_backward import (
 from partwise.structures.chain.forward_backward_log import chain_expectations_in_logs
 
 
-@kernel
+@inner(allocates=True)
 def _pairs_in_logs(specification, length, scores, counts, pairs):  # type: ignore
     """The same as `chain_pairs` from a copy of the scores with one block per position."""
     n_labels = specification.n_labels
@@ -46,7 +46,7 @@ def _pairs_in_logs(specification, length, scores, counts, pairs):  # type: ignor
     return log_total
 
 
-@kernel
+@inner
 def chain_pairs(specification, length, scores, counts, pairs, work):  # type: ignore
     """Node marginals into `counts`, pairs f_{t-1}(i) m(i, j) n_t(j) b_t(j); returns the log-partition."""
     n_labels, stride = specification.n_labels, specification.stride
@@ -66,7 +66,7 @@ def chain_pairs(specification, length, scores, counts, pairs, work):  # type: ig
     return shifts + _sum_of_logs(work.totals, length)
 
 
-@kernel
+@entry
 def chain_pairs_of_all(specification, lengths, part_ptr, scores, counts, pair_ptr, pairs, values, work):  # type: ignore
     """`chain_pairs` for every example; `pairs` is (pair_ptr[n],)."""
     for i in range(lengths.size):

@@ -9,23 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from partwise.core.arrays import locate, offsets, positions
 from partwise.errors import InputError
-from partwise.structures.chain.forward_backward import chain_specification, chain_workspace
+from partwise.structures.chain.forward_backward import CHAIN, chain_specification, chain_workspace
 from partwise.structures.chain.high_order import (
+    HIGH_ORDER,
     HighOrderSpecification,
     high_order_specification,
     high_order_workspace,
 )
-from partwise.structures.contract import (
-    Layouts,
-    Structure,
-    checked_count,
-    checked_labels,
-    locate,
-    offsets,
-    positions,
-    shape_text,
-)
+from partwise.structures.checks import checked_count, checked_labels, shape_text
+from partwise.structures.contract import PartLists, PositionLabels, RowKind, Shapes
 
 
 class ChainMarginals(NamedTuple):
@@ -35,7 +29,7 @@ class ChainMarginals(NamedTuple):
     edge: np.ndarray
 
 
-class ChainParts(Structure):
+class ChainParts(PositionLabels):
     """Parts of chains: length·L nodes, then length - 1 blocks of L×L edges, or one tied block.
 
     Within an L×L block the edge from i to j is i·L + j. The tied block of order k ≥ 2 has (L + 1)**k rows
@@ -52,7 +46,7 @@ class ChainParts(Structure):
         allowed_start: ArrayLike | None = None,
         allowed_end: ArrayLike | None = None,
     ):
-        self.n_labels = self.node_width = checked_count(n_labels, "n_labels")
+        self.n_labels = checked_count(n_labels, "n_labels")
         self.order, self.tied = checked_count(order, "order"), bool(tied)
         if self.order > 1 and not self.tied:
             raise InputError("tied must be True for chains of order 2 or more")
@@ -62,8 +56,13 @@ class ChainParts(Structure):
         self.allowed = _mask(allowed, "allowed", square)
         self.allowed_start = _mask(allowed_start, "allowed_start", square[:1])
         self.allowed_end = _mask(allowed_end, "allowed_end", square[:1])
-        self.edge_width = 0 if self.tied else self.n_labels**2
-        self.tied_size = 0 if not self.tied else self.n_histories * self.n_labels
+        edges = (
+            RowKind("transition", self.n_histories * self.n_labels, tied=True)
+            if self.tied
+            else RowKind("edge", self.n_labels**2)
+        )
+        self.kinds = (RowKind("node", self.n_labels), edges)
+        self.oracle = CHAIN if self.order == 1 else HIGH_ORDER
 
     def __repr__(self) -> str:
         return f"Chain({self.n_labels}, tied={self.tied}, order={self.order})"
@@ -76,28 +75,35 @@ class ChainParts(Structure):
     def specification(self) -> Any:
         return self._specification(self.tied)
 
-    def workspace(self, longest: int) -> Any:
-        return self._workspace(self.specification(), longest)
-
     def _specification(self, tied: bool) -> Any:
         masks = self.allowed, self.allowed_start, self.allowed_end
         if self.order > 1:
             return high_order_specification(self.n_labels, self.order, *masks)
         return chain_specification(self.n_labels, tied, *masks)
 
-    def _workspace(self, specification: Any, longest: int) -> Any:
+    def workspace(self, shapes: Shapes, specification: Any = None) -> Any:
+        longest = int(shapes.lengths.max(initial=1))
+        specification = self.specification() if specification is None else specification
         if isinstance(specification, HighOrderSpecification):
             return high_order_workspace(specification, longest)
         return chain_workspace(specification, longest)
 
-    def n_edge_rows(self, layouts: Layouts) -> np.ndarray:
-        lengths = layouts.lengths
-        return np.zeros_like(lengths) if self.tied else lengths - 1
+    def row_counts(self, shapes: Shapes) -> tuple[np.ndarray, ...]:
+        lengths = shapes.lengths
+        return (lengths,) if self.tied else (lengths, lengths - 1)
 
-    def encode_all(self, labels: np.ndarray, layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
+    def most_parts(self, shapes: Shapes) -> np.ndarray:
+        return 2 * shapes.lengths - (self.order == 1)
+
+    def most_tied(self, shapes: Shapes) -> np.ndarray:
+        return shapes.lengths
+
+    def encode_all(self, labels: Any, shapes: Shapes) -> PartLists:
         """Node parts of an example in order of position, then its edge parts (none at 0 for order 1)."""
-        Structure.check_gold(self, labels, layouts)
-        labels, lengths = np.asarray(labels, np.int64), layouts.lengths
+        labels, lengths = self.check_gold(labels, shapes), shapes.lengths
+        return self._parts_of(labels, lengths)
+
+    def _parts_of(self, labels: np.ndarray, lengths: np.ndarray) -> PartLists:
         starts, position = offsets(lengths), positions(lengths)
         with_edge = slice(None) if self.order > 1 else position > 0
         n_edges = lengths if self.order > 1 else lengths - 1
@@ -110,7 +116,7 @@ class ChainParts(Structure):
         if not self.tied:
             row += (position - 1) * self.n_labels
         parts[edge_at[with_edge]] = (row * self.n_labels + labels)[with_edge]
-        return gold_ptr, parts
+        return PartLists(gold_ptr, parts)
 
     def _history_rows(self, labels: np.ndarray, position: np.ndarray) -> np.ndarray:
         """Row of the edge block that each position uses."""
@@ -123,12 +129,9 @@ class ChainParts(Structure):
             rows += before * base ** (back - 1)
         return rows
 
-    def check_gold(self, labels: np.ndarray, layouts: Layouts) -> None:
-        """Raise :class:`InputError` at the first example with labels out of range or masked out."""
-        super().check_gold(labels, layouts)
-        labels, lengths = np.asarray(labels, np.int64), layouts.lengths
-        if lengths.size and lengths.min() < 1:
-            raise InputError(f"lengths: example {int(lengths.argmin())} has no positions")
+    def check_gold(self, labels: Any, shapes: Shapes) -> np.ndarray:
+        """Also raises at the first label that a mask forbids."""
+        labels, lengths = super().check_gold(labels, shapes), shapes.lengths
         starts = offsets(lengths)
         masked = np.zeros((3, len(labels)), bool)
         if self.allowed_start is not None:
@@ -148,11 +151,12 @@ class ChainParts(Structure):
                 f"label {label} may not stand last (allowed_end)",
             )[int(masked[:, at].argmax())]
             raise InputError(f"labels: example {example}, position {position}: {why}")
+        return labels
 
     def encode(self, y: ArrayLike) -> np.ndarray:
         """Part numbers of one labelling: length nodes, then the edges in order of position."""
         labels = checked_labels(y, "y", self.n_labels)
-        return self.encode_all(labels, self.layouts([len(labels)]))[1]
+        return self._parts_of(labels, np.array([len(labels)])).part
 
     def decode(self, parts: ArrayLike) -> np.ndarray:
         """Labels (length,) from the part numbers that :meth:`encode` gives."""

@@ -13,10 +13,10 @@ import math
 
 import numpy as np
 
-from partwise.compiled.dispatch import kernel
+from partwise.compiled.dispatch import entry, inner
 
 
-@kernel
+@entry(allocates=True)
 def best_paths(nodes, edges, order, n_best, labels, values):  # type: ignore
     """Fill `labels` (n_best, T) and `values` (n_best,), best first; returns how many there are.
 
@@ -50,7 +50,7 @@ def best_paths(nodes, edges, order, n_best, labels, values):  # type: ignore
     return _trace_paths(scores, dropped, ranks, n_groups, labels, values)
 
 
-@kernel
+@inner
 def _insert(scores, dropped, ranks, score):  # type: ignore
     """Open a place for `score` behind all that are at least as good; returns where."""
     at = scores.size - 1
@@ -63,7 +63,7 @@ def _insert(scores, dropped, ranks, score):  # type: ignore
     return at
 
 
-@kernel
+@inner(allocates=True)
 def _trace_paths(scores, dropped, ranks, n_groups, labels, values):  # type: ignore
     n_best, length = labels.shape
     n_histories = scores.shape[1]
@@ -91,7 +91,7 @@ def _trace_paths(scores, dropped, ranks, n_groups, labels, values):  # type: ign
     return found
 
 
-@kernel
+@inner(allocates=True)
 def _log_endings(nodes, edges, n_groups, endings):  # type: ignore
     """endings[t, h] = log Σ over labels from t on of their scores, given history h before t."""
     length, n_labels = nodes.shape
@@ -113,7 +113,7 @@ def _log_endings(nodes, edges, n_groups, endings):  # type: ignore
             endings[t, history] = top + math.log(total) if total > 0.0 else -np.inf
 
 
-@kernel
+@entry(allocates=True)
 def sample_paths(nodes, edges, order, uniforms, labels):  # type: ignore
     """Fill `labels` (n, T) from `uniforms` (n, T) in [0, 1); returns the log-partition.
 

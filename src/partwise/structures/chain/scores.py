@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from partwise.compiled.simd import LANES
+from partwise.core.arrays import offsets
 from partwise.errors import InputError
-from partwise.structures.contract import checked_labels, checked_scores, offsets, shape_text
+from partwise.structures.checks import checked_labels, checked_scores, shape_text
 
 ArrayOrList = ArrayLike | Sequence[ArrayLike]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.compiled.dispatch import kernel
+from partwise.compiled.dispatch import inner
 from partwise.compiled.simd_max import best_rows
 
 
-@kernel
+@inner
 def _masked_edges(specification, length, scores, work):  # type: ignore
     """Copy the edges into padded rows, −inf where masked and in the padding."""
     n_labels, stride = specification.n_labels, specification.stride
@@ -26,7 +26,7 @@ def _masked_edges(specification, length, scores, work):  # type: ignore
             work.edges[row + j] = -np.inf
 
 
-@kernel
+@inner
 def chain_viterbi(specification, length, scores, counts, work):  # type: ignore
     """d_t(j) = n_t(j) + max_i d_{t-1}(i) + m(i, j)."""
     n_labels, stride = specification.n_labels, specification.stride
@@ -43,7 +43,7 @@ def chain_viterbi(specification, length, scores, counts, work):  # type: ignore
     return _follow_back(specification, length, counts, work)
 
 
-@kernel
+@inner
 def _follow_back(specification, length, counts, work):  # type: ignore
     """Parts of the best labelling; ties go to the smaller label."""
     n_labels, stride = specification.n_labels, specification.stride

@@ -8,24 +8,24 @@ from typing import Any
 import numpy as np
 
 from partwise.compiled.simd import LANES
-from partwise.structures.contract import (
-    Layouts,
-    Packed,
-    Structure,
+from partwise.structures.checks import (
     checked_count,
     checked_labels,
     checked_scores,
     random_generator,
     require_possible,
 )
+from partwise.structures.contract import PartLists, PositionLabels, RowKind, Shapes
 from partwise.structures.multiclass.softmax import (
+    MULTICLASS,
     MulticlassSpecification,
     multiclass_specification,
     multiclass_workspace,
 )
+from partwise.structures.packed import Packed
 
 
-class Multiclass(Structure):
+class Multiclass(PositionLabels):
     """One of `n_labels` classes.
 
     Scores are (n_labels,) for one example or (n, n_labels) for many; answers lose or keep that first axis.
@@ -37,24 +37,26 @@ class Multiclass(Structure):
     """
 
     def __init__(self, n_labels: int):
-        self.n_labels = self.node_width = checked_count(n_labels, "n_labels")
+        self.n_labels = checked_count(n_labels, "n_labels")
+        self.kinds = (RowKind("node", self.n_labels),)
+        self.oracle = MULTICLASS
 
     def __repr__(self) -> str:
         return f"Multiclass({self.n_labels})"
 
     def log_partition(self, scores: Any) -> Any:
         """log Σ exp(scores): a float or (n,)."""
-        return self._run_log_partition(self._pack(scores))
+        return self._pack(scores).log_partition()
 
     def marginals(self, scores: Any) -> np.ndarray:
         """Class probabilities, the shape of `scores`."""
         packed = self._pack(scores)
-        return self._run_expectations(packed)[1].reshape(np.shape(scores))
+        return packed.expectations()[1].reshape(np.shape(scores))
 
     def argmax(self, scores: Any) -> Any:
         """The best class: an int or int64 (n,)."""
         packed = self._pack(scores)
-        labels = self._run_best(packed)
+        labels = packed.best()
         return int(labels[0]) if packed.single else labels
 
     def loss_augmented_argmax(self, scores: Any, y: Any, cost: Any = 1.0) -> Any:
@@ -99,7 +101,7 @@ class Multiclass(Structure):
 
     def entropy(self, scores: Any) -> Any:
         """Entropy of the softmax in nats: a float or (n,)."""
-        return self._run_entropy(self._pack(scores))
+        return self._pack(scores).entropy()
 
     def log_count(self, length: Any = 1) -> Any:
         """log n_labels; `length` is there for the contract's sake."""
@@ -123,21 +125,23 @@ class Multiclass(Structure):
     def indicators(self, y: Any) -> np.ndarray:
         return (np.arange(self.n_labels) == y).astype(float)
 
-    def kbest_parts(self, layout: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
+    def kbest_parts(self, shape: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
         return [self.encode(label) for label, _ in self.kbest(scores, k)]
 
     def specification(self) -> MulticlassSpecification:
         return multiclass_specification(self.n_labels)
 
-    def workspace(self, longest: int = 1) -> Any:
-        return multiclass_workspace(self.specification(), longest)
+    def workspace(self, shapes: Shapes, specification: Any = None) -> Any:
+        return multiclass_workspace(self.specification())
 
-    def encode_all(self, labels: np.ndarray, layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
-        Structure.check_gold(self, labels, layouts)
-        return np.arange(len(layouts.ptr)), np.array(labels, np.int64)
+    def row_counts(self, shapes: Shapes) -> tuple[np.ndarray, ...]:
+        return (shapes.lengths,)
 
-    def _workspace(self, specification: Any, longest: int) -> Any:
-        return multiclass_workspace(specification, longest)
+    def most_parts(self, shapes: Shapes) -> np.ndarray:
+        return shapes.lengths
+
+    def encode_all(self, labels: Any, shapes: Shapes) -> PartLists:
+        return PartLists(np.arange(len(shapes.ptr)), self.check_gold(labels, shapes))
 
     def _checked(self, scores: Any) -> np.ndarray:
         shape = (None, self.n_labels) if np.ndim(scores) == 2 else (self.n_labels,)
@@ -148,4 +152,4 @@ class Multiclass(Structure):
         n = len(array) if array.ndim == 2 else 1
         flat = np.concatenate([array.ravel(), np.zeros(LANES)])
         part_ptr = np.arange(n + 1) * self.n_labels
-        return Packed(self.specification(), self.layouts(np.ones(n)), part_ptr, flat, array.ndim == 1)
+        return Packed(self, self.specification(), self.shapes(np.ones(n)), part_ptr, flat, array.ndim == 1)

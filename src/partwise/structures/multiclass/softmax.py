@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import kernel
-from partwise.compiled.oracles import best, expectations, labelling, largest_nodes, log_partition
+from partwise.compiled.boundary import Reals
+from partwise.compiled.dispatch import inner
+from partwise.compiled.oracles import Oracle
 from partwise.compiled.simd import exponential_row, maximum, padded
 
 
@@ -23,20 +24,19 @@ class MulticlassSpecification(NamedTuple):
 class MulticlassWorkspace(NamedTuple):
     """One padded row."""
 
-    row: np.ndarray
+    row: Reals
 
 
 def multiclass_specification(n_labels: int) -> MulticlassSpecification:
     return MulticlassSpecification(n_labels, padded(n_labels))
 
 
-def multiclass_workspace(specification: MulticlassSpecification, longest: int) -> MulticlassWorkspace:
+def multiclass_workspace(specification: MulticlassSpecification) -> MulticlassWorkspace:
     return MulticlassWorkspace(np.zeros(specification.stride))
 
 
-@expectations.register(MulticlassSpecification)
-@kernel
-def multiclass_expectations(specification, layout, scores, counts, work):  # type: ignore
+@inner
+def multiclass_expectations(specification, shape, scores, counts, work):  # type: ignore
     n_labels = specification.n_labels
     shift = maximum(scores, 0, n_labels)
     if shift == -np.inf:
@@ -53,9 +53,8 @@ def multiclass_expectations(specification, layout, scores, counts, work):  # typ
     return shift + math.log(total)
 
 
-@log_partition.register(MulticlassSpecification)
-@kernel
-def multiclass_log_partition(specification, layout, scores, work):  # type: ignore
+@inner
+def multiclass_log_partition(specification, shape, scores, work):  # type: ignore
     shift = maximum(scores, 0, specification.n_labels)
     if shift == -np.inf:
         return shift
@@ -66,9 +65,8 @@ def multiclass_log_partition(specification, layout, scores, work):  # type: igno
     return shift + math.log(total)
 
 
-@best.register(MulticlassSpecification)
-@kernel
-def multiclass_best(specification, layout, scores, counts, work):  # type: ignore
+@inner
+def multiclass_best(specification, shape, scores, counts, work):  # type: ignore
     winner = 0
     for j in range(specification.n_labels):
         counts[j] = 0.0
@@ -78,7 +76,11 @@ def multiclass_best(specification, layout, scores, counts, work):  # type: ignor
     return scores[winner]
 
 
-@labelling.register(MulticlassSpecification)
-@kernel
-def multiclass_labelling(specification, layout, counts, labels):  # type: ignore
-    largest_nodes(layout[0], specification.n_labels, counts, labels)
+MULTICLASS = Oracle(
+    "multiclass",
+    MulticlassSpecification,
+    MulticlassWorkspace,
+    multiclass_expectations,
+    multiclass_log_partition,
+    multiclass_best,
+)

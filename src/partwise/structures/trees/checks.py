@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.compiled.dispatch import kernel
+from partwise.compiled.dispatch import entry
 
 FINE, CYCLE, SECOND_ROOT, CROSSING = 0, 1, 2, 3
 
 
-@kernel
+@entry(allocates=True)
 def first_fault(lengths, heads, single_root, projective):  # type: ignore
     """The first thing wrong with heads that are in range: what, in which example, at which position, and another.
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.dispatch import fragment, inner
 from partwise.structures.trees.arc_tables import stride_of
 
 
-@kernel
+@inner(allocates=True)
 def spanning_best(n, single_root, work):  # type: ignore
     """Fill ``work.heads`` from ``work.scores``; returns the largest score, −inf where there is no tree."""
     stride = stride_of(n)

@@ -25,15 +25,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.boundary import Integers, Reals
+from partwise.compiled.dispatch import fragment, inner
 from partwise.compiled.simd import exponential_row, maximum
 from partwise.compiled.simd_rows import LANES, add_scaled
 from partwise.structures.trees.arc_tables import (
     arc_log_partition,
     arc_marginals,
     best_heads,
-    register_oracles,
     stride_of,
+    tree_oracle,
     tree_room,
 )
 from partwise.structures.trees.eisner_best import projective_viterbi
@@ -68,30 +69,30 @@ class ProjectiveWorkspace(NamedTuple):
     heads : ndarray (n + 1,) of int64
     """
 
-    scores: np.ndarray
-    weights: np.ndarray
-    marginals: np.ndarray
-    right: np.ndarray
-    left: np.ndarray
-    inner_left: np.ndarray
-    inner_right: np.ndarray
-    right_columns: np.ndarray
-    left_columns: np.ndarray
-    inner_columns: np.ndarray
-    right_outside: np.ndarray
-    left_outside: np.ndarray
-    inner_outside: np.ndarray
-    row: np.ndarray
-    other_row: np.ndarray
-    third_row: np.ndarray
-    relations: np.ndarray
-    heads: np.ndarray
+    scores: Reals
+    weights: Reals
+    marginals: Reals
+    right: Reals
+    left: Reals
+    inner_left: Reals
+    inner_right: Reals
+    right_columns: Reals
+    left_columns: Reals
+    inner_columns: Reals
+    right_outside: Reals
+    left_outside: Reals
+    inner_outside: Reals
+    row: Reals
+    other_row: Reals
+    third_row: Reals
+    relations: Reals
+    heads: Integers
 
 
 @tree_room.register(ProjectiveSpecification)
-@kernel
+@inner(allocates=True)
 def projective_workspace(specification, longest):  # type: ignore
-    stride = stride_of(longest)
+    stride = (longest + LANES) & ~(LANES - 1)  # as `stride_of`; also called from Python
     size = (longest + 2) * stride
     buffer = np.empty(13 * size + 4 * stride + specification.n_relations + 3 * LANES)
     # Rows on whole cache lines.
@@ -119,7 +120,7 @@ def projective_workspace(specification, longest):  # type: ignore
     )
 
 
-@kernel
+@inner
 def projective_weights(n, work):  # type: ignore
     """Scaled weights from scores; returns the sum of the logarithms taken out, NaN where a word has no head."""
     stride = stride_of(n)
@@ -159,7 +160,7 @@ def _clear_columns(n, stride, work):  # type: ignore
         work.left_columns[here + j - 1] = 1.0
 
 
-@kernel
+@inner
 def projective_inside(n, first_row, transposed, work):  # type: ignore
     """Fill the charts; returns Z of the scaled weights. `first_row` is 0 for several roots, 1 for one."""
     stride = stride_of(n)
@@ -233,7 +234,7 @@ def _outside_starts(n, first_row, total, work):  # type: ignore
         work.marginals[r * stride] = weight * work.left[stride + r] * work.right[r * stride + n]
 
 
-@kernel
+@inner
 def projective_outside(n, first_row, total, work):  # type: ignore
     """Marginals of all arcs, by the chain rule through the charts, row by row in reverse order."""
     stride, weights = stride_of(n), work.weights
@@ -279,7 +280,7 @@ def nothing_lost(n, total):  # type: ignore
 
 
 @arc_marginals.register(ProjectiveSpecification)
-@kernel
+@inner
 def projective_marginals(specification, n, work):  # type: ignore
     first_row = 1 if specification.single_root else 0
     shifts = projective_weights(n, work)
@@ -292,7 +293,7 @@ def projective_marginals(specification, n, work):  # type: ignore
 
 
 @arc_log_partition.register(ProjectiveSpecification)
-@kernel
+@inner
 def projective_log_partition(specification, n, work):  # type: ignore
     first_row = 1 if specification.single_root else 0
     shifts = projective_weights(n, work)
@@ -304,10 +305,10 @@ def projective_log_partition(specification, n, work):  # type: ignore
 
 
 @best_heads.register(ProjectiveSpecification)
-@kernel
+@inner
 def projective_best_heads(specification, n, work):  # type: ignore
     first_row = 1 if specification.single_root else 0
     return projective_viterbi(n, first_row, work)
 
 
-register_oracles(ProjectiveSpecification)
+PROJECTIVE = tree_oracle("projective", ProjectiveSpecification, ProjectiveWorkspace)

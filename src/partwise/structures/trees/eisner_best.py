@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.dispatch import fragment, inner
 from partwise.compiled.simd_rows import LANES, raise_to
 from partwise.structures.trees.arc_tables import stride_of
 
 
-@kernel
+@inner
 def projective_viterbi(n, first_row, work):  # type: ignore
     """Fill ``work.heads`` from ``work.scores``; returns the largest score, −inf where there is no tree."""
     _best_charts(n, first_row, work)
@@ -73,7 +73,7 @@ def _best_charts(n, first_row, work):  # type: ignore
                 raise_to(to_left, at, l, inner, k * stride + at, stride - at)
 
 
-@kernel
+@inner(allocates=True)
 def _trace(n, work, first, last, kind):  # type: ignore
     """Write the heads inside a span whose head is its right end (kind 0) or left end (kind 1).
 

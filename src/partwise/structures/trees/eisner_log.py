@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 
-from partwise.compiled.dispatch import kernel
+from partwise.compiled.dispatch import entry, inner
 
 
-@kernel
+@inner
 def log_add(a, b):  # type: ignore
     """log(exp a + exp b)."""
     if a < b:
@@ -18,7 +18,7 @@ def log_add(a, b):  # type: ignore
     return a if b == -np.inf else a + math.log1p(math.exp(b - a))
 
 
-@kernel
+@inner(allocates=True)
 def projective_charts_in_logs(n, first_row, stride, scores):  # type: ignore
     """Log-partition, and the logarithms of R, L, I→ and I← as arrays [i, j]."""
     right = np.full((n + 1, n + 1), -np.inf)
@@ -43,7 +43,7 @@ def projective_charts_in_logs(n, first_row, stride, scores):  # type: ignore
     return total, right, left, inner_right, inner_left
 
 
-@kernel
+@entry(allocates=True)
 def projective_marginals_in_logs(n, first_row, stride, scores, marginals):  # type: ignore
     """Log-partition; fills `marginals` by [modifier, head] unless it is −inf."""
     total, right, left, inner_right, inner_left = projective_charts_in_logs(n, first_row, stride, scores)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.dispatch import entry, fragment, inner
 from partwise.compiled.simd import maximum
 from partwise.structures.trees.arc_tables import (
     arc_log_partition,
@@ -23,7 +23,7 @@ from partwise.structures.trees.arc_tables import (
 )
 
 
-@kernel
+@inner
 def read_dense(n, arcs, first, relations, n_relations, hard, work):  # type: ignore
     """Fill ``work.scores`` from the matrix at `first`; False where it holds NaN or +inf."""
     stride, size, fits = stride_of(n), n + 1, True
@@ -47,7 +47,7 @@ def read_dense(n, arcs, first, relations, n_relations, hard, work):  # type: ign
     return fits
 
 
-@kernel
+@entry(allocates=True)
 def log_partitions_of_matrices(specification, lengths, arcs, relations, values):  # type: ignore
     """Fill `values` (sentences,); returns the first sentence with NaN or +inf, −1 where there is none."""
     # A plain 0 would be a type of its own and compile everything twice.
@@ -61,7 +61,7 @@ def log_partitions_of_matrices(specification, lengths, arcs, relations, values):
     return -1
 
 
-@kernel
+@entry(allocates=True)
 def marginals_of_matrices(  # type: ignore
     specification, lengths, arcs, relations, marginals, relation_marginals, values, entropies
 ):
@@ -94,7 +94,7 @@ def marginals_of_matrices(  # type: ignore
     return -1
 
 
-@kernel
+@inner
 def _relation_marginals(n, first, marginals, relations, n_relations, out, work):  # type: ignore
     """Share the marginals of arcs between relations; returns the relations' expected score."""
     expected = 0.0
@@ -106,7 +106,7 @@ def _relation_marginals(n, first, marginals, relations, n_relations, out, work):
     return expected
 
 
-@kernel
+@entry(allocates=True)
 def best_of_matrices(specification, lengths, arcs, relations, heads, labels, values):  # type: ignore
     """Fill `heads` and, where there are relations, `labels`, one entry a word; returns as above."""
     work, first, word = tree_room(specification, lengths.max()), np.int64(0), np.int64(0)

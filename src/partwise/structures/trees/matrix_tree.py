@@ -32,15 +32,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.boundary import Integers, Reals
+from partwise.compiled.dispatch import fragment, inner
 from partwise.compiled.simd import exponential_row, maximum
 from partwise.compiled.simd_rows import LANES, add_scaled, combine_between, normalise_row, scale_row, sum_row
 from partwise.structures.trees.arc_tables import (
     arc_log_partition,
     arc_marginals,
     best_heads,
-    register_oracles,
     stride_of,
+    tree_oracle,
     tree_room,
 )
 from partwise.structures.trees.chu_liu_edmonds import spanning_best
@@ -76,22 +77,22 @@ class SpanningWorkspace(NamedTuple):
     heads : ndarray (n + 1,) of int64
     """
 
-    scores: np.ndarray
-    marginals: np.ndarray
-    levels: np.ndarray
-    roots: np.ndarray
-    escapes: np.ndarray
-    totals: np.ndarray
-    block: np.ndarray
-    relations: np.ndarray
-    origins: np.ndarray
-    heads: np.ndarray
+    scores: Reals
+    marginals: Reals
+    levels: Reals
+    roots: Reals
+    escapes: Reals
+    totals: Reals
+    block: Reals
+    relations: Reals
+    origins: Integers
+    heads: Integers
 
 
 @tree_room.register(SpanningSpecification)
-@kernel
+@inner(allocates=True)
 def spanning_workspace(specification, longest):  # type: ignore
-    stride = stride_of(longest)
+    stride = (longest + LANES) & ~(LANES - 1)  # as `stride_of`; also called from Python
     depth, width = 3, LANES
     while width < longest:
         depth, width = depth + 1, 2 * width
@@ -114,7 +115,7 @@ def spanning_workspace(specification, longest):  # type: ignore
     )
 
 
-@kernel
+@inner
 def spanning_weights(n, single_root, work):  # type: ignore
     """Level 0 from scores; returns the sum of the logarithms taken out, NaN where a word has no head."""
     stride, width = stride_of(n), (n + LANES - 1) & ~(LANES - 1)
@@ -161,7 +162,7 @@ def _copy_level(n, depth, low, high, work):  # type: ignore
         work.roots[(depth + 1) * width + m] = work.roots[depth * width + m]
 
 
-@kernel
+@inner
 def _eliminate(n, depth, low, high, first, last, single_root, work):  # type: ignore
     """Eliminate words first … last from a table on low … high; what is left of their rows is divided by D.
 
@@ -190,7 +191,7 @@ def _eliminate(n, depth, low, high, first, last, single_root, work):  # type: ig
     return True
 
 
-@kernel
+@inner
 def _escape_rows(n, depth, first, last, low, high, work):  # type: ignore
     """e(v; m) for eliminated words v in first … last and words m in low … high, the last eliminated first."""
     width = (n + LANES - 1) & ~(LANES - 1)
@@ -214,7 +215,7 @@ def _log_total(n, last_root, totals):  # type: ignore
     return result
 
 
-@kernel
+@inner(allocates=True)
 def _escapes(n, single_root, work):  # type: ignore
     """Fill ``work.escapes``; returns log Z of the normalised weights, NaN if a D was zero."""
     lows, highs = np.empty(64, np.int64), np.empty(64, np.int64)
@@ -248,7 +249,7 @@ def _escapes(n, single_root, work):  # type: ignore
 
 
 @arc_marginals.register(SpanningSpecification)
-@kernel
+@inner
 def spanning_marginals(specification, n, work):  # type: ignore
     single_root = specification.single_root and n > 1
     stride, width = stride_of(n), (n + LANES - 1) & ~(LANES - 1)
@@ -271,7 +272,7 @@ def spanning_marginals(specification, n, work):  # type: ignore
 
 
 @arc_log_partition.register(SpanningSpecification)
-@kernel
+@inner
 def spanning_log_partition(specification, n, work):  # type: ignore
     single_root = specification.single_root and n > 1
     shifts, zero = spanning_weights(n, single_root, work), np.int64(0)
@@ -284,9 +285,9 @@ def spanning_log_partition(specification, n, work):  # type: ignore
 
 
 @best_heads.register(SpanningSpecification)
-@kernel
+@inner
 def spanning_best_heads(specification, n, work):  # type: ignore
     return spanning_best(n, specification.single_root, work)
 
 
-register_oracles(SpanningSpecification)
+SPANNING = tree_oracle("spanning", SpanningSpecification, SpanningWorkspace)

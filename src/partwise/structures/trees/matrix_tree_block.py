@@ -8,7 +8,7 @@ set aside, and the root's weights.
 
 from __future__ import annotations
 
-from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.dispatch import fragment, inner
 from partwise.compiled.simd_rows import LANES, add_product
 
 _KEPT_ROW = LANES * LANES * LANES
@@ -77,7 +77,7 @@ def _divide(block, at):  # type: ignore
         block[at + lane] *= block[_TOTAL + lane]
 
 
-@kernel
+@inner
 def escape_block(n, depth, low, high, single_root, work):  # type: ignore
     """Fill e(h; m) for words low … high, the only ones left at this level; low is a multiple of eight.
 

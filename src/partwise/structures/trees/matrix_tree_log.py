@@ -12,11 +12,11 @@ import math
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.dispatch import entry, fragment, inner
 from partwise.structures.trees.eisner_log import log_add
 
 
-@kernel
+@inner
 def _add(value, order, other, other_order):  # type: ignore
     """Sum of two numbers given as logarithm and order."""
     if other == -np.inf or (value > -np.inf and order < other_order):
@@ -26,7 +26,7 @@ def _add(value, order, other, other_order):  # type: ignore
     return log_add(value, other), order
 
 
-@kernel
+@inner
 def _eliminate(weights, root, orders, remaining, v):  # type: ignore
     """Eliminate word v in place; row v holds what is left of it over D. Returns D and its order."""
     n = root.size
@@ -52,7 +52,7 @@ def _eliminate(weights, root, orders, remaining, v):  # type: ignore
     return total, order
 
 
-@kernel
+@inner
 def _escape_rows(weights, root, orders, first, last, low, high, escapes, escape_orders):  # type: ignore
     """e(v; m) for words v in first … last, eliminated in that order, and words m in low … high."""
     for v in range(last - 1, first - 1, -1):
@@ -76,7 +76,7 @@ def _copy_down(tables, roots, orders, remaining, depth):  # type: ignore
             tables[depth + 1, m, h] = tables[depth, m, h]
 
 
-@kernel
+@inner(allocates=True)
 def _escapes(n, tables, roots, orders, remaining, escapes, escape_orders):  # type: ignore
     """Fill e(h; m) for all words: the halving of ``spanning.py``, with a table for every level."""
     lows, highs, stages = np.zeros(n + 2, np.int64), np.zeros(n + 2, np.int64), np.zeros(n + 2, np.int64)
@@ -113,7 +113,7 @@ def _read_levels(n, single_root, stride, scores, tables, roots, orders, remainin
             tables[0, m, h] = scores[(m + 1) * stride + 1 + h] if h != m else -np.inf
 
 
-@kernel
+@entry(allocates=True)
 def spanning_in_logs(n, single_root, stride, scores, marginals, with_marginals):  # type: ignore
     """Log-partition; fills `marginals` by [modifier, head] if asked to, unless it is −inf."""
     depths = 2
@@ -139,7 +139,7 @@ def spanning_in_logs(n, single_root, stride, scores, marginals, with_marginals):
     return log_total
 
 
-@kernel
+@inner
 def _shares(n, stride, weights, root, orders, escapes, escape_orders, marginals):  # type: ignore
     """Each word's heads in proportion to weight times escape, of the lowest order there is."""
     for m in range(n):

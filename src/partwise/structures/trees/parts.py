@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from partwise.core.arrays import locate, offsets, positions
 from partwise.errors import InputError
-from partwise.structures.contract import Layouts, Structure, checked_count, locate, offsets, positions
+from partwise.structures.checks import checked_count
+from partwise.structures.contract import PartLists, RowKind, Shapes, Structure
 from partwise.structures.trees.checks import CROSSING, CYCLE, FINE, SECOND_ROOT, first_fault
 
 
@@ -41,17 +43,16 @@ class _Arcs(NamedTuple):
 class TreeParts(Structure):
     """Parts of trees: one per candidate arc, then `n_relations` per candidate arc if there are several.
 
-    An example's layout is ``[n, head, modifier, head, modifier, …]``, in order of modifier and head. A flat array
+    An example's shape is ``[n, head, modifier, head, modifier, …]``, in order of modifier and head. A flat array
     of labels codes each word as its head, or as head · n_relations + relation.
     """
 
     projective = False
-    node_width = 1
 
     def __init__(self, *, single_root: bool = True, n_relations: int = 1):
         self.single_root = bool(single_root)
-        self.n_relations = self.n_labels = checked_count(n_relations, "n_relations")
-        self.edge_width = self.n_relations if self.labelled else 0
+        self.n_relations = checked_count(n_relations, "n_relations")
+        self.kinds = (RowKind("arc", 1), RowKind("relation", self.n_relations))[: 1 + self.labelled]
 
     def __repr__(self) -> str:
         labelled = f", n_relations={self.n_relations}" if self.labelled else ""
@@ -61,16 +62,16 @@ class TreeParts(Structure):
     def labelled(self) -> bool:
         return self.n_relations > 1
 
-    # Layouts.
+    # Shapes.
 
-    def layouts(self, lengths: Any) -> Layouts:
-        """Layouts with every arc: n heads for each of n words."""
+    def shapes(self, lengths: Any) -> Shapes:
+        """Shapes with every arc: n heads for each of n words."""
         lengths = np.asarray(lengths, np.int64)
-        rows = [_whole_layout(int(n)) for n in lengths]
-        return Layouts(offsets(1 + 2 * lengths**2), np.concatenate([np.zeros(0, np.int32), *rows]))
+        rows = [_whole_shape(int(n)) for n in lengths]
+        return Shapes(offsets(1 + 2 * lengths**2), np.concatenate([np.zeros(0, np.int32), *rows]))
 
-    def arc_layouts(self, lengths: Any, arc_ptr: Any, head: Any, modifier: Any) -> Layouts:
-        """Layouts with the candidate arcs that pruning has left.
+    def arc_shapes(self, lengths: Any, arc_ptr: Any, head: Any, modifier: Any) -> Shapes:
+        """Shapes with the candidate arcs that pruning has left.
 
         Parameters
         ----------
@@ -106,31 +107,35 @@ class TreeParts(Structure):
         is_arc[ptr[:-1]] = False
         values[ptr[:-1]] = lengths
         values[is_arc] = arcs.ravel()
-        return Layouts(ptr, values)
+        return Shapes(ptr, values)
 
-    def n_node_rows(self, layouts: Layouts) -> np.ndarray:
-        return (np.diff(layouts.ptr) - 1) // 2
+    def n_arcs(self, shapes: Shapes) -> np.ndarray:
+        """Candidate arcs of each example, int64 (n,)."""
+        return (np.diff(shapes.ptr) - 1) // 2
 
-    def n_edge_rows(self, layouts: Layouts) -> np.ndarray:
-        return self.n_node_rows(layouts) * self.labelled
+    def row_counts(self, shapes: Shapes) -> tuple[np.ndarray, ...]:
+        return (self.n_arcs(shapes),) * len(self.kinds)
 
-    def row_choices(self, layouts: Layouts) -> np.ndarray:
+    def most_parts(self, shapes: Shapes) -> np.ndarray:
+        return shapes.lengths * len(self.kinds)
+
+    def row_choices(self, shapes: Shapes) -> np.ndarray:
         """The word each arc leads to, counted over the corpus."""
-        arcs = self._arcs(layouts)
-        return offsets(layouts.lengths)[:-1][arcs.example] + arcs.modifier - 1
+        arcs = self._arcs(shapes)
+        return offsets(shapes.lengths)[:-1][arcs.example] + arcs.modifier - 1
 
-    def _arcs(self, layouts: Layouts) -> _Arcs:
-        is_arc = np.ones(len(layouts.values), bool)
-        is_arc[layouts.ptr[:-1]] = False
-        pairs = layouts.values[is_arc].reshape(-1, 2).astype(np.int64)
-        example = np.repeat(np.arange(len(layouts.ptr) - 1), self.n_node_rows(layouts))
-        base = int(layouts.lengths.max(initial=0)) + 1
+    def _arcs(self, shapes: Shapes) -> _Arcs:
+        is_arc = np.ones(len(shapes.values), bool)
+        is_arc[shapes.ptr[:-1]] = False
+        pairs = shapes.values[is_arc].reshape(-1, 2).astype(np.int64)
+        example = np.repeat(np.arange(len(shapes.ptr) - 1), self.n_arcs(shapes))
+        base = int(shapes.lengths.max(initial=0)) + 1
         key = (example * base + pairs[:, 1]) * base + pairs[:, 0]
         return _Arcs(example, pairs[:, 1], pairs[:, 0], key, base)
 
-    def _arc_of_words(self, labels: np.ndarray, layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
+    def _arc_of_words(self, labels: np.ndarray, shapes: Shapes) -> tuple[np.ndarray, np.ndarray]:
         """For each word the number, over the corpus, of the arc from its head, and whether there is one."""
-        lengths, arcs = layouts.lengths, self._arcs(layouts)
+        lengths, arcs = shapes.lengths, self._arcs(shapes)
         example = np.repeat(np.arange(len(lengths)), lengths)
         head = labels // self.n_relations
         key = (example * arcs.base + positions(lengths) + 1) * arcs.base + head
@@ -139,9 +144,9 @@ class TreeParts(Structure):
 
     # Labels.
 
-    def check_gold(self, labels: np.ndarray, layouts: Layouts) -> None:
+    def check_gold(self, labels: np.ndarray, shapes: Shapes) -> None:
         """Raise :class:`InputError` at the first word whose head is impossible, alone or with the others."""
-        labels, lengths = np.asarray(labels, np.int64), layouts.lengths
+        labels, lengths = np.asarray(labels, np.int64), shapes.lengths
         if len(labels) != lengths.sum():
             raise InputError(f"labels has {len(labels)} entries, but lengths add up to {lengths.sum()}")
         if lengths.size and lengths.min() < 1:
@@ -166,7 +171,7 @@ class TreeParts(Structure):
                 CROSSING: f"the arc {head} → {word} crosses that of word {other + 1}: not a projective tree",
             }[fault]
             raise InputError(f"labels: example {example}, position {position}: {why}")
-        kept = self._arc_of_words(labels, layouts)[1]
+        kept = self._arc_of_words(labels, shapes)[1]
         if not kept.all():
             at = int((~kept).argmax())
             example, position = locate(at, lengths)
@@ -175,14 +180,14 @@ class TreeParts(Structure):
                 "among the example's candidate arcs (pruning removed it)"
             )
 
-    def encode_all(self, labels: np.ndarray, layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
+    def encode_all(self, labels: Any, shapes: Shapes) -> PartLists:
         """Arc parts of an example in order of position, then its relation parts."""
-        self.check_gold(labels, layouts)
-        labels, lengths = np.asarray(labels, np.int64), layouts.lengths
-        n_arcs = self.n_node_rows(layouts)
-        own_arc = self._arc_of_words(labels, layouts)[0] - np.repeat(offsets(n_arcs)[:-1], lengths)
+        self.check_gold(labels, shapes)
+        labels, lengths = np.asarray(labels, np.int64), shapes.lengths
+        n_arcs = self.n_arcs(shapes)
+        own_arc = self._arc_of_words(labels, shapes)[0] - np.repeat(offsets(n_arcs)[:-1], lengths)
         if not self.labelled:
-            return offsets(lengths), own_arc
+            return PartLists(offsets(lengths), own_arc)
         gold_ptr = offsets(2 * lengths)
         at = np.repeat(gold_ptr[:-1], lengths) + positions(lengths)
         parts = np.empty(gold_ptr[-1], np.int64)
@@ -191,7 +196,18 @@ class TreeParts(Structure):
         parts[at + np.repeat(lengths, lengths)] = (
             first + own_arc * self.n_relations + labels % self.n_relations
         )
-        return gold_ptr, parts
+        return PartLists(gold_ptr, parts)
+
+    def decode_all(self, found: PartLists, shapes: Shapes) -> np.ndarray:
+        """Codes of all words: the arcs, one for each word, come first, then the arcs with their relations."""
+        lengths, arcs, n_arcs = shapes.lengths, self._arcs(shapes), self.n_arcs(shapes)
+        at = np.repeat(found.ptr[:-1], lengths) + positions(lengths)
+        codes = arcs.head[found.part[at] + np.repeat(offsets(n_arcs)[:-1], lengths)] * self.n_relations
+        if self.labelled:
+            codes += (
+                found.part[at + np.repeat(lengths, lengths)] - np.repeat(n_arcs, lengths)
+            ) % self.n_relations
+        return codes
 
     def codes(self, y: Any) -> np.ndarray:
         """The flat labels (n,) of one labelling: heads, or heads · n_relations + relations."""
@@ -215,7 +231,7 @@ class TreeParts(Structure):
     def encode(self, y: Any) -> np.ndarray:
         """Part numbers of one labelling among all arcs: n arcs, then n arcs with their relations."""
         labels = self.codes(y)
-        return self.encode_all(labels, self.layouts([len(labels)]))[1]
+        return self.encode_all(labels, self.shapes([len(labels)])).part
 
     def decode(self, parts: ArrayLike) -> Any:
         """The labelling from the part numbers that :meth:`encode` gives."""
@@ -238,11 +254,11 @@ class TreeParts(Structure):
             raise InputError(f"cost must be one of {', '.join(map(repr, names))} for {self!r}, not {cost!r}")
         return cost
 
-    def part_costs(self, labels: np.ndarray, layouts: Layouts, cost: Any) -> np.ndarray:
+    def part_costs(self, labels: np.ndarray, shapes: Shapes, cost: Any) -> np.ndarray:
         """1 for arcs to wrong heads, and if `cost` is "labelled" 1 for the true head with a wrong relation."""
-        labels, n_arcs = np.asarray(labels, np.int64), self.n_node_rows(layouts)
-        part_ptr, arcs = offsets(self.n_parts(layouts)), self._arcs(layouts)
-        true_arc = self._arc_of_words(labels, layouts)[0]
+        labels, n_arcs = np.asarray(labels, np.int64), self.n_arcs(shapes)
+        part_ptr, arcs = offsets(self.n_parts(shapes)), self._arcs(shapes)
+        true_arc = self._arc_of_words(labels, shapes)[0]
         arc_part = np.arange(len(arcs.head)) + (part_ptr[:-1] - offsets(n_arcs)[:-1])[arcs.example]
         result = np.zeros(int(part_ptr[-1]), np.float32)
         result[arc_part] = 1.0
@@ -298,7 +314,7 @@ def _checked_heads(y: Any, name: str) -> np.ndarray:
 
 
 @lru_cache(maxsize=512)
-def _whole_layout(n: int) -> np.ndarray:
+def _whole_shape(n: int) -> np.ndarray:
     heads = np.arange(n) + (np.arange(n) >= np.arange(1, n + 1)[:, None])
     pairs = np.stack([heads, np.broadcast_to(np.arange(1, n + 1)[:, None], (n, n))], axis=2)
     return np.concatenate([[n], pairs.ravel()]).astype(np.int32)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, kernel
+from partwise.compiled.dispatch import entry, fragment, inner
 from partwise.structures.trees.arc_tables import best_heads, stride_of, tree_room
 from partwise.structures.trees.inference import read_dense
 
 
-@kernel
+@inner
 def _solve(specification, n, arcs, relations, fixed, n_fixed, banned, work, codes):  # type: ignore
     """The best labelling whose first `n_fixed` words have the codes `fixed` and the next none of `banned`.
 
@@ -62,7 +62,7 @@ def _is_in(code, codes):  # type: ignore
     return found
 
 
-@kernel
+@inner
 def _best_relation(relations, size, h, m, n_relations, banned, restricted):  # type: ignore
     """The best relation of an arc among those whose codes are not banned; −1 where there is none."""
     found, top = -1, -np.inf
@@ -87,7 +87,7 @@ def _copy(out, source):  # type: ignore
         out[j] = source[j]
 
 
-@kernel
+@entry(allocates=True)
 def best_trees(specification, n, arcs, relations, n_best, codes, values):  # type: ignore
     """Fill `codes` (n_best, n) and `values` (n_best,), best first; returns how many there are."""
     work = tree_room(specification, n)

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from partwise.structures.trees.eisner import ProjectiveSpecification, projective_workspace
+from partwise.compiled.dispatch import python_form
+from partwise.structures.contract import Shapes
+from partwise.structures.trees.eisner import PROJECTIVE, ProjectiveSpecification, projective_workspace
 from partwise.structures.trees.trees import Trees
 
 
@@ -31,15 +33,13 @@ class Projective(Trees):
     """
 
     projective = True
+    oracle = PROJECTIVE
 
     def specification(self) -> ProjectiveSpecification:
         return ProjectiveSpecification(self.n_relations, self.single_root)
 
-    def workspace(self, longest: int) -> Any:
-        return self._workspace(self.specification(), longest)
-
-    def _workspace(self, specification: Any, longest: int) -> Any:
-        return projective_workspace(specification, longest)
+    def workspace(self, shapes: Shapes, specification: Any = None) -> Any:
+        return python_form(projective_workspace)(self.specification(), int(shapes.lengths.max(initial=1)))
 
     def _sample_heads(
         self, n: int, arcs: np.ndarray, relations: np.ndarray, heads: np.ndarray, generator: Any

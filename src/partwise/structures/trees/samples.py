@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from partwise.compiled.dispatch import kernel
+from partwise.compiled.dispatch import entry, inner
 from partwise.compiled.simd import LANES, exponential_row, maximum
 from partwise.structures.trees.arc_tables import stride_of, tree_room
 from partwise.structures.trees.eisner import nothing_lost, projective_inside, projective_weights
@@ -16,12 +16,12 @@ from partwise.structures.trees.inference import read_dense
 from partwise.structures.trees.matrix_tree import spanning_marginals, spanning_weights
 
 
-@kernel
+@inner
 def log_of(x):  # type: ignore
     return math.log(x) if x > 0.0 else -np.inf
 
 
-@kernel
+@inner(allocates=True)
 def _log_charts(n, first_row, work):  # type: ignore
     """Logarithms of the charts: of those in the linear domain where nothing was lost there."""
     stride = stride_of(n)
@@ -44,7 +44,7 @@ def _log_charts(n, first_row, work):  # type: ignore
     return projective_charts_in_logs(n, first_row, stride, work.scores)
 
 
-@kernel
+@inner
 def _draw(logs, log_total, uniform):  # type: ignore
     """An index with probability exp(logs − log_total); the last possible one takes what rounding leaves over."""
     chosen = -1
@@ -57,7 +57,7 @@ def _draw(logs, log_total, uniform):  # type: ignore
     return chosen
 
 
-@kernel
+@entry(allocates=True)
 def sample_projective(specification, n, arcs, relations, uniforms, heads):  # type: ignore
     """Fill `heads` (n_samples, n) from `uniforms` (n_samples, 3 n); returns −inf where no tree is possible.
 
@@ -110,7 +110,7 @@ def sample_projective(specification, n, arcs, relations, uniforms, heads):  # ty
     return total
 
 
-@kernel
+@entry(allocates=True)
 def sample_walks(specification, n, arcs, relations, roots, uniforms, done, heads):  # type: ignore
     """Wilson's (1996) algorithm: walk from each word to the tree so far; the last departures are its arcs.
 
@@ -157,7 +157,7 @@ def sample_walks(specification, n, arcs, relations, roots, uniforms, done, heads
     return done
 
 
-@kernel
+@entry(allocates=True)
 def sample_one_by_one(specification, n, arcs, relations, uniforms, heads):  # type: ignore
     """Colbourn et al. (1996): draw each word's head from its marginals given those drawn before.
 
@@ -187,7 +187,7 @@ def sample_one_by_one(specification, n, arcs, relations, uniforms, heads):  # ty
     return 0.0
 
 
-@kernel
+@entry(allocates=True)
 def sample_relations(n, relations, n_relations, uniforms, heads, labels):  # type: ignore
     """Fill `labels` (n_samples, n) with relations of the arcs in `heads`, from `uniforms` of the same shape."""
     stride = (n_relations + LANES - 1) & ~(LANES - 1)

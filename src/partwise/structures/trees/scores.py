@@ -8,7 +8,7 @@ import numpy as np
 
 from partwise.compiled.simd import LANES
 from partwise.errors import InputError
-from partwise.structures.contract import checked_scores
+from partwise.structures.checks import checked_scores
 
 _NOTHING = np.zeros(0)
 

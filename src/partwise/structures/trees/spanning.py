@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from partwise.structures.trees.matrix_tree import SpanningSpecification, spanning_workspace
+from partwise.compiled.dispatch import python_form
+from partwise.structures.contract import Shapes
+from partwise.structures.trees.matrix_tree import SPANNING, SpanningSpecification, spanning_workspace
 from partwise.structures.trees.trees import Trees
 
 # Steps a walk may take, for each word, before heads are drawn one by one instead.
@@ -35,14 +37,13 @@ class Spanning(Trees):
            [0.   , 0.333, 0.   ]])
     """
 
+    oracle = SPANNING
+
     def specification(self) -> SpanningSpecification:
         return SpanningSpecification(self.n_relations, self.single_root)
 
-    def workspace(self, longest: int) -> Any:
-        return self._workspace(self.specification(), longest)
-
-    def _workspace(self, specification: Any, longest: int) -> Any:
-        return spanning_workspace(specification, longest)
+    def workspace(self, shapes: Shapes, specification: Any = None) -> Any:
+        return python_form(spanning_workspace)(self.specification(), int(shapes.lengths.max(initial=1)))
 
     def _sample_heads(
         self, n: int, arcs: np.ndarray, relations: np.ndarray, heads: np.ndarray, generator: Any

@@ -7,14 +7,8 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InputError
-from partwise.structures.contract import (
-    Layouts,
-    Packed,
-    checked_count,
-    checked_scores,
-    random_generator,
-    require_possible,
-)
+from partwise.structures.checks import checked_count, checked_scores, random_generator, require_possible
+from partwise.structures.contract import Shapes
 from partwise.structures.trees.inference import (
     best_of_matrices,
     log_partitions_of_matrices,
@@ -152,15 +146,15 @@ class Trees(TreeParts):
                 results.append(heads)
         return results[0] if scores.single else results
 
-    def kbest_parts(self, layout: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
-        size, head, modifier = int(layout[0]) + 1, layout[1::2], layout[2::2]
+    def kbest_parts(self, shape: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
+        size, head, modifier = int(shape[0]) + 1, shape[1::2], shape[2::2]
         arcs, relations = np.full((size, size), -np.inf), None
         arcs[head, modifier] = scores[: len(head)]
         if self.labelled:
             relations = np.zeros((size, size, self.n_relations))
             relations[head, modifier] = scores[len(head) :].reshape(-1, self.n_relations)
-        layouts = Layouts(np.array([0, len(layout)]), np.asarray(layout))
-        return [self.encode_all(self.codes(y), layouts)[1] for y, _ in self.kbest(arcs, relations, k)]
+        shapes = Shapes(np.array([0, len(shape)]), np.asarray(shape))
+        return [self.encode_all(self.codes(y), shapes).part for y, _ in self.kbest(arcs, relations, k)]
 
     def log_count(self, length: Any) -> Any:
         """Log of the number of trees, with relations: a float, or float64 (n,) for many lengths."""
@@ -180,9 +174,6 @@ class Trees(TreeParts):
         self, n: int, arcs: np.ndarray, relations: np.ndarray, heads: np.ndarray, generator: Any
     ) -> bool:
         """Fill `heads` (n_samples, n); False where no tree is possible."""
-        raise NotImplementedError
-
-    def _pack(self, *scores: Any) -> Packed:
         raise NotImplementedError
 
     def _read(self, arc_scores: Any, relation_scores: Any, checked: bool = False) -> TreeScores:

@@ -1,0 +1,209 @@
+"""Structure, rows and runs: everything that turns weights into scores of parts. A trained model adds weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from partwise.compiled.boundary import addresses, pack, stack_packed
+from partwise.compiled.examples import Batch, Scratch
+from partwise.compiled.rows import KindRows, Rows, row_entries
+from partwise.compiled.simd import LANES
+from partwise.core.arrays import offsets
+from partwise.core.batch_pass import score_pass
+from partwise.core.maps import FeatureMap
+from partwise.core.rows import RowData, shared_row
+from partwise.errors import InputError
+
+if TYPE_CHECKING:
+    from partwise.structures.contract import Shapes, Structure
+
+
+@dataclass
+class Scorer:
+    """Examples whose parts can be scored.
+
+    Build one with :meth:`build`; arrays are flat and may be memory-mapped.
+
+    Attributes
+    ----------
+    structure : Structure
+    shapes : Shapes
+    maps : dict of FeatureMap
+        By the name of the kind of rows, tied kinds included.
+    kinds : tuple of KindRows
+        Their rows, in the order of the structure's kinds; rows may be shared by examples.
+    run_ptr, runs : int64 arrays, shapes (n_examples + 1,) and (n_runs, 4)
+        See ``compiled/rows.py``.
+    batch : Batch
+        All of it as passes read it, without true labels.
+    """
+
+    structure: Structure
+    shapes: Shapes
+    maps: dict[str, FeatureMap]
+    kinds: tuple[KindRows, ...]
+    run_ptr: np.ndarray
+    runs: np.ndarray
+    n_jobs: int = 1
+    batch: Batch = field(init=False, repr=False)
+    _held: Any = field(init=False, repr=False)
+    _scratch: dict[Any, tuple[Scratch, Any]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        rows, self._held = packed_rows(list(self.kinds), self.run_ptr, self.runs)
+        n = len(self.shapes.ptr) - 1
+        self.batch = Batch(
+            rows=rows,
+            shape_ptr=np.ascontiguousarray(self.shapes.ptr, np.int64),
+            shape=np.ascontiguousarray(self.shapes.values, np.int32),
+            part_ptr=offsets(self.structure.n_parts(self.shapes)),
+            n_tied=self.structure.n_tied,
+            gold_ptr=np.zeros(n + 1, np.int64),
+            gold_part=np.zeros(0, np.int64),
+            gold_amount=np.zeros(0),
+            cost=np.zeros(0, np.float32),
+            example_weight=np.ones(n),
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and other processes bind the rows anew: addresses hold in one place only."""
+        return Scorer, (
+            self.structure, self.shapes, self.maps, self.kinds, self.run_ptr, self.runs, self.n_jobs
+        )  # fmt: skip
+
+    @classmethod
+    def build(
+        cls, structure: Structure, shapes: Shapes, rows: Mapping[str, RowData], n_jobs: int = 1
+    ) -> Scorer:
+        """Check everything and bind rows to weights.
+
+        Parameters
+        ----------
+        rows : dict of RowData
+            By the name of the kind; tied kinds need none.
+        """
+        maps, kinds, first_weight = {}, [], 0
+        counts = iter(structure.row_counts(shapes))
+        for kind in structure.kinds:
+            if kind.tied:
+                data, n_rows = RowData(FeatureMap.build(kind.width, 1), shared_row()), 1
+            elif kind.name in rows:
+                data, n_rows = rows[kind.name], int(next(counts).sum())
+            else:
+                raise InputError(f"{structure!r} has {kind.name} rows: what they hold is missing")
+            data.check(kind.name, kind.width, n_rows)
+            kinds.append(data.feature_map.bind(data.sparse, n_rows, first_weight, data.dense))
+            maps[kind.name] = data.feature_map
+            first_weight += data.feature_map.n_weights
+        return cls(structure, shapes, maps, tuple(kinds), *structure.runs(shapes), n_jobs)
+
+    @property
+    def n_examples(self) -> int:
+        return len(self.run_ptr) - 1
+
+    @property
+    def n_weights(self) -> int:
+        return sum(kind.n_weights for kind in self.kinds)
+
+    @property
+    def n_parts(self) -> int:
+        return int(self.batch.part_ptr[-1])
+
+    @property
+    def n_touched(self) -> int:
+        """About how many weights a pass reads or writes."""
+        return sum(
+            kind.stride * (len(kind.wide_start) + kind.dense.size) + int(kind.narrow_count.sum())
+            for kind in self.kinds
+        )
+
+    def slice_of(self, name: str) -> slice:
+        """Where the weights of a kind of rows lie, padding included."""
+        for kind, own in zip(self.structure.kinds, self.kinds, strict=True):
+            if kind.name == name:
+                return slice(own.first_weight, own.first_weight + own.n_weights)
+        return slice(0, 0)
+
+    def shard(self, examples: np.ndarray) -> Scorer:
+        """Some of the examples, with the same rows, which are not copied, and the same weights."""
+        sizes = np.diff(self.run_ptr)[examples]
+        run_ptr = offsets(sizes)
+        at = np.repeat(self.run_ptr[:-1][examples] - run_ptr[:-1], sizes) + np.arange(run_ptr[-1])
+        shapes = self.shapes.take(examples)
+        return Scorer(self.structure, shapes, self.maps, self.kinds, run_ptr, self.runs[at], self.n_jobs)
+
+    # -- passes -----------------------------------------------------------------------------------
+
+    def scratch(self, dtype: Any, thread: int = 0) -> Scratch:
+        """Room for one example and the addresses of what passes call, made once per thread and type."""
+        key = np.dtype(dtype).char, thread
+        if key not in self._scratch:
+            self._scratch[key] = self._make_scratch(np.dtype(dtype))
+        return self._scratch[key][0]
+
+    def _make_scratch(self, dtype: np.dtype) -> tuple[Scratch, Any]:
+        structure, oracle = self.structure, self.structure.oracle
+        specification, work = structure.specification(), structure.workspace(self.shapes)
+        calls = [oracle.entry("sums"), oracle.entry("best"), *row_entries(precision_of(dtype))]
+        size = int(np.diff(self.batch.part_ptr).max(initial=0)) + 2 * LANES
+        scratch = Scratch(
+            calls=addresses(calls),
+            specification=pack(specification),
+            structure=pack(work),
+            scores=np.zeros(size),
+            potentials=np.zeros(size),
+            counts=np.zeros(size),
+            delta=np.zeros(size),
+            row=np.zeros(max([LANES, *(kind.stride for kind in self.kinds)]), dtype),
+        )
+        return scratch, (specification, work)
+
+    def over_examples(
+        self, dtype: Any, work: Callable[[int, int, Scratch, int], None], n_jobs: int | None = None
+    ) -> int:
+        """Run ``work(first, last, scratch, thread)`` on a share of the examples per thread; returns their number."""
+        n_threads = max(1, min(self.n_jobs if n_jobs is None else n_jobs, self.n_examples))
+        part_ptr = self.batch.part_ptr
+        cuts = np.searchsorted(part_ptr, np.linspace(0, part_ptr[-1], n_threads + 1))
+        cuts[0], cuts[-1] = 0, self.n_examples
+
+        def share(thread: int) -> None:
+            work(int(cuts[thread]), int(cuts[thread + 1]), self.scratch(dtype, thread), thread)
+
+        if n_threads == 1:
+            share(0)
+        else:
+            self.scratch(dtype)  # what has to be compiled is, once
+            with ThreadPoolExecutor(n_threads) as pool:
+                list(pool.map(share, range(n_threads)))
+        return n_threads
+
+    def scores(self, weights: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+        """Scores of all parts of all examples, (n_parts,)."""
+        scores, weights = np.zeros(self.n_parts), np.ascontiguousarray(weights, np.float64)
+
+        def work(first: int, last: int, scratch: Scratch, thread: int) -> None:
+            score_pass(self.batch, first, last, weights, scores, scratch)
+
+        self.over_examples(np.float64, work, n_jobs)
+        return scores
+
+
+def precision_of(dtype: Any) -> str:
+    """ "single" or "double"."""
+    return {"f": "single", "d": "double"}[np.dtype(dtype).char]
+
+
+def packed_rows(kinds: list[Any], run_ptr: np.ndarray, runs: np.ndarray) -> tuple[Any, Any]:
+    """Rows and runs packed as score and scatter read them, and what must be held while they are."""
+    table = Rows(
+        stack_packed([pack(kind) for kind in kinds]),
+        np.ascontiguousarray(run_ptr, np.int64),
+        np.ascontiguousarray(runs, np.int64),
+    )
+    return pack(table), (table, kinds)

@@ -1,0 +1,69 @@
+"""How far the features of two labellings of an example can lie apart."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from partwise.compiled.rows import FIRST_ROW, KIND, N_ROWS, KindRows
+from partwise.core.arrays import offsets
+from partwise.core.scorer import Scorer
+
+
+def feature_spread(scorer: Scorer) -> np.ndarray:
+    """Upper bound on max_y ‖φ(x_i, y_i) − φ(x_i, y)‖² for every example, (n_examples,).
+
+    For one attribute a, Σ_labels (Σ_t x_ta d_t)² ≤ 2 (Σ_t |x_ta|)², where d_t is the difference of two
+    label indicators, so that ‖d_t‖² ≤ 2; a tied row is used at most `most_tied` times on either side.
+    Where rows are alternatives (the arcs to one word), each side uses one of them, and the sum over rows is at most
+    Σ_words 2 max_t |x_ta|.
+    """
+    choices = scorer.structure.row_choices(scorer.shapes)
+    spread = np.zeros(scorer.n_examples)
+    for k, (kind, rows) in enumerate(zip(scorer.structure.kinds, scorer.kinds, strict=True)):
+        if kind.tied:
+            spread += 2.0 * scorer.structure.most_tied(scorer.shapes).astype(float) ** 2
+        else:
+            spread += _squared_row_sums(rows, membership(scorer, k), choices)
+    return spread
+
+
+def membership(scorer: Scorer, k: int) -> sparse.csr_matrix:
+    """Which rows of the k-th kind belong to which example, (n_examples, n_rows) of ones."""
+    example = np.repeat(np.arange(scorer.n_examples), np.diff(scorer.run_ptr))
+    own = scorer.runs[:, KIND] == k
+    runs, n_rows = scorer.runs[own], scorer.runs[own][:, N_ROWS]
+    starts = offsets(n_rows)
+    row = np.arange(starts[-1]) + np.repeat(runs[:, FIRST_ROW] - starts[:-1], n_rows)
+    shape = scorer.n_examples, len(scorer.kinds[k].wide_ptr) - 1
+    return sparse.csr_matrix((np.ones(len(row)), (np.repeat(example[own], n_rows), row)), shape=shape)
+
+
+def _squared_row_sums(rows: KindRows, member: sparse.csr_matrix, choices: np.ndarray | None) -> np.ndarray:
+    """The bound Σ_a 2 (Σ_rows |x_a|)² for every example, or with alternatives a smaller one for each a."""
+    result = np.zeros(member.shape[0])
+    for ptr, start, value in (
+        (rows.wide_ptr, rows.wide_start, rows.wide_value),
+        (rows.narrow_ptr, rows.narrow_start, rows.narrow_value),
+    ):
+        values = np.abs(value).astype(float) if value.size else np.ones(len(start))
+        entries = sparse.csr_matrix((values, start, ptr), shape=(member.shape[1], rows.n_weights + 1))
+        result += _bound(member, entries, choices)
+    if rows.dense.shape[1]:
+        result += _bound(member, sparse.csr_matrix(np.abs(rows.dense).astype(float)), choices)
+    return result
+
+
+def _bound(member: sparse.csr_matrix, rows: sparse.csr_matrix, choices: np.ndarray | None) -> np.ndarray:
+    """Σ over columns for every example; `rows` holds absolute values, `member` says whose rows they are."""
+    sums = member @ rows
+    bound = 2.0 * sums.power(2)
+    if choices is not None and rows.nnz:
+        entries = rows.tocoo()
+        key = choices[entries.row] * rows.shape[1] + entries.col
+        order = np.lexsort((entries.data, key))
+        last = np.append(np.diff(key[order]) > 0, True)  # the largest of each word and attribute
+        at = order[last]
+        largest = sparse.csr_matrix((entries.data[at], (entries.row[at], entries.col[at])), shape=rows.shape)
+        bound = bound.minimum((2.0 * (member @ largest)).power(2))
+    return np.asarray(bound.sum(axis=1)).ravel()

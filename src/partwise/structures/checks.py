@@ -1,0 +1,60 @@
+"""Checks of what users hand to structures: scores, labels, counts, random states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from partwise.errors import InputError
+
+
+def require_possible(log_totals: np.ndarray, single: bool) -> None:
+    """Raise where the best score or log-partition is −inf."""
+    if np.any(log_totals == -np.inf):
+        where = "" if single else f" in sequence {int(np.argmax(log_totals == -np.inf))}"
+        raise InputError(f"scores{where}: every labelling scores −inf or is masked out")
+
+
+def checked_scores(values: Any, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
+    """`values` as float64, without NaN or +inf, of this shape; None stands for any size."""
+    try:
+        array = np.asarray(values, np.float64, order="C")
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be an array of numbers of shape {shape_text(shape)}") from None
+    fits = array.ndim == len(shape) and all(
+        s is None or s == n for s, n in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise InputError(f"{name} has shape {np.shape(values)}, expected {shape_text(shape)}")
+    if not (array < np.inf).all():
+        raise InputError(f"{name} contains NaN or +inf; scores may be any number or −inf")
+    return array
+
+
+def shape_text(shape: Sequence[int | None]) -> str:
+    words = ["length" if size is None else str(size) for size in shape]
+    return "(" + ", ".join(words) + ("," if len(words) == 1 else "") + ")"
+
+
+def checked_count(value: Any, name: str) -> int:
+    """`value` as an int of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InputError(f"{name} must be an integer of at least 1, not {value!r}")
+    return int(value)
+
+
+def checked_labels(y: Any, name: str, n_labels: int) -> np.ndarray:
+    """`y` as int64 labels below `n_labels`, one axis."""
+    array = np.asarray(y)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise InputError(f"{name} must be a sequence of integer labels")
+    if array.size and (array.min() < 0 or array.max() >= n_labels):
+        raise InputError(f"{name} holds label {array.max()}; labels run from 0 to {n_labels - 1}")
+    return np.ascontiguousarray(array, np.int64)
+
+
+def random_generator(random_state: Any) -> Any:
+    """A NumPy generator from None, a seed, or a generator of either kind."""
+    return random_state if hasattr(random_state, "random") else np.random.default_rng(random_state)

@@ -75,7 +75,16 @@ def test_moves_are_those_of_enumeration(case: str, entropic: bool) -> None:
         gain = margins[best] - margins[worst]
         step = 0.0 if gain < 1e-9 else min(limit, problem.l2 * written.weight[i] * gain / (psi @ psi))
         clipped.append(step == limit)
-        smo_pass(view.batch, np.array([i]), point, 1.0, problem.l2, entropic, view.scratch(np.float64))
+        smo_pass(
+            view.batch,
+            np.array([i]),
+            view.structure.n_labels,
+            point,
+            1.0,
+            problem.l2,
+            entropic,
+            view.scratch(np.float64),
+        )
         assert point.gap[i] == pytest.approx(margins.max() - margins @ alpha, abs=1e-9)
         np.testing.assert_allclose(point.mu[own], mu + step * direction, atol=1e-9)
         np.testing.assert_allclose(point.v[: problem.n_weights], v - step * psi, atol=1e-9)
@@ -121,7 +130,7 @@ def test_mass_of_largest_entropy_gets_stuck() -> None:
 def test_examples_without_weight_stay_at_the_truth() -> None:
     data = small("tied", "hinge")
     weight = np.array([0.0, 1.0] * 4)
-    problem = replace(data.problem, batch=data.problem.batch._replace(example_weight=weight))
+    problem = replace(data.problem, example_weight=weight)
     found = solve(problem, SMO(), tol=1e-6, max_passes=500)
     assert found.converged
     view = untied(problem)
@@ -152,8 +161,8 @@ def test_untied_view_is_made_once_for_the_same_data() -> None:
     problem = small("tied", "hinge").problem
     view = untied(problem)
     weaker = untied(problem.with_l2(0.5))
-    assert weaker.batch is view.batch and weaker.l2 == 0.5
-    other = replace(problem, batch=problem.batch._replace(example_weight=np.full(8, 2.0)))
+    assert weaker.scorer is view.scorer and weaker.l2 == 0.5
+    other = replace(problem, example_weight=np.full(8, 2.0))
     assert (untied(other).batch.example_weight == 2.0).all()
     for kind in ("multiclass", "untied", "order2"):
         same = small(kind, "hinge").problem

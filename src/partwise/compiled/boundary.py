@@ -17,14 +17,14 @@ from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 from llvmlite import ir
-from numba import config, types
+from numba import types
 from numba.core import cgutils
 from numba.core.ccallback import CFunc
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
-from partwise.compiled.dispatch import OPTIONS, fragment, stamp_cache
+from partwise.compiled.dispatch import IS_OFF, OPTIONS, fragment, stamp_cache
 
 # Arrays in records; the last number counts dimensions.
 Reals = Annotated[np.ndarray, np.float64, 1]
@@ -53,7 +53,7 @@ def _fields(record: type) -> tuple[tuple[str, Any, int], ...]:
 
 def pack(record: NamedTuple) -> Any:
     """The record as a row of integers; whoever holds it must hold the record, too."""
-    if config.DISABLE_JIT:
+    if IS_OFF:
         return record
     words: list[int] = []
     for (name, kind, dimensions), value in zip(_fields(type(record)), record, strict=True):
@@ -68,17 +68,19 @@ def pack(record: NamedTuple) -> Any:
 
 def array_address(array: np.ndarray) -> Any:
     """What a record holds of an array whose type only the reader knows."""
-    return array if config.DISABLE_JIT else array.ctypes.data
+    return array if IS_OFF else array.ctypes.data
 
 
 def addresses(functions: list[Any]) -> Any:
-    """Where compiled functions (see :func:`callable_at_address`) lie."""
-    return functions if config.DISABLE_JIT else np.array([each.address for each in functions], np.int64)
+    """Where compiled functions (see :class:`Addressed`) lie; 0 for None."""
+    if IS_OFF:
+        return [function and function.__wrapped__ for function in functions]
+    return np.array([0 if each is None else each.address for each in functions], np.int64)
 
 
 def stack_packed(records: list[Any]) -> Any:
     """Packed records of one class as the rows of a matrix."""
-    return records if config.DISABLE_JIT else np.stack(records)
+    return records if IS_OFF else np.stack(records)
 
 
 # -- in compiled code --------------------------------------------------------------------------------
@@ -175,7 +177,7 @@ def _call_address(typing, address, arguments):
     return types.float64(types.int64, arguments), emit
 
 
-if not config.DISABLE_JIT:
+if not IS_OFF:
     load_record, array_at, address_of = _load_record, _array_at, _address_of
     row_address, call_address = _row_address, _call_address
 
@@ -210,8 +212,12 @@ else:
         return address(*arguments)
 
 
-def callable_at_address(function: Callable, arguments: str) -> Any:
-    """Compile `function` to be called by its address, which is returned, and cache it on disk.
+class _NotCached(Exception):
+    """A function that was only to be loaded is not on disk."""
+
+
+class Addressed(CFunc):
+    """A function that compiled code calls by its `address`; cached on disk.
 
     Parameters
     ----------
@@ -219,12 +225,27 @@ def callable_at_address(function: Callable, arguments: str) -> Any:
     arguments : str
         A letter for each argument: i for integers and addresses, d for double precision. It returns a double.
     """
-    if config.DISABLE_JIT:
-        return function
-    letters = {"i": types.int64, "d": types.float64}
-    signature = tuple(letters[letter] for letter in arguments), types.float64
-    compiled = CFunc(function, signature, locals={}, options={"nopython": True, "_nrt": False, **OPTIONS})
-    compiled.enable_caching()
-    stamp_cache(compiled._cache, function)
-    compiled.compile()
-    return compiled
+
+    def __init__(self, function: Callable, arguments: str):
+        letters = {"i": types.int64, "d": types.float64}
+        signature = tuple(letters[letter] for letter in arguments), types.float64
+        super().__init__(function, signature, locals={}, options={"nopython": True, "_nrt": False, **OPTIONS})
+        self.enable_caching()
+        stamp_cache(self._cache, function)
+        self._is_only_loaded = False
+
+    def is_cached(self) -> bool:
+        """Whether the function was on disk; it is loaded then."""
+        self._is_only_loaded = True
+        try:
+            self.compile()
+        except _NotCached:
+            return False
+        finally:
+            self._is_only_loaded = False
+        return True
+
+    def _compile_uncached(self) -> Any:
+        if self._is_only_loaded:
+            raise _NotCached
+        return super()._compile_uncached()

@@ -24,6 +24,8 @@ from numba.extending import overload
 FAST_MATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
 OPTIONS: dict[str, Any] = {"fastmath": FAST_MATH, "error_model": "numpy", "boundscheck": False}
 
+IS_OFF: bool = bool(config.DISABLE_JIT)  # everything then runs as plain Python
+
 _SOURCE = Path(__file__).parents[2]
 _IMPORT = re.compile(rb"^\s*from (partwise[\w.]*) import", re.MULTILINE)
 
@@ -45,7 +47,7 @@ def inner(function: Callable | None = None, *, allocates: bool = False) -> Any:
     """Compile `function` for the use of compiled code only: Python cannot call it."""
     if function is None:
         return partial(inner, allocates=allocates)
-    if config.DISABLE_JIT:
+    if IS_OFF:
         return function
     compiled = njit(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=allocates, **OPTIONS)
     _INNER.add(compiled)
@@ -129,7 +131,7 @@ def _optimise_where_used() -> None:
     library._optimize_final_module = optimise
 
 
-if not config.DISABLE_JIT:
+if not IS_OFF:
     _optimise_where_used()
 
 
@@ -159,7 +161,7 @@ def chosen_by_type(stub: Callable) -> Any:
 
         return decorate
 
-    if config.DISABLE_JIT:
+    if IS_OFF:
         call: Any = generic
     else:
         call = stub

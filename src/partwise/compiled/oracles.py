@@ -9,17 +9,17 @@ and a flat vector of part scores, with ``simd.LANES`` entries of slack behind it
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
 import numpy as np
 
 from partwise.compiled.boundary import (
+    Addressed,
     address_of,
     array_at,
     call_address,
-    callable_at_address,
     load_record,
     record_address,
 )
@@ -50,7 +50,7 @@ class Oracle:
     Attributes
     ----------
     name : str
-        Names the compiled functions; one oracle has it.
+        Names the compiled functions. In upper case, the oracle's own name in the file of its specification.
     specification, workspace : type
         Classes of records (see `boundary.py`).
     expectations : compiled function (specification, shape, scores, counts, work) → float
@@ -67,13 +67,14 @@ class Oracle:
     expectations: Callable
     log_partition: Callable
     best: Callable
-    _entries: dict[str, Any] = field(default_factory=dict, repr=False)
 
-    def entry(self, which: str) -> Any:
-        """The compiled "sums" or "best" with its address."""
-        if which not in self._entries:
-            self._entries[which] = callable_at_address(self._functions()[f"{self.name}_{which}"], "iiiiiiii")
-        return self._entries[which]
+    def __call__(self, which: str) -> Addressed:
+        """ "sums" or "best", to be compiled."""
+        return Addressed(self._functions()[f"{self.name}_{which}"], "iiiiiiii")
+
+    def task(self, which: str) -> str:
+        """What `ahead` calls "sums" or "best"; the oracle stands in the file of its specification."""
+        return f"{self.specification.__module__}:{self.name.upper()}:{which}"
 
     def _functions(self) -> dict[str, Any]:
         """Written as if they stood in the file of `expectations`, where the cache keeps what they become."""

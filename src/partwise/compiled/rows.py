@@ -13,19 +13,18 @@ their place.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from partwise.compiled.boundary import (
+    Addressed,
     IntegerMatrix,
     Integers,
     ShortIntegers,
     SingleMatrix,
     Singles,
     array_at,
-    callable_at_address,
     load_record,
     row_address,
 )
@@ -314,11 +313,19 @@ def scatter_double_precision(  # type: ignore
 SCORE_ARGUMENTS, SCATTER_ARGUMENTS = "iiiidiiii", "iiiidiidii"
 
 
-@cache
-def row_entries(precision: str) -> tuple[Any, Any]:
-    """Score and scatter for weights of "single" or "double" precision, with their addresses."""
-    score, scatter = {
-        "single": (score_single_precision, scatter_single_precision),
-        "double": (score_double_precision, scatter_double_precision),
-    }[precision]
-    return callable_at_address(score, SCORE_ARGUMENTS), callable_at_address(scatter, SCATTER_ARGUMENTS)
+_ENTRIES = {
+    "score-single": (score_single_precision, SCORE_ARGUMENTS),
+    "scatter-single": (scatter_single_precision, SCATTER_ARGUMENTS),
+    "score-double": (score_double_precision, SCORE_ARGUMENTS),
+    "scatter-double": (scatter_double_precision, SCATTER_ARGUMENTS),
+}
+
+
+def row_entry(name: str) -> Addressed:
+    """Score or scatter, for weights of single or double precision, to be compiled."""
+    return Addressed(*_ENTRIES[name])
+
+
+def row_tasks(precision: str) -> list[str]:
+    """What `ahead` calls score and scatter for weights of "single" or "double" precision."""
+    return [f"{__name__}:row_entry:{what}-{precision}" for what in ("score", "scatter")]

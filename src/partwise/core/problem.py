@@ -47,7 +47,7 @@ class Evaluation:
 class Problem:
     """Examples bound to true labels, a loss and l2.
 
-    Build one with :meth:`build`. In `views` solvers keep the same data in other forms, by name.
+    Build one with :meth:`build`.
 
     Attributes
     ----------
@@ -68,7 +68,9 @@ class Problem:
     loss: Loss
     l2: float
     batch: Batch = field(init=False, repr=False)
-    views: dict[str, Problem] = field(default_factory=dict, repr=False, compare=False)
+    _views: dict[str, tuple[tuple[Any, ...], Problem]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         self.batch = self.scorer.batch._replace(
@@ -212,11 +214,24 @@ class Problem:
 
     def with_gold(self, gold: PartLists) -> Problem:
         """The same data with other true labels."""
-        return replace(self, gold=gold, views={})
+        return replace(self, gold=gold)
+
+    def view(self, name: str, make: Callable[[], Problem]) -> Problem:
+        """The same data in another form, made once for these examples, true labels, costs and weights."""
+        made_from = self.scorer, self.gold, self.cost, self.example_weight
+        kept = self._views.get(name)
+        if kept is None or any(a is not b for a, b in zip(kept[0], made_from, strict=True)):
+            kept = self._views[name] = made_from, make()
+        return replace(kept[1], l2=self.l2, loss=self.loss)
 
     def scratch(self, dtype: Any, thread: int = 0) -> Scratch:
-        """Room for one example, made once per thread and type."""
-        return self.scorer.scratch(dtype, thread)
+        """Room for one example, made once per thread and type; of the structure, what the loss asks for."""
+        return self.scorer.scratch(dtype, thread, self.asks)
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """The answer of the structure that the loss needs."""
+        return ("best",) if self.loss.is_hard else ("sums",)
 
     # -- vectors of weights ---------------------------------------------------------------------
 
@@ -232,12 +247,17 @@ class Problem:
         """What passes read scores from."""
         return np.ascontiguousarray(weights, np.float64)
 
-    def visits(self, order: np.ndarray, v: np.ndarray, run: Visit) -> list[Any]:
+    def visits(
+        self, order: np.ndarray, v: np.ndarray, run: Visit, asks: tuple[str, ...] | None = None
+    ) -> list[Any]:
         """Visit examples one after another: ``run(batch, order, v, scratch)``, which changes `v`.
+
+        `asks` is for visits that ask the structure for more than the loss needs.
 
         Returns what `run` returned, once or for one piece of `order` after another.
         """
-        return [run(self.batch, order, v, self.scratch(v.dtype))]
+        scratch = self.scorer.scratch(v.dtype, 0, asks or self.asks)
+        return [run(self.batch, order, v, scratch)]
 
     def feature_spread(self) -> np.ndarray:
         """Upper bound on max_y ‖φ(x_i, y_i) − φ(x_i, y)‖² for every example, (n_examples,)."""
@@ -247,15 +267,24 @@ class Problem:
 
     # -- passes over all examples --------------------------------------------------------------
 
-    def over_examples(self, dtype: Any, work: Callable[[int, int, Scratch, np.ndarray], None]) -> np.ndarray:
-        """Run `work(first, last, scratch, v)` on a share of the examples per thread; returns Σ v."""
+    def over_examples(
+        self,
+        dtype: Any,
+        work: Callable[[int, int, Scratch, np.ndarray], None],
+        asks: tuple[str, ...] | None = None,
+    ) -> np.ndarray:
+        """Run `work(first, last, scratch, v)` on a share of the examples per thread; returns Σ v.
+
+        `asks` is for passes that ask the structure for more or less than the loss needs.
+        """
         sums: dict[int, np.ndarray] = {}
 
         def share(first: int, last: int, scratch: Scratch, thread: int) -> None:
             sums[thread] = np.zeros(self.n_sums)
             work(first, last, scratch, sums[thread])
 
-        for thread in range(1, self.scorer.over_examples(dtype, share)):
+        asks = self.asks if asks is None else asks
+        for thread in range(1, self.scorer.over_examples(dtype, share, asks=asks)):
             sums[0] += sums[thread]
         return sums[0]
 
@@ -269,7 +298,7 @@ class Problem:
         def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
             point_pass(self.batch, first, last, theta, visited, target, v, entropy, cost, scratch)
 
-        v = self.settled(self.over_examples(np.float64, work))
+        v = self.settled(self.over_examples(np.float64, work, ("sums",)))
         return Evaluation(v, entropy, cost, _NOTHING, _NOTHING)
 
     def at_weights(
@@ -290,7 +319,7 @@ class Problem:
                 v, entropy, cost, log_total, gold, scratch,
             )  # fmt: skip
 
-        v = self.settled(self.over_examples(np.float64, work))
+        v = self.settled(self.over_examples(np.float64, work, ("best",) if hard else ("sums",)))
         return Evaluation(v, entropy, cost, log_total, gold)
 
     def scores(self, weights: np.ndarray) -> np.ndarray:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from partwise.compiled.ahead import obtain
 from partwise.compiled.boundary import addresses, pack, stack_packed
 from partwise.compiled.examples import Batch, Scratch
-from partwise.compiled.rows import KindRows, Rows, row_entries
+from partwise.compiled.rows import KindRows, Rows, row_tasks
 from partwise.compiled.simd import LANES
 from partwise.core.arrays import offsets
 from partwise.core.batch_pass import score_pass
@@ -139,17 +140,24 @@ class Scorer:
 
     # -- passes -----------------------------------------------------------------------------------
 
-    def scratch(self, dtype: Any, thread: int = 0) -> Scratch:
-        """Room for one example and the addresses of what passes call, made once per thread and type."""
+    def scratch(self, dtype: Any, thread: int = 0, asks: tuple[str, ...] = ("sums", "best")) -> Scratch:
+        """Room for one example and the addresses of what passes call, made once per thread and type.
+
+        `asks` says which answers of the structure will be asked for: the others need not be compiled.
+        """
         key = np.dtype(dtype).char, thread
         if key not in self._scratch:
             self._scratch[key] = self._make_scratch(np.dtype(dtype))
-        return self._scratch[key][0]
+        scratch = self._scratch[key][0]
+        for place, which in enumerate(("sums", "best")):
+            if which in asks and not scratch.calls[place]:
+                scratch.calls[place] = addresses([obtain(self.structure.oracle.task(which))])[0]
+        return scratch
 
     def _make_scratch(self, dtype: np.dtype) -> tuple[Scratch, Any]:
-        structure, oracle = self.structure, self.structure.oracle
+        structure = self.structure
         specification, work = structure.specification(), structure.workspace(self.shapes)
-        calls = [oracle.entry("sums"), oracle.entry("best"), *row_entries(precision_of(dtype))]
+        calls = [None, None, *map(obtain, row_tasks(precision_of(dtype)))]
         size = int(np.diff(self.batch.part_ptr).max(initial=0)) + 2 * LANES
         scratch = Scratch(
             calls=addresses(calls),
@@ -164,7 +172,11 @@ class Scorer:
         return scratch, (specification, work)
 
     def over_examples(
-        self, dtype: Any, work: Callable[[int, int, Scratch, int], None], n_jobs: int | None = None
+        self,
+        dtype: Any,
+        work: Callable[[int, int, Scratch, int], None],
+        n_jobs: int | None = None,
+        asks: tuple[str, ...] = ("sums", "best"),
     ) -> int:
         """Run ``work(first, last, scratch, thread)`` on a share of the examples per thread; returns their number."""
         n_threads = max(1, min(self.n_jobs if n_jobs is None else n_jobs, self.n_examples))
@@ -173,12 +185,12 @@ class Scorer:
         cuts[0], cuts[-1] = 0, self.n_examples
 
         def share(thread: int) -> None:
-            work(int(cuts[thread]), int(cuts[thread + 1]), self.scratch(dtype, thread), thread)
+            work(int(cuts[thread]), int(cuts[thread + 1]), self.scratch(dtype, thread, asks), thread)
 
         if n_threads == 1:
             share(0)
         else:
-            self.scratch(dtype)  # what has to be compiled is, once
+            self.scratch(dtype, 0, asks)  # what has to be compiled is, once
             with ThreadPoolExecutor(n_threads) as pool:
                 list(pool.map(share, range(n_threads)))
         return n_threads
@@ -190,7 +202,7 @@ class Scorer:
         def work(first: int, last: int, scratch: Scratch, thread: int) -> None:
             score_pass(self.batch, first, last, weights, scores, scratch)
 
-        self.over_examples(np.float64, work, n_jobs)
+        self.over_examples(np.float64, work, n_jobs, asks=())
         return scores
 
 

@@ -76,7 +76,7 @@ def _feature_vector(training: Training, x: Any, labels: list[Any], classes: list
     gold = structure.encode_all(codes, shapes)
     vector = np.zeros(problem.n_weights)
     batch = scorer.batch._replace(gold_ptr=gold.ptr, gold_part=gold.part)
-    gold_features(batch, vector, scorer.scratch(np.float64))
+    gold_features(batch, vector, scorer.scratch(np.float64, asks=()))
     return vector
 
 

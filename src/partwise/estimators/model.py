@@ -189,7 +189,7 @@ class LinearModel:
                 scorer.batch, first, last, self.weights, ptr, part, found_ptr, found, n_found, values, scratch
             )
 
-        scorer.over_examples(np.float64, work, n_jobs)
+        scorer.over_examples(np.float64, work, n_jobs, ("best",))
         if (values == -np.inf).any():
             return None, values
         used = np.arange(len(found)) - np.repeat(found_ptr[:-1], np.diff(found_ptr))
@@ -227,7 +227,7 @@ class LinearModel:
                 batch, first, last, self.weights, scale, 1.0, ptr, part, count_ptr, counts, log_total, scratch
             )
 
-        scorer.over_examples(np.float64, work, n_jobs)
+        scorer.over_examples(np.float64, work, n_jobs, ("sums",))
         return counts, log_total
 
 

@@ -8,16 +8,15 @@ a change of b in one row changes the scores of all rows of the block. Tied rows 
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from partwise.compiled.boundary import (
+    Addressed,
     Integers,
     RealMatrix,
     array_at,
-    callable_at_address,
     load_record,
     row_address,
 )
@@ -162,11 +161,19 @@ def scatter_block_double(  # type: ignore
     return _scatter(rows, example, w, scale, array_at(np.float64, delta, n_parts), threshold, row)
 
 
-@cache
-def block_entries(precision: str) -> tuple[Any, Any]:
-    """Score and scatter for weights of "single" or "double" precision, with their addresses."""
-    score, scatter = {
-        "single": (score_block_single, scatter_block_single),
-        "double": (score_block_double, scatter_block_double),
-    }[precision]
-    return callable_at_address(score, SCORE_ARGUMENTS), callable_at_address(scatter, SCATTER_ARGUMENTS)
+_ENTRIES = {
+    "score-single": (score_block_single, SCORE_ARGUMENTS),
+    "scatter-single": (scatter_block_single, SCATTER_ARGUMENTS),
+    "score-double": (score_block_double, SCORE_ARGUMENTS),
+    "scatter-double": (scatter_block_double, SCATTER_ARGUMENTS),
+}
+
+
+def block_entry(name: str) -> Addressed:
+    """Score or scatter, for weights of single or double precision, to be compiled."""
+    return Addressed(*_ENTRIES[name])
+
+
+def block_tasks(precision: str) -> list[str]:
+    """What `ahead` calls score and scatter for weights of "single" or "double" precision."""
+    return [f"{__name__}:block_entry:{what}-{precision}" for what in ("score", "scatter")]

@@ -18,7 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from partwise.compiled.ahead import obtain
 from partwise.compiled.boundary import addresses, array_address
+from partwise.compiled.oracles import SCATTER, SCORE
 from partwise.compiled.rows import FIRST_ROW, KIND, N_ROWS
 from partwise.core.arrays import offsets
 from partwise.core.maps import FeatureMap
@@ -27,7 +29,7 @@ from partwise.core.rows import RowData, own_numbers
 from partwise.core.scorer import packed_rows, precision_of
 from partwise.core.spread import membership
 from partwise.errors import InputError
-from partwise.mercer.block import BlockRows, block_entries
+from partwise.mercer.block import BlockRows, block_tasks
 from partwise.mercer.gram import Gram
 from partwise.structures.contract import Structure
 
@@ -140,13 +142,17 @@ class KernelProblem(Problem):
 
     # -- visits ---------------------------------------------------------------------------------
 
-    def visits(self, order: np.ndarray, v: np.ndarray, run: Visit) -> list[Any]:
+    def visits(
+        self, order: np.ndarray, v: np.ndarray, run: Visit, asks: tuple[str, ...] | None = None
+    ) -> list[Any]:
         """Block by block: scores of the block's rows from all coefficients, then visits that keep them exact."""
         results = []
         v[self.n_sums :] = np.nan  # the image is out of date from here on
-        scratch = self.scratch(v.dtype)
-        calls = [self.structure.oracle.entry("sums"), self.structure.oracle.entry("best")]
-        scratch = scratch._replace(calls=addresses([*calls, *block_entries(precision_of(v.dtype))]))
+        scratch = self.scorer.scratch(v.dtype, 0, asks or self.asks)
+        own = addresses([obtain(task) for task in block_tasks(precision_of(v.dtype))])
+        calls = scratch.calls.copy()
+        calls[SCORE], calls[SCATTER] = own
+        scratch = scratch._replace(calls=calls)
         for here in self._blocks(order):
             kinds, table, tied = self._open_block(np.unique(here), v)
             rows, held = packed_rows(kinds, self.scorer.run_ptr, self.scorer.runs)

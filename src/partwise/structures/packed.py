@@ -41,11 +41,12 @@ class Packed(NamedTuple):
 
     def answers(self, which: str, wants_counts: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """Values (n,) of the oracle's "sums" or "best", and counts (part_ptr[n],) where they are wanted."""
+        from partwise.compiled.ahead import obtain
         from partwise.compiled.boundary import addresses, pack
         from partwise.compiled.inference import answer_all
 
         values, counts = np.empty(len(self.part_ptr) - 1), np.empty(self.part_ptr[-1] * wants_counts)
-        call, room = addresses([self.structure.oracle.entry(which)]), self.room()
+        call, room = addresses([obtain(self.structure.oracle.task(which))]), self.room()
         answer_all(
             call, pack(self.specification), pack(room), wants_counts, *self.shapes, self.part_ptr,
             self.scores, counts if wants_counts else self.scores, values,

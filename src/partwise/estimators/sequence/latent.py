@@ -138,7 +138,7 @@ def _without_costs_of_unknown(problem: Problem, codes: np.ndarray) -> Problem:
     example = np.searchsorted(position_ptr, unknown, side="right") - 1
     first = problem.batch.part_ptr[example] + (unknown - position_ptr[example]) * width
     cost[first[:, None] + np.arange(width)] = 0.0
-    return replace(problem, cost=cost, views={})
+    return replace(problem, cost=cost)
 
 
 @dataclass

@@ -280,7 +280,7 @@ def _visit(
     def run(batch: Batch, here: np.ndarray, v: np.ndarray, scratch: Scratch) -> tuple[int, int]:
         return online_pass(batch, here, point._replace(v=v), beta, problem.loss.gamma, l2, rule, scratch)
 
-    results = problem.visits(order, point.v, run)
+    results = problem.visits(order, point.v, run, ("sums", "best") if problem.loss.is_hard else None)
     return sum(tried for tried, _ in results), sum(improved for _, improved in results)
 
 

@@ -7,8 +7,6 @@ Every edge row then has one attribute, always present, whose weights are the tie
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from partwise.core.arrays import positions
@@ -23,9 +21,7 @@ def untied(problem: Problem) -> Problem:
     structure = problem.structure
     if not isinstance(structure, Chain) or not structure.tied or structure.order > 1:
         return problem
-    if "untied" not in problem.views:
-        problem.views["untied"] = _untie(problem, structure)
-    return replace(problem.views["untied"], l2=problem.l2, loss=problem.loss)
+    return problem.view("untied", lambda: _untie(problem, structure))
 
 
 def _untie(problem: Problem, structure: Chain) -> Problem:

@@ -18,8 +18,7 @@ from partwise.structures import Chain, Multiclass, Projective, Spanning, Structu
 from partwise.structures.contract import Layouts
 
 N_ATTRIBUTES = 7
-KINDS = ("multiclass", "tied", "untied", "order2", "masked", "projective", "spanning")
-TREES = ("projective", "spanning")
+KINDS = ("multiclass", "tied", "untied", "order2", "masked", "projective", "spanning", "labelled")
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def small(
     random = np.random.default_rng([seed, KINDS.index(kind)])
     structure = make_structure(kind)
     lengths = np.ones(n, np.int64) if kind == "multiclass" else random.integers(1, 5, n)
-    if kind == "projective":
+    if kind in ("projective", "labelled"):
         lengths = np.minimum(lengths, 3)
     labels = np.concatenate([_some_labelling(structure, int(length), random) for length in lengths])
     layouts = structure.layouts(lengths)
@@ -80,7 +79,7 @@ def small(
         )
     if weighted:
         arguments["example_weight"] = random.uniform(0.2, 2.0, n)
-    if kind == "projective":
+    if kind in ("projective", "labelled"):
         arguments["cost"] = "labelled"
     problem = Problem.build(
         structure, labels, layouts, node_map, loss=loss, l2=l2, n_jobs=n_jobs, **arguments
@@ -97,6 +96,8 @@ def make_structure(kind: str) -> Structure:
         return Projective(single_root=False, n_relations=2)
     if kind == "spanning":
         return Spanning(single_root=True)
+    if kind == "labelled":
+        return Spanning(single_root=True, n_relations=2)
     return Chain(3, tied=kind != "untied", order=2 if kind == "order2" else 1)
 
 

@@ -87,6 +87,22 @@ def small(
     return Small(problem, labels, lengths, node, edge, layouts)
 
 
+def tight(loss: str | Loss, *, n: int, l2: float) -> Small:
+    """Examples that differ in nothing: two classes, the first always true, one attribute of value one.
+
+    The bounds in which theorems hide their constants are as tight here as anywhere: all ‖φ(true) − φ(y)‖² are 2,
+    and the examples pull on the same two weights.
+    """
+    structure, labels, lengths = Multiclass(2), np.zeros(n, np.int64), np.ones(n, np.int64)
+    node = np.zeros((n, N_ATTRIBUTES))
+    node[:, 0] = 1.0
+    layouts = structure.layouts(lengths)
+    problem = Problem.build(
+        structure, labels, layouts, FeatureMap.build(2, 0, N_ATTRIBUTES), node_dense=node, loss=loss, l2=l2
+    )
+    return Small(problem, labels, lengths, node, np.zeros((0, 0)), layouts)
+
+
 def make_structure(kind: str) -> Structure:
     if kind == "multiclass":
         return Multiclass(4)

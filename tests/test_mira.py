@@ -28,6 +28,16 @@ class InTurn:
         return np.arange(n)
 
 
+class Only(InTurn):
+    """The same, for a pass that visits one example only."""
+
+    def __init__(self, example: int):
+        self.example = example
+
+    def permutation(self, n: int) -> np.ndarray:
+        return np.array([self.example])
+
+
 def start(problem: Problem, solver: Any, seed: int = 0) -> Any:
     """A state away from zero weights, where all wrong labels tie."""
     state = solver.init(problem, np.random.default_rng(0))
@@ -76,26 +86,47 @@ def test_steps_follow_the_closed_form(case: str, loss: str, l2: float) -> None:
         np.testing.assert_allclose(state.average(), total / (passes * problem.n_examples), atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("l2", [0.05, 2.0, 20.0])
 @pytest.mark.parametrize("loss", ["log", "hinge"])
-def test_a_step_minimises_the_linearised_problem(loss: str, seed: int) -> None:
-    """(l2/2)‖w' − w‖² + c max(0, ℓ + g·(w' − w)) is no smaller along g, nor around the new weights."""
+def test_a_step_minimises_the_linearised_problem(loss: str, l2: float) -> None:
+    """(l2/2)‖w' − w‖² + c max(0, ℓ + g·(w' − w)) is smallest where the solver goes from w (Martins et al. eq. 13).
+
+    By the conditions of optimality: w' = w − t g with t in [0, c/l2], and the linearised loss is 0 where t is
+    less than c/l2, and not negative where it is c/l2. Then no point along g or near w' is better.
+    """
     data = problem_of("tied", loss)
-    problem, written, random = data.problem, data.written_out, np.random.default_rng(seed)
-    weights = weights_that_exist(problem, seed)
-    alpha = model_point(written, weights)[0]
-    gradient = alpha @ written.features[0] - written.features[0][written.gold[0]]
-    value = soft_maximum(written.margins(weights, 0), problem.loss.beta)
+    problem, written = data.problem.with_l2(l2), WrittenOut(data)
+    for seed in range(5):
+        i, random = seed, np.random.default_rng(seed)
+        state = start(problem, MIRA(), seed)
+        weights, largest = state.weights.copy(), written.weight[i] / l2
+        alpha = model_point(written, weights)[i]
+        gradient = alpha @ written.features[i] - written.features[i][written.gold[i]]
+        value = soft_maximum(written.margins(weights, i), problem.loss.beta)
+        state, _ = MIRA().step(problem, state, Only(i))  # type: ignore[arg-type]
+        new, norm = state.weights.copy(), float(gradient @ gradient)
+        assert value > 0.0 and norm > 0.0
 
-    def objective(point: np.ndarray) -> float:
-        move = point - weights
-        linear = max(0.0, value + float(gradient @ move))
-        return 0.5 * problem.l2 * float(move @ move) + written.weight[0] * linear
+        def objective(
+            point: np.ndarray,
+            weights: np.ndarray = weights,
+            gradient: Any = gradient,
+            value: float = value,
+            i: int = i,
+        ) -> float:
+            move = point - weights
+            return 0.5 * l2 * float(move @ move) + written.weight[i] * max(
+                0.0, value + float(gradient @ move)
+            )
 
-    new = explicit_step(written, weights, 0)
-    around = [new + 0.01 * random.normal(size=len(new)) for _ in range(50)]
-    along = [weights - t * gradient for t in np.linspace(-1, 2, 301)]
-    assert objective(new) <= min(map(objective, around + along)) + 1e-12
+        step = float(gradient @ (weights - new)) / norm
+        np.testing.assert_allclose(new, weights - step * gradient, atol=1e-10)
+        left = value - step * norm
+        assert -1e-10 <= step <= largest * (1 + 1e-10)
+        assert left == pytest.approx(0.0, abs=1e-9) if step < largest * (1 - 1e-9) else left >= -1e-9
+        others = [weights - t * largest * gradient for t in np.linspace(0, 1, 201)]
+        others += [new + 10.0**-k * random.normal(size=len(new)) for k in range(1, 6) for _ in range(10)]
+        assert objective(new) <= min(map(objective, others)) + 1e-10
 
 
 # -- k best ------------------------------------------------------------------------------------------
@@ -137,7 +168,7 @@ def test_k_best_solves_its_quadratic_programme(case: str, labels: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_hildreth_agrees_with_enumerating_the_faces(seed: int) -> None:
+def test_exchanging_pairs_agrees_with_enumerating_the_faces(seed: int) -> None:
     """The optimum is where one face's stationary point is feasible and highest."""
     random, m, scale = np.random.default_rng(seed), 5, 0.7
     moves = random.normal(size=(m, 6 if seed % 2 else 3))  # the second kind is singular

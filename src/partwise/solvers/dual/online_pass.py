@@ -2,7 +2,7 @@
 """Block-coordinate ascent on the dual: one fused visit per example, along one of two paths.
 
     θ_i ← θ_i + η ( s_i + γ e_i − θ_i / β )        geometric: exponentiated gradient (Collins et al. 2008)
-    α_i ← (1 − t) α_i + t p_i,  t = η / β           arithmetic: dual coordinate ascent (SPEC §6)
+    α_i ← (1 − t) α_i + t p_i,  t = η / β           arithmetic: SDCA (Shalev-Shwartz and Zhang 2013)
     v ← v + Σ_r (μ_old − μ_new)_r φ(x_i, r)
 
 Both lead to p_i ∝ exp β (s_i + γ e_i). The change of the dual is exact and local: the example's entropy
@@ -43,7 +43,7 @@ class DualPoint(NamedTuple):
     theta, mu : ndarray (n_parts,)
         Potentials and the expected counts they give.
     v : ndarray (n_weights,)
-        v(α) of SPEC §1; the weights are v / l2.
+        v(α) = Σ_i weight_i (φ(x_i, y_i) − Σ_r μ_{i,r} φ(x_i, r)); the weights are v / l2.
     entropy, cost : ndarray (n_examples,)
         H(α_i) and Σ_r μ_r e_r.
     gap : ndarray (n_examples,)

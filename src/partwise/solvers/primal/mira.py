@@ -156,7 +156,7 @@ class Perceptron(_Averaged):
 
 @dataclass(frozen=True)
 class KBestMIRA(_Averaged):
-    """MIRA with the half-spaces of the k best labels, the small quadratic programme by Hildreth's method.
+    """MIRA with the half-spaces of the k best labels; the small quadratic programme is solved by exchanging pairs.
 
     Parameters
     ----------

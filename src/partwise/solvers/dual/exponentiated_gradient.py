@@ -140,9 +140,7 @@ class ExponentiatedGradient:
         sample = random.permutation(problem.n_examples)[:n_sample]
         rule = self._rule(problem)._replace(kind=FIXED, exact_gap=False)
         start = DualPoint(*(array.copy() for array in point))
-        start.visited[sample] = (
-            1  # so that the trial measures a step of this size and not the move off the true label
-        )
+        start.visited[sample] = 1  # the trial is to measure the step, not the move off the true label
         refresh(problem, start)
         for _ in range(40):
             trial = DualPoint(*(array.copy() for array in start))
@@ -200,9 +198,7 @@ class ExponentiatedGradient:
             state.step[:] = safe_steps(problem)
         else:
             state.step[:] *= weaker
-        if (
-            self.sharpen and problem.loss.is_hard
-        ):  # a smaller l2 has a larger gap, and so allows for more smoothing
+        if self.sharpen and problem.loss.is_hard:  # a smaller l2 has a larger gap: more may be smoothed
             state.beta[0] = max(weaker * state.beta[0], _FIRST_BETA)
         state.n_averaged[0] = 0.0
         forget_gaps(state.seen, state.waited, state.clock)

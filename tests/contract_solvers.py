@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from problems import Small, WrittenOut, small
 
 from partwise.core.losses import Loss
+from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers import LBFGS, Solution, Solver, StopReason, solve
 from partwise.solvers.dual.simplex_qp import simplex_qp
@@ -204,3 +206,17 @@ def visited_point(written: WrittenOut, theta: np.ndarray, visited: np.ndarray) -
     """α from potentials, the true label where nothing was done yet."""
     alphas = written.from_potentials(theta)
     return [a if seen else g for a, g, seen in zip(alphas, written.true_labels(), visited, strict=True)]
+
+
+def after_every_visit(monkeypatch: pytest.MonkeyPatch, look: Callable[[int], None]) -> None:
+    """From now on, visits are made one example at a time and ``look(example)`` is called after each."""
+    visits = Problem.visits
+
+    def one_by_one(self: Problem, order: np.ndarray, v: np.ndarray, run: Any) -> list[Any]:
+        results = []
+        for i in order:
+            results += visits(self, np.array([i]), v, run)
+            look(int(i))
+        return results
+
+    monkeypatch.setattr(Problem, "visits", one_by_one)

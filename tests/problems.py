@@ -18,8 +18,7 @@ from partwise.structures import Chain, Multiclass, Projective, Spanning, Structu
 from partwise.structures.contract import Shapes
 
 N_ATTRIBUTES = 7
-KINDS = ("multiclass", "tied", "untied", "order2", "masked", "projective", "spanning")
-TREES = ("projective", "spanning")
+KINDS = ("multiclass", "tied", "untied", "order2", "masked", "projective", "spanning", "labelled")
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def small(
     random = np.random.default_rng([seed, KINDS.index(kind)])
     structure = make_structure(kind)
     lengths = np.ones(n, np.int64) if kind == "multiclass" else random.integers(1, 5, n)
-    if kind == "projective":
+    if kind in ("projective", "labelled"):
         lengths = np.minimum(lengths, 3)
     labels = np.concatenate([_some_labelling(structure, int(length), random) for length in lengths])
     shapes = structure.shapes(lengths)
@@ -74,10 +73,26 @@ def small(
     arguments: dict[str, Any] = {}
     if weighted:
         arguments["example_weight"] = random.uniform(0.2, 2.0, n)
-    if kind == "projective":
+    if kind in ("projective", "labelled"):
         arguments["cost"] = "labelled"
     problem = Problem.build(structure, labels, shapes, rows, loss=loss, l2=l2, n_jobs=n_jobs, **arguments)
     return Small(problem, labels, lengths, node, edge, shapes)
+
+
+def tight(loss: str | Loss, *, n: int, l2: float) -> Small:
+    """Examples that differ in nothing: two classes, the first always true, one attribute of value one.
+
+    The bounds in which theorems hide their constants are as tight here as anywhere: all ‖φ(true) − φ(y)‖² are 2,
+    and the examples pull on the same two weights.
+    """
+    structure, labels, lengths = Multiclass(2), np.zeros(n, np.int64), np.ones(n, np.int64)
+    node = np.zeros((n, N_ATTRIBUTES))
+    node[:, 0] = 1.0
+    layouts = structure.layouts(lengths)
+    problem = Problem.build(
+        structure, labels, layouts, FeatureMap.build(2, 0, N_ATTRIBUTES), node_dense=node, loss=loss, l2=l2
+    )
+    return Small(problem, labels, lengths, node, np.zeros((0, 0)), layouts)
 
 
 def make_structure(kind: str) -> Structure:
@@ -89,6 +104,8 @@ def make_structure(kind: str) -> Structure:
         return Projective(single_root=False, n_relations=2)
     if kind == "spanning":
         return Spanning(single_root=True)
+    if kind == "labelled":
+        return Spanning(single_root=True, n_relations=2)
     return Chain(3, tied=kind != "untied", order=2 if kind == "order2" else 1)
 
 

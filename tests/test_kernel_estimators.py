@@ -86,8 +86,8 @@ def test_linear_kernel_is_the_linear_classifier(loss: str) -> None:
     ours = KernelClassifier(kernel="linear", support_tol=0, **settings).fit(X, Y)
     theirs = Classifier(fit_intercept=False, **settings).fit(X, Y)
     assert ours.objective_ == pytest.approx(theirs.objective_, rel=1e-5)
-    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=0.02)
-    np.testing.assert_allclose((ours.support_vectors_.T @ ours.dual_coef_).T, theirs.coef_, atol=0.02)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=5e-3)
+    np.testing.assert_allclose((ours.support_vectors_.T @ ours.dual_coef_).T, theirs.coef_, atol=2e-3)
 
 
 @pytest.mark.parametrize("loss", ["log", "hinge"])
@@ -99,12 +99,12 @@ def test_linear_kernel_is_the_linear_sequence_labeler(loss: str) -> None:
     theirs = SequenceLabeler(pairs="all", **settings).fit(SEQUENCES, LABELS)
     assert ours.converged_ and theirs.converged_
     assert ours.objective_ == pytest.approx(theirs.objective_, rel=settings["tol"])
-    np.testing.assert_allclose(ours.transition_coef_, theirs.transition_coef_, atol=0.05)
+    np.testing.assert_allclose(ours.transition_coef_, theirs.transition_coef_, atol=5e-3)
     new, _ = words(20, 1)
     assert ours.predict(new) == theirs.predict(new)
     if loss == "log":
         for a, b in zip(ours.predict_marginals_array(new), theirs.predict_marginals_array(new), strict=True):
-            np.testing.assert_allclose(a, b, atol=0.01)
+            np.testing.assert_allclose(a, b, atol=5e-3)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_kernels_by_name_by_function_and_precomputed_agree() -> None:
     given = KernelClassifier(kernel="precomputed", **settings).fit(values, Y)
     for other, points in ((function, X), (given, values)):
         assert other.objective_ == pytest.approx(named.objective_, rel=2e-5)
-        np.testing.assert_allclose(other.decision_function(points), named.decision_function(X), atol=0.03)
+        np.testing.assert_allclose(other.decision_function(points), named.decision_function(X), atol=1e-3)
     with pytest.raises(AttributeError, match="support_"):
         _ = given.support_vectors_
     np.testing.assert_allclose(

@@ -63,7 +63,7 @@ def test_with_nothing_hidden_it_is_the_supervised_fit() -> None:
     assert same.converged
     assert same.objective == pytest.approx(supervised.objective_, rel=2e-5)
     assert same.dual_objective == pytest.approx(supervised.dual_objective_, rel=2e-5)
-    np.testing.assert_allclose(same.weights, supervised._training.weights, atol=0.02)
+    np.testing.assert_allclose(same.weights, supervised._training.weights, atol=5e-3)
     assert n_threads(None) == 1
 
 
@@ -84,7 +84,7 @@ def test_solvers_agree_and_masks_hold_in_completions() -> None:
         for s in ("eg", "eg-cyclic", "lbfgs", "cg")
     ]
     values = [fit.objective_ for fit in fits]
-    np.testing.assert_allclose(values, values[0], rtol=1e-2)
+    np.testing.assert_allclose(values, values[0], rtol=1e-3)
     names = {"A": "O", "B": "B-X", "C": "I-X"}
     y = [[names[label] if label != "C" else None for label in labels] for labels in Y]
     y[0][0] = "B-X"

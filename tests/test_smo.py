@@ -123,8 +123,8 @@ def test_mass_of_largest_entropy_gets_stuck() -> None:
     stuck = solve(data.problem, SMO("entropy"), tol=1e-6, max_passes=60).certificate
     free = solve(data.problem, SMO(), tol=1e-6, max_passes=60).certificate
     further = solve(data.problem, SMOThenEG(5, SMO("entropy")), tol=1e-6, max_passes=60).certificate
-    assert stuck.dual < 0.97 * further.dual < 0.97 * free.primal
-    assert further.dual < free.dual
+    assert stuck.dual < 0.95 * further.dual
+    assert 0.95 * free.dual < further.dual < free.dual
 
 
 def test_examples_without_weight_stay_at_the_truth() -> None:

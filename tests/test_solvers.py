@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pycrfsuite
 import pytest
-from contract_solvers import SolverContract, model_point, optimum, problem_of, visited_point
-from problems import N_ATTRIBUTES, WrittenOut, divergence, small, softmax
+from contract_solvers import (
+    SolverContract,
+    after_every_visit,
+    model_point,
+    optimum,
+    problem_of,
+    visited_point,
+)
+from problems import N_ATTRIBUTES, WrittenOut, divergence, small, softmax, tight
 from sklearn.linear_model import LogisticRegression
 
 from partwise.solvers import (
@@ -24,6 +31,7 @@ from partwise.solvers import (
     PrimalEG,
     solve,
 )
+from partwise.solvers.dual.simplex_qp import simplex_qp
 
 
 class OnlineEG(SolverContract):
@@ -179,7 +187,7 @@ def test_sgd_shrinks_without_losing_weights() -> None:
         assert 1e-9 <= state.scale[0] <= 1.0
     assert np.isfinite(state.direction).all()
     best = solve(problem, LBFGS(), tol=1e-9).certificate.primal
-    assert solver.certificate(problem, state)[1].primal == pytest.approx(best, rel=1e-2)
+    assert solver.certificate(problem, state)[1].primal == pytest.approx(best, rel=1e-5)
 
 
 def test_sgd_counts_its_trials() -> None:
@@ -194,77 +202,168 @@ def test_sgd_counts_its_trials() -> None:
 # -- monotonicity and rates ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in SOLVERS if name.startswith("eg")])
+UNSEEN = pytest.mark.xfail(strict=True, reason="the first visit of the safe rule is accepted unseen")
+EG = [name for name in SOLVERS if name.startswith("eg")]
+CONTRACTS = {"eg-batch": TestBatchEG, "eg-primal": TestPrimalEG}
+
+
+@pytest.mark.parametrize("name", EG)
 @pytest.mark.parametrize("rule", ["safe", "its own"])
 @pytest.mark.parametrize(("case", "loss"), [("tied", "log"), ("multiclass", "hinge"), ("untied", "between")])
-def test_dual_never_decreases(name: str, rule: Any, case: str, loss: str) -> None:
+def test_dual_never_decreases(
+    name: str, rule: Any, case: str, loss: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At no visit, by the dual summed over all labels, from the point that the solver starts at."""
     solver: Any = SOLVERS[name]
     if rule == "safe":
         solver = replace(solver, step_rule=rule)
     if isinstance(solver, ExponentiatedGradient):
         solver = replace(solver, precision="double")
     data, random = problem_of(case, loss), np.random.default_rng(0)
-    state, last = solver.init(data.problem, random), -np.inf
-    for _ in range(30):
+    state, contract = solver.init(data.problem, random), CONTRACTS.get(name, OnlineEG)()
+    duals: list[float] = []
+
+    def look(_: int = -1) -> None:
+        duals.append(data.written_out.dual(contract.dual_point(data.written_out, state)))
+
+    look()
+    after_every_visit(monkeypatch, look)
+    for passes in range(1, 31):
         state, info = solver.step(data.problem, state, random)
-        assert info.dual >= last - 1e-11 * abs(info.dual)
-        last = info.dual
+        if name in CONTRACTS:
+            look()
+        assert info.dual == pytest.approx(duals[-1], rel=1e-10)
+        assert len(duals) > passes * (1 if name in CONTRACTS else data.problem.n_examples)
+    assert (np.diff(duals) >= -1e-12 * np.abs(duals[1:])).all()
     _, certificate = solver.certificate(data.problem, state)
+    assert certificate.dual == pytest.approx(duals[-1], rel=1e-10)
     assert certificate.drift <= 1e-9 * abs(certificate.dual)
 
 
-def _distance_to_optimum(case: str, loss: str) -> tuple[float, float, list[np.ndarray]]:
-    """D*, KL(α* ‖ uniform), uniform."""
-    written = problem_of(case, loss).written_out
+@pytest.mark.parametrize("rule", ["halving", "newton", pytest.param("safe", marks=UNSEEN)])
+def test_dual_never_decreases_where_steps_are_short(rule: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A weak regulariser: the first visits, which leave the true labels, are the ones that can lose."""
+    data, random = small("tied", "hinge", features="real", l2=0.01), np.random.default_rng(0)
+    solver = ExponentiatedGradient("cyclic", step_rule=rule, precision="double")
+    state, written = solver.init(data.problem, random), data.written_out
+    duals = [0.0]
+
+    def look(_: int) -> None:
+        duals.append(written.dual(visited_point(written, state.theta, state.visited)))
+
+    after_every_visit(monkeypatch, look)
+    for _ in range(5):
+        state, _ = solver.step(data.problem, state, random)
+    assert (np.diff(duals) >= -1e-12 * np.maximum(np.abs(duals[1:]), 1.0)).all()
+
+
+@pytest.mark.parametrize("loss", ["log", "hinge", "between"])
+@pytest.mark.parametrize("case", ["multiclass", "tied", "untied", "order2", "masked"])
+def test_safe_steps_are_those_of_the_theorems(case: str, loss: str) -> None:
+    """1/(1/β + |A|_∞), with |A|_∞ = max c ‖φ(true) − φ(y)‖² / l2: exact for classes, a close bound for chains."""
+    data = problem_of(case, loss)
+    problem, written, weight = data.problem, data.written_out, data.written_out.weight
+    largest = np.array(
+        [((f - f[g]) ** 2).sum(axis=1).max() for f, g in zip(written.features, written.gold, strict=True)]
+    )
+    online = 1.0 / (problem.loss.inverse_beta + weight * largest / problem.l2)
+    batch = 1.0 / (problem.loss.inverse_beta + problem.n_examples * (weight * largest).max() / problem.l2)
+    random = np.random.default_rng(0)
+    ours = ExponentiatedGradient(step_rule="safe").init(problem, random).step
+    ours_batch = BatchEG("safe").init(problem, random).step[0]
+    if case == "multiclass":
+        np.testing.assert_allclose(ours, online, rtol=1e-6)
+        assert ours_batch == pytest.approx(batch, rel=1e-6)
+    assert (ours <= online * (1 + 1e-6)).all() and ours_batch <= batch * (1 + 1e-6)
+    assert np.mean(online / ours) <= 3 and batch / ours_batch <= 3
+
+
+class Distance(NamedTuple):
+    """D*, KL(α* ‖ uniform), D(uniform)."""
+
+    best: float
+    divergence: float
+    first: float
+
+
+def _distance_to_optimum(written: WrittenOut) -> Distance:
     uniform = [np.full(len(cost), 1.0 / len(cost)) for cost in written.costs]
-    if loss == "hinge":
-        from partwise.solvers.dual.simplex_qp import simplex_qp
-
+    if written.problem.loss.is_hard:
         matrix, linear, sizes = written.as_quadratic()
-        alpha = simplex_qp(matrix, linear, sizes, tol=1e-8, max_iterations=20_000).alpha
-        best = np.split(alpha, np.cumsum(sizes)[:-1])
+        found = simplex_qp(matrix, linear, sizes, tol=1e-10, max_iterations=50_000)
+        assert found.converged
+        alphas = np.split(found.alpha, np.cumsum(sizes)[:-1])
     else:
-        weights = solve(written.problem, LBFGS(), tol=1e-11, max_passes=500).weights
-        best = written.model(weights)
-    return optimum(case, loss), divergence(best, uniform), uniform
+        alphas = written.model(solve(written.problem, LBFGS(), tol=1e-11, max_passes=500).weights)
+    return Distance(written.dual(alphas), divergence(alphas, uniform), written.dual(uniform))
 
 
-@pytest.mark.parametrize(("case", "loss"), [("multiclass", "log"), ("untied", "log"), ("untied", "hinge")])
-def test_batch_rate(case: str, loss: str) -> None:
+# "tight" problems have nothing to spare: with steps 20 times as long EG jumps to and fro for ever.
+RATES = {
+    "multiclass-log": lambda: problem_of("multiclass", "log"),
+    "untied-log": lambda: problem_of("untied", "log"),
+    "untied-hinge": lambda: problem_of("untied", "hinge"),
+    "tight-log": lambda: tight("log", n=4, l2=1.0),
+    "tight-hinge": lambda: tight("hinge", n=4, l2=3.0),
+}
+
+
+@pytest.mark.parametrize("name", RATES)
+def test_batch_rate(name: str) -> None:
     """Collins et al. Theorem 1: KL/(ηT), and e^{−ηT} KL/η for the log loss."""
-    problem = problem_of(case, loss).problem
-    best, distance, _ = _distance_to_optimum(case, loss)
+    data = RATES[name]()
+    problem, (best, distance, _) = data.problem, _distance_to_optimum(data.written_out)
     solver, random = BatchEG("safe", "uniform"), np.random.default_rng(0)
     state = solver.init(problem, random)
     step = float(state.step[0])
     for t in range(1, 200):
         state, info = solver.step(problem, state, random)
-        assert best - info.dual <= distance / (step * t) * (1 + 1e-9)
-        if loss == "log":
-            assert best - info.dual <= np.exp(-step * t) * distance / step * (1 + 1e-9)
+        assert info.dual == pytest.approx(
+            data.written_out.dual(data.written_out.from_potentials(state.theta)), rel=1e-9
+        )
+        assert best - info.dual <= distance / (step * t) + 1e-9 * abs(best)
+        if not problem.loss.is_hard:
+            assert best - info.dual <= np.exp(-step * t) * distance / step + 1e-9 * abs(best)
 
 
-@pytest.mark.parametrize(("case", "loss"), [("multiclass", "log"), ("untied", "log"), ("untied", "hinge")])
-def test_online_rate_in_expectation(case: str, loss: str) -> None:
-    """Theorem 2, with T/n for T and D* − D(α¹) on top; the theorem has one η for all examples."""
-    problem = problem_of(case, loss).problem
-    best, distance, uniform = _distance_to_optimum(case, loss)
-    first = problem_of(case, loss).written_out.dual(uniform)
+@pytest.mark.parametrize("name", RATES)
+def test_online_rate_in_expectation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Collins et al. Theorem 2 after every visit T, and the inequality of every visit that it rests on.
+
+    The theorem has one η for all examples. Lemma 2, on one example's block of the dual: a visit gains at least
+    KL(old ‖ new) / η.
+    """
+    data = RATES[name]()
+    problem, written, n = data.problem, data.written_out, data.problem.n_examples
+    best, distance, first = _distance_to_optimum(written)
     solver = ExponentiatedGradient("random", step_rule="safe", start="uniform", precision="double")
-    duals = np.zeros((10, 40))
-    for seed in range(len(duals)):
+    n_seeds, n_passes = 10, 30
+    duals = np.full((n_seeds, 1 + n_passes * n), first)
+    for seed in range(n_seeds):
         random = np.random.default_rng(seed)
         state = solver.init(problem, random)
-        step = state.step.min()
+        step = float(state.step.min())
         state.step[:] = step
-        for t in range(duals.shape[1]):
-            state, info = solver.step(problem, state, random)
-            duals[seed, t] = info.dual
-    for t, dual in enumerate(duals.mean(axis=0), start=1):
-        bound = distance / step + best - first
-        assert best - dual <= bound / t
-        if loss == "log":
-            assert best - dual <= np.exp(-step * t) * bound
+        before, visits = written.from_potentials(state.theta), 0
+
+        def look(i: int, state: Any = state, seed: int = seed, step: float = step) -> None:
+            nonlocal before, visits
+            after, visits = written.from_potentials(state.theta), visits + 1
+            duals[seed, visits] = written.dual(after)
+            gain = duals[seed, visits] - duals[seed, visits - 1]
+            assert gain >= divergence([before[i]], [after[i]]) / step - 1e-9 * abs(first)
+            before = after
+
+        with monkeypatch.context() as patch:
+            after_every_visit(patch, look)
+            for _ in range(n_passes):
+                state, _ = solver.step(problem, state, random)
+        assert visits == n_passes * n
+    bound = distance / step + best - first
+    for visit, dual in enumerate(duals.mean(axis=0)[1:], start=1):
+        assert best - dual <= bound * n / visit + 1e-9 * abs(best)
+        if not problem.loss.is_hard:
+            assert best - dual <= np.exp(-step * visit / n) * bound + 1e-9 * abs(best)
 
 
 # -- settings of EG ------------------------------------------------------------------------------
@@ -323,7 +422,7 @@ def test_threads_change_nothing_but_rounding() -> None:
     one, two = small("tied", "log", n=9), small("tied", "log", n=9, n_jobs=2)
     a = solve(one.problem, LBFGS(), tol=1e-8)
     b = solve(two.problem, LBFGS(), tol=1e-8)
-    np.testing.assert_allclose(a.weights, b.weights, atol=1e-6)
+    np.testing.assert_allclose(a.weights, b.weights, atol=1e-9)
 
 
 # -- other libraries -----------------------------------------------------------------------------

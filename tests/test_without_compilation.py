@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 SCRIPT = """
 import numpy as np
@@ -39,9 +40,53 @@ for kind in (Projective, Spanning):
 print("ran")
 """
 
+# Wide and narrow attributes, masks, real values and rows of more than one vector (3 × 3 labels on an edge) are
+# among these. Objectives are compared with enumeration, so that wrong sums fail as crashes do.
+FITS = """
+import sys
+sys.path[:0] = sys.argv[1:]
+import numpy as np
+from problems import small
+from partwise.solvers import SOLVERS, solve, solver_for
+
+for kind in ("multiclass", "tied", "untied", "order2", "masked", "projective", "spanning", "labelled"):
+    for loss in ("log", "hinge"):
+        for features, pairs in (("binary", "all"), ("real", "observed")):
+            data = small(kind, loss, features=features, pairs=pairs, n=4)
+            batch = solve(data.problem, SOLVERS["eg-batch"], tol=1e-2, max_passes=5)
+            auto = solve(data.problem, solver_for(data.problem), tol=1e-2, max_passes=100)
+            assert auto.converged, (kind, loss, auto.certificate)
+            for found in (batch, auto):
+                primal = data.written_out.primal(found.weights)
+                assert np.isclose(found.certificate.primal, primal, rtol=1e-9), (kind, loss, primal)
+print("fitted")
+"""
+EDGES = """
+from partwise import SequenceLabeler
+
+X = [[("a", "p"), ("b", "q"), ("a", "q")], [("b", "p"), ("a", "p")], [("a", "q")]] * 3
+y = [["A", "B", "C"], ["B", "A"], ["C"]] * 3
+template = "U0:%x[0,0]\\nB\\nB1:%x[0,1]\\n"
+for loss in ("log", "hinge"):
+    model = SequenceLabeler(loss=loss, template=template, l2=0.1, pairs="all").fit(X, y)
+    assert model.predict(X) == y
+    if loss == "log":
+        assert abs(model.predict_edge_marginals(X)[0].sum() - 2) < 1e-9
+print("predicted")
+"""
+UNCOMPILED = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+
 
 def test_structures_run_without_compilation() -> None:
-    assert _output_of(SCRIPT, {**os.environ, "NUMBA_DISABLE_JIT": "1"}) == "ran\n"
+    assert _output_of(SCRIPT, UNCOMPILED) == "ran\n"
+
+
+def test_every_structure_trains_without_compilation() -> None:
+    assert _output_of(FITS, UNCOMPILED) == "fitted\n"
+
+
+def test_edge_features_predict_without_compilation() -> None:
+    assert _output_of(EDGES, UNCOMPILED) == "predicted\n"
 
 
 def test_importing_partwise_does_not_import_numba() -> None:
@@ -50,6 +95,6 @@ def test_importing_partwise_does_not_import_numba() -> None:
 
 
 def _output_of(script: str, environment: dict[str, str]) -> str:
-    command = [sys.executable, "-c", script]
+    command = [sys.executable, "-W", "ignore", "-c", script, str(Path(__file__).parent)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     return done.stdout or done.stderr

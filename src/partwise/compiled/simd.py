@@ -311,20 +311,20 @@ else:
         out[out_start : out_start + stride] = coefficients[first : first + count * step : step][:count] @ rows
 
     def gather_scaled_rows(out, starts, values, first, last, weights, stride):  # type: ignore
-        """out += Σ_k values[k] · weights[starts[k]:][:stride], k from `first` to `last`."""
+        """out[:stride] += Σ_k values[k] · weights[starts[k]:][:stride], k from `first` to `last`."""
         for k in range(first, last):
-            out += values[k] * weights[starts[k] : starts[k] + stride]
+            out[:stride] += values[k] * weights[starts[k] : starts[k] + stride]
 
     def gather_rows(out, starts, values, first, last, weights, stride):  # type: ignore
         """The same with all values one; `values` is not read."""
         gather_scaled_rows(out, starts, np.ones(last), first, last, weights, stride)
 
     def scatter_scaled_masked_rows(weights, starts, values, first, last, delta, mask, stride):  # type: ignore
-        """weights[starts[k]:][:stride] += values[k] · mask · delta; returns the growth of ‖weights‖²."""
+        """weights[starts[k]:][:stride] += values[k] · mask · delta[:stride]; returns the growth of ‖weights‖²."""
         growth = 0.0
         for k in range(first, last):
             rows = slice(starts[k], starts[k] + stride)
-            change = values[k] * delta * mask[rows]
+            change = values[k] * delta[:stride] * mask[rows]
             growth += float(change @ (2 * weights[rows] + change))
             weights[rows] += change
         return growth

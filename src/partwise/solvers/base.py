@@ -110,7 +110,7 @@ class Solver(Protocol):
         """About one pass over the data."""
 
     def certificate(self, problem: Problem, state: Any) -> tuple[Any, Certificate]:
-        """Primal and dual recomputed from scratch; the state may be repaired on the way."""
+        """Primal and dual of the state, in double precision; the state may be repaired on the way."""
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-PASSES_BEFORE_GAPS = 2.0  # before that every example has much to gain, and gaps grow stale at once
+PASSES_BEFORE_GAPS = 2.0  # in the first two passes all gaps are large and change with every visit elsewhere
 _SHORTEST_WAIT = 0.05  # passes
 _UNIFORM_SHARE = 0.1
 _FLOOR = 1e-3
 
 
 def expected_gap(gap: np.ndarray, seen: np.ndarray, waited: np.ndarray, now: float) -> np.ndarray:
-    """Estimates of all g_i: a visit closes a gap, and it opens again at the rate seen before.
+    """Estimates of all g_i, which grow linearly since the last visit, by `gap` in `waited` passes.
 
     Parameters
     ----------
@@ -24,19 +24,19 @@ def expected_gap(gap: np.ndarray, seen: np.ndarray, waited: np.ndarray, now: flo
         When that was, in passes.
     now : float
     """
-    # Curvature seen from a corner says nothing of what lies beyond: no gap is taken to be quite closed.
+    # A gap measured as 0 would never grow, though the visits of other examples can open it: add a little to all.
     return (gap + _FLOOR * gap.mean()) * ((now - seen) / waited)
 
 
 def most_due(expected: np.ndarray, count: int, random: np.random.Generator) -> np.ndarray:
-    """`count` different examples in random order: those with the largest `expected`, and a tenth of any.
+    """`count` different examples in random order: nine tenths are those with the largest `expected`.
 
-    The tenth keeps estimates honest that would otherwise never be looked at again.
+    The other tenth is drawn from the rest, so that an estimate that is too small is measured again some time.
     """
     n_uniform = int(_UNIFORM_SHARE * count + random.random())
     n_largest = count - n_uniform
     n = len(expected)
-    # Compared in steps of a tenth and then by lot, so that rounding does not decide whom to visit.
+    # Estimates within a factor 2^(1/8) count as equal and are ordered at random: rounding should not decide.
     level = np.floor(8.0 * np.log2(np.maximum(expected, 1e-300))).astype(np.int64)
     largest = np.argpartition(-(level * n + random.permutation(n)), min(n_largest, n - 1))[:n_largest]
     rest = np.setdiff1d(np.arange(n), largest, assume_unique=True)

@@ -44,7 +44,8 @@ class Classifier(ClassifierMixin, DualEstimator):
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
         "log" is multinomial logistic regression, "hinge" the multiclass SVM of Crammer and Singer.
     l2 : float
-        Strength C of the regulariser (C/2)‖w‖²; scikit-learn's C is 1 / l2.
+        Strength of the regulariser (l2/2)‖w‖². The C of scikit-learn's LogisticRegression is 1 / l2 with three
+        classes or more and 2 / l2 with two.
     solver, tol, max_passes, random_state, n_jobs, verbose, warm_start, time_limit, callback
         As in :class:`~partwise.SequenceLabeler`.
     fit_intercept : bool

@@ -25,7 +25,7 @@ from partwise.solvers.bundle.cutting_plane_pass import (
 )
 
 _MAX_SWEEPS = 300
-_SWEEP_TARGET = 0.1  # of the last gap: planes that are still to come are worth more than the last digits
+_SWEEP_TARGET = 0.1  # of the last gap: closer than that, a new plane gains more than further sweeps
 
 
 def _check_memory(memory: int, least: int) -> None:

@@ -1,6 +1,6 @@
 """Batch exponentiated gradient: `eg-batch`, and `eg-primal` which keeps no dual variables.
 
-All examples move at once from the same weights (Collins et al. 2008, Figure 2). With one η for all,
+All examples move at once from the same weights (Collins et al. 2008, Figure 1). With one η for all,
 the potentials are a weighted mean of past scores, so one d-vector and two numbers replace them
 (Bartlett et al. 2004, appendix C, here for the whole loss family):
 

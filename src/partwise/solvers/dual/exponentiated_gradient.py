@@ -26,7 +26,7 @@ from partwise.solvers.sampling import (
 
 _CHUNK = 1024  # examples between two chances to interrupt
 _LIFT = 2.0
-_LARGEST_STEP = 1e4  # of β = ∞, where steps that always succeed would grow beyond all numbers
+_LARGEST_STEP = 1e4  # for β = ∞: steps that always succeed are multiplied every time and would overflow
 _FIRST_BETA, _SHARPENING = 1.0, 1.3
 
 
@@ -140,7 +140,7 @@ class ExponentiatedGradient:
         sample = random.permutation(problem.n_examples)[:n_sample]
         rule = self._rule(problem)._replace(kind=FIXED, exact_gap=False)
         start = DualPoint(*(array.copy() for array in point))
-        start.visited[sample] = 1  # off the true label already: leaving it is not the step's doing
+        start.visited[sample] = 1  # the trial is to measure the step, not the move off the true label
         refresh(problem, start)
         for _ in range(40):
             trial = DualPoint(*(array.copy() for array in start))
@@ -198,7 +198,7 @@ class ExponentiatedGradient:
             state.step[:] = safe_steps(problem)
         else:
             state.step[:] *= weaker
-        if self.sharpen and problem.loss.is_hard:  # there is more to gain again, and less to be smoothed away
+        if self.sharpen and problem.loss.is_hard:  # a smaller l2 has a larger gap: more may be smoothed
             state.beta[0] = max(weaker * state.beta[0], _FIRST_BETA)
         state.n_averaged[0] = 0.0
         forget_gaps(state.seen, state.waited, state.clock)

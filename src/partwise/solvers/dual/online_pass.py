@@ -2,7 +2,7 @@
 """Block-coordinate ascent on the dual: one fused visit per example, along one of two paths.
 
     θ_i ← θ_i + η ( s_i + γ e_i − θ_i / β )        geometric: exponentiated gradient (Collins et al. 2008)
-    α_i ← (1 − t) α_i + t p_i,  t = η / β           arithmetic: dual coordinate ascent (SPEC §6)
+    α_i ← (1 − t) α_i + t p_i,  t = η / β           arithmetic: SDCA (Shalev-Shwartz and Zhang 2013)
     v ← v + Σ_r (μ_old − μ_new)_r φ(x_i, r)
 
 Both lead to p_i ∝ exp β (s_i + γ e_i). The change of the dual is exact and local: the example's entropy
@@ -31,7 +31,7 @@ from partwise.compiled.oracles import best, expectations, log_partition
 FIXED, HALVING, NEWTON = 0, 1, 2
 MAX_HALVINGS = 30
 _BLIND_GROWTH = 1.05
-_TELLING_STEP = 0.25  # of β: what a shorter step sees says little about the gap
+_TELLING_STEP = 0.25  # of β: the curvature along a shorter step is too inexact to estimate the gap from
 _ROUNDING = 1e-13  # of a dual difference, relative to the log-partition
 
 
@@ -43,7 +43,7 @@ class DualPoint(NamedTuple):
     theta, mu : ndarray (n_parts,)
         Potentials and the expected counts they give.
     v : ndarray (n_weights,)
-        v(α) of SPEC §1; the weights are v / l2.
+        v(α) = Σ_i weight_i (φ(x_i, y_i) − Σ_r μ_{i,r} φ(x_i, r)); the weights are v / l2.
     entropy, cost : ndarray (n_examples,)
         H(α_i) and Σ_r μ_r e_r.
     gap : ndarray (n_examples,)
@@ -81,9 +81,9 @@ class StepRule(NamedTuple):
     threshold : float
         Rows whose marginals moved less are not scattered now.
     noise : float
-        What rounding of the state may do to the dual of one position; a smaller loss is not seen.
+        By how much rounding of the state may change the dual of one position; a step that loses less is kept.
     lift : float
-        Added to the true label's potentials when a first step off it fails.
+        Added to the true label's potentials each time that a first step off the true label lowers the dual.
     exact_gap : bool
         Ask for the gap of a visit also where that takes another sum over labellings.
     """
@@ -185,7 +185,7 @@ def _next_step(rule, step, slope, gain):  # type: ignore
     if rule.kind == HALVING:
         return min(step * rule.growth, rule.largest)
     loss = slope * step - gain
-    if slope == 0.0:  # nothing was seen
+    if slope == 0.0:  # below rounding, so that there is no parabola to take the next step from
         return min(step * _BLIND_GROWTH, rule.largest)
     target = step * rule.growth
     if loss > 0.0:

@@ -55,7 +55,7 @@ def starting_point(
         rows_end = np.repeat(batch.part_ptr[1:] - batch.n_tied, np.diff(batch.gold_ptr))
         theta[gold[gold < rows_end]] = gold_potential
     visited = np.full(n, start != "gold", np.uint8)
-    # The gap of an example that was never visited is unknown; infinite weight would starve the others.
+    # The gap of an example that was never visited is unknown; taken as infinite, no other would be visited.
     point = DualPoint(
         theta=theta,
         mu=mu,

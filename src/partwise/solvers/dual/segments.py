@@ -35,8 +35,8 @@ from partwise.solvers.dual.smo import n_labels_of, require_marginals
 from partwise.solvers.sampling import due_chunks, expected_gap, note_exact, note_visits
 
 _FEW_SLOTS = 4  # per position, to begin with
-_WORTH_WHILE = 0.2  # of the mean gain: these segments make nine tenths of what a sweep gains
-_UNIFORM_SHARE = 0.1  # of the others, so that none is forgotten
+_WORTH_WHILE = 0.2  # of the mean gain: segments above it make up nine tenths of what a sweep gains
+_UNIFORM_SHARE = 0.1  # of the other segments are visited too, at random
 
 
 class SegmentState(NamedTuple):
@@ -79,7 +79,7 @@ class SegmentState(NamedTuple):
         return "pair", "mass", "head", "number", "path", "entry", "value"
 
     def is_sound(self) -> bool:
-        """Whether all that is read from a file leads somewhere: kernels do not look where they read."""
+        """Whether all indices read from a file are within their arrays: compiled code does not check bounds."""
         n_segments, n_pairs, n_entries = (int(count) for count in self.used)
         head, n_positions = self.head[:n_segments], len(self.pair)
         return bool(

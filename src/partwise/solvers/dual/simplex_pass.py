@@ -1,10 +1,10 @@
 # mypy: ignore-errors
-"""Exponentiated gradient on an explicit quadratic over simplices, block by block (Collins et al. 2008, §5).
+"""Exponentiated gradient on an explicit quadratic over simplices, block by block (Collins et al. 2008, §3).
 
     α_i ← α_i exp(−η_i s_i) / Z,   s = A α + b,
 
 kept in logs. A step is accepted when ½ Δ'AΔ ≤ KL(new ‖ old)/η, which every η ≤ 1/|A|_∞ satisfies and which
-is all that the proof of convergence asks of η.
+is all that the proof of convergence asks of η (their §5.3).
 """
 
 from __future__ import annotations

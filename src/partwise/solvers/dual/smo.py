@@ -42,7 +42,7 @@ class SMOState(NamedTuple):
 class SMO:
     """Moves mass between two labellings of one example at a time, in the space of marginals; no step size.
 
-    After a first pass over all examples, those come next whose last visits let expect the largest gaps.
+    After a first pass over all examples, those come next whose gaps are estimated to be largest (`sampling.py`).
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class SMO:
 
 
 def require_marginals(problem: Problem, name: str) -> None:
-    """For solvers that keep nothing but marginals: β = ∞, and parts whose marginals say all."""
+    """For solvers that keep only marginals: β = ∞, and parts whose consistent marginals are always those of an α."""
     if not problem.loss.is_hard:
         raise InputError(
             f"solver {name!r} is for beta = inf and loss={problem.loss.name!r} has "

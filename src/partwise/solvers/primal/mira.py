@@ -2,7 +2,7 @@
 
 They pass over the data and return the average of their iterates. Their fixed point is *not* the regularised
 optimum: l2 only bounds how far one example may push the weights. Train them for a few passes (`max_passes`):
-the tolerance is rarely met, and the certificate says honestly how far from the optimum they stopped.
+the tolerance is rarely met, and the certificate says how far from the optimum they stopped.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Perceptron(_Averaged):
 
 @dataclass(frozen=True)
 class KBestMIRA(_Averaged):
-    """MIRA with the half-spaces of the k best labels, the small quadratic programme by Hildreth's method.
+    """MIRA with the half-spaces of the k best labels; the small quadratic programme is solved by exchanging pairs.
 
     Parameters
     ----------

@@ -96,10 +96,11 @@ class HalfSpaces(NamedTuple):
 def exchange(gram, scale, slope, share, count, tolerance, max_steps):  # type: ignore
     """Maximise slope·a − (scale/2) aᵀ gram a over changes a of `share`, which stays on the simplex.
 
-    Hildreth's row actions (Censor and Zenios 1997, §6.4): one half-space at a time is made to hold by
-    its own multiplier. Slack that all half-spaces have in common bounds the sum of the multipliers, so what
-    one gains another gives, the true label holding what is not used. Both arrays are changed in place;
-    returns what is left of max slope − min slope in use.
+    Each step moves mass from the entry in use with the smallest slope to the entry with the largest, as far as
+    the objective rises: the pair that violates optimality most, as in SMO (Platt 1998). Martins et al. name
+    Hildreth's method, which changes one multiplier at a time; here the half-spaces share one slack, which
+    bounds the sum of their multipliers, so that two must change together. The true label holds what is not
+    used. Both arrays are changed in place; returns what is left of max slope − min slope in use.
     """
     gap = 0.0
     for _ in range(max_steps):

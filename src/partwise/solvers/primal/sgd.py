@@ -16,7 +16,7 @@ from partwise.solvers.primal.sgd_pass import sample_loss, sgd_pass
 _CHUNK = 1024  # examples between two chances to interrupt
 _SAMPLE = 1000  # examples a trial of η₀ sees
 _RATIO = math.sqrt(10.0)
-_TELLING = 0.01  # relative improvement of a trial over the one before
+_TELLING = 0.01  # relative improvement over the trial before, below which the two count as equal
 _FIRST_TRIAL = 0.1
 _MAX_TRIALS = 16
 
@@ -160,13 +160,13 @@ def _search_step(problem: Problem, random: np.random.Generator) -> tuple[float, 
         while n_trials < _MAX_TRIALS and _is_stable(problem, step):
             value = _value_after(problem, sample, step)
             n_trials += 1
-            # Ever smaller steps come ever closer to P(0), from above if need be: that is no reason to take them.
+            # Where all trials are worse than P(0), smaller steps look better only because they move less.
             if not value < best_value - _TELLING * abs(best_value):
                 break
             best_step, best_value, step = step, value, step * ratio
         if best_step < start:
             break
-    if problem.loss.is_hard:  # below half of what strong convexity asks for, it would take for ever
+    if problem.loss.is_hard:  # steps of less than half of 1/strong convexity need too many passes
         best_step = max(best_step, 0.5 / problem.l2)
     # A trial visits the sample once to learn and once to be judged.
     return best_step, 2.0 * n_trials * len(sample) / problem.n_examples

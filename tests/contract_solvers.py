@@ -212,10 +212,10 @@ def after_every_visit(monkeypatch: pytest.MonkeyPatch, look: Callable[[int], Non
     """From now on, visits are made one example at a time and ``look(example)`` is called after each."""
     visits = Problem.visits
 
-    def one_by_one(self: Problem, order: np.ndarray, v: np.ndarray, run: Any) -> list[Any]:
+    def one_by_one(self: Problem, order: np.ndarray, v: np.ndarray, run: Any, asks: Any = None) -> list[Any]:
         results = []
         for i in order:
-            results += visits(self, np.array([i]), v, run)
+            results += visits(self, np.array([i]), v, run, asks)
             look(int(i))
         return results
 

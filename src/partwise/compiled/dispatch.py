@@ -17,6 +17,8 @@ from typing import Any
 from numba import config, njit, types
 from numba.extending import overload
 
+from partwise.compiled.cache import load_without_compiler
+
 # −inf is a legal score, so nothing may assume that numbers are finite.
 _FAST_MATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
 
@@ -50,6 +52,7 @@ def kernel(function: Callable, inline: str = "never") -> Any:
     cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if cache_file is not None and hasattr(cache_file, "_source_stamp"):
         cache_file._source_stamp = source_digest()
+    load_without_compiler(compiled)
     return compiled
 
 

@@ -8,6 +8,10 @@ from typing import Any
 from numba.core.caching import FunctionCache
 from numba.core.runtime import rtsys
 
+from partwise.compiled.clock import listen
+
+listen()
+
 
 class KernelCache(FunctionCache):
     """A cache that loads machine code without loading the compiler.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from partwise.compiled.clock import is_told, telling
 from partwise.core.losses import Loss
 from partwise.core.problem import Problem, check_positive
 from partwise.errors import InputError
 from partwise.estimators.protocol import Estimator, not_fitted
+from partwise.report.compiling import CompilingLine
 from partwise.storage.checks import expect_number
 
 if TYPE_CHECKING:
@@ -88,18 +91,26 @@ class DualEstimator(Estimator):
         from partwise.solvers import solve, solver_for
 
         solver = solver_for(problem, self.solver, self.tol)
-        solution = solve(
-            problem,
-            solver,
-            tol=self.tol,
-            max_passes=self.max_passes,
-            random_state=random_generator(self.random_state),
-            callback=self._callback(),
-            time_limit=self.time_limit,
-            certificate_every=self.certificate_every,
-            warm_start=state,
-        )
+        subject = f"{type(problem.structure).__name__.lower()} problems with {problem.loss.name} loss"
+        with telling(self._compiling_line(), subject):
+            solution = solve(
+                problem,
+                solver,
+                tol=self.tol,
+                max_passes=self.max_passes,
+                random_state=random_generator(self.random_state),
+                callback=self._callback(),
+                time_limit=self.time_limit,
+                certificate_every=self.certificate_every,
+                warm_start=state,
+            )
         return solver, solution
+
+    def _compiling_line(self) -> CompilingLine | None:
+        """What says that code is compiled, where nobody else does and somebody looks."""
+        stream = sys.stderr
+        shown = stream is not None and (self.verbose or stream.isatty()) and not is_told()
+        return CompilingLine(stream) if shown else None
 
     def _callback(self) -> Callable[[Progress], bool | None] | None:
         if not self.verbose:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_output import without_compiling
 
 import partwise
 from partwise.cli import main
@@ -26,11 +27,6 @@ SENTENCES = [
     "the D B-NP\nbig A I-NP\ndog N I-NP\nsat V B-VP\n",
 ]
 DATA = "\n".join(SENTENCES * 3)
-
-
-def without_compiling(err: str) -> str:
-    """Standard error without the lines that say that code is compiled, which depend on the machine's cache."""
-    return "".join(line for line in err.splitlines(keepends=True) if not line.startswith("compil"))
 
 
 @pytest.fixture

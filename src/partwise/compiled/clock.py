@@ -26,6 +26,7 @@ class CompileClock:
         self._own = threading.local()
         self._n_threads, self._since = 0, 0.0
         self._wall, self._cpu = 0.0, 0.0
+        self.n_passes = 0  # of the compiler; what is loaded from disk needs none
 
     def start(self) -> None:
         """The calling thread begins; calls may be nested."""
@@ -83,7 +84,14 @@ def listen() -> None:
     """Have Numba report what it compiles; called once, when Numba is there."""
     from numba.core import event
 
-    class Listener(event.Listener):
+    class Passes(event.Listener):
+        def on_start(self, event: Any) -> None:
+            _CLOCK.n_passes += 1
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    class Lock(event.Listener):
         # The lock is held for functions and callbacks alike, and while one is loaded from the cache.
         def on_start(self, event: Any) -> None:
             _CLOCK.start()
@@ -91,7 +99,8 @@ def listen() -> None:
         def on_end(self, event: Any) -> None:
             _CLOCK.stop()
 
-    event.register("numba:compiler_lock", Listener())
+    event.register("numba:compiler_lock", Lock())
+    event.register("numba:run_pass", Passes())
 
 
 @contextmanager
@@ -135,12 +144,14 @@ class _Watch(threading.Thread):
     def __init__(self, tell: Tell):
         super().__init__(name="partwise-compile-watch", daemon=True)
         self.tell, self.begin, self.told = tell, _CLOCK.wall(), ""
+        self.passes_before = _CLOCK.n_passes
         self.ended = threading.Event()
 
     def run(self) -> None:
         while not self.ended.wait(_BETWEEN_WORDS):
             seconds = _CLOCK.wall() - self.begin
-            if _watches[-1:] == [self] and _CLOCK.is_running and seconds > _WORTH_TELLING:
+            is_compiling = _CLOCK.is_running and _CLOCK.n_passes > self.passes_before
+            if _watches[-1:] == [self] and is_compiling and seconds > _WORTH_TELLING:
                 self.told = _subjects[-1] if _subjects else "this kind of problem"
                 self.tell(self.told, seconds, False)
 

@@ -22,6 +22,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # help in boxes takes as long again to start
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 add_command(app, "demo", demo.demo)

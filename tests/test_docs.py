@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from command_output import without_compiling
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -206,6 +207,7 @@ def test_code_runs_and_prints_what_is_shown(
         elif block.kind == "console":
             for command, shown in commands(block):
                 code, output = run_command(command, tmp_path)
+                output = without_compiling(output)
                 assert code == 0, f"{where}: {command} ended with {code}\n{output}"
                 assert agrees(shown, output), f"{where}: {command} printed\n{output}\nnot\n{shown}"
 

@@ -9,9 +9,12 @@ from typing import NoReturn
 
 import typer
 
+from partwise.cli import compile as compile_command
 from partwise.cli import demo, evaluate, inspect, predict, report, train
 from partwise.cli.common import add_command
+from partwise.compiled.clock import telling
 from partwise.errors import InputError
+from partwise.report.compiling import CompilingLine
 
 app = typer.Typer(
     name="partwise",
@@ -19,6 +22,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # help in boxes takes as long again to start
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 add_command(app, "demo", demo.demo)
@@ -27,6 +31,7 @@ add_command(app, "predict", predict.predict)
 add_command(app, "evaluate", evaluate.evaluate)
 add_command(app, "inspect", inspect.inspect)
 add_command(app, "report", report.report)
+add_command(app, "compile", compile_command.compile_ahead)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -39,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     code: object = 0
     try:
-        code = typer.main.get_command(app).main(arguments, prog_name="partwise", standalone_mode=False)
+        with telling(CompilingLine(sys.stderr)):
+            code = typer.main.get_command(app).main(arguments, prog_name="partwise", standalone_mode=False)
         sys.stdout.flush()
     except InputError as error:
         code = _fail(str(error))

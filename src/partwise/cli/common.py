@@ -67,8 +67,9 @@ class DataOptions:
 
 def add_command(app: Any, name: str, function: Callable[..., None]) -> None:
     """Register a command whose help is its docstring, with the lines of each paragraph joined."""
-    paragraphs = (function.__doc__ or "").split("\n\n")
-    app.command(name, help="\n\n".join(" ".join(each.split()) for each in paragraphs))(function)
+    paragraphs = [" ".join(each.split()) for each in (function.__doc__ or "").split("\n\n")]
+    # Left to itself, the list of commands would cut this off in the middle of a sentence.
+    app.command(name, help="\n\n".join(paragraphs), short_help=paragraphs[0])(function)
 
 
 def load_with_options(path: str) -> tuple[Any, DataOptions, dict[str, Any]]:

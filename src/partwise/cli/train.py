@@ -36,6 +36,7 @@ app = typer.Typer(
     help="Train a model and save it with its certificate.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any
 import typer
 
 from partwise.cli.common import DataOptions, error_console, print_json
+from partwise.compiled.clock import seconds_compiling, telling, working_time
 from partwise.errors import InputError
 from partwise.report.progress import TrainingDisplay, duration, number
 
@@ -42,9 +42,9 @@ def run_training(
 ) -> None:
     """Fit, save and tell; exits with 130 when the user interrupted, after saving."""
     console = error_console(quiet)
-    started = time.perf_counter()
+    started, compiled_before = working_time()[0], seconds_compiling()
     _fit(estimator, data, console)
-    seconds = time.perf_counter() - started
+    seconds, compile_seconds = working_time()[0] - started, seconds_compiling() - compiled_before
     scores = _dev_scores(estimator, dev)
     record = {
         "data": options.as_dict(),
@@ -57,7 +57,7 @@ def run_training(
         save_model(model, {**header, **record}, arrays)
     interrupted = estimator.stop_reason_.startswith("interrupted")
     if json:
-        print_json(_summary(estimator, model, seconds, scores, interrupted))
+        print_json(_summary(estimator, model, seconds, compile_seconds, scores, interrupted))
     if console is not None:
         _final_words(console, estimator, model, seconds, scores, interrupted)
     if interrupted:
@@ -65,8 +65,6 @@ def run_training(
 
 
 def _fit(estimator: Any, data: tuple[Any, Any, Any], console: Any) -> None:
-    from sklearn.exceptions import ConvergenceWarning
-
     x, y, weights = data
 
     def score(weights: Any) -> float:
@@ -75,9 +73,11 @@ def _fit(estimator: Any, data: tuple[Any, Any, Any], console: Any) -> None:
     watched = getattr(estimator, "dev", None) is not None
     with (
         TrainingDisplay(estimator.tol, console, score if watched else None) as display,
+        telling(display.compiling),
         warnings.catch_warnings(),
     ):
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        # The final words say it; naming the warning's class would load scikit-learn.
+        warnings.filterwarnings("ignore", r".*\(relative gap", UserWarning)
         estimator.set_params(callback=display)
         estimator.fit(x, y, sample_weight=weights)
     estimator.set_params(callback=None)
@@ -102,7 +102,9 @@ def _dev_scores(estimator: Any, dev: tuple[Any, Any] | None) -> dict[str, Any] |
     return {"accuracy": labels.accuracy, "f1": labels.f1, "f1_kind": labels.f1_kind}
 
 
-def _summary(estimator: Any, model: str, seconds: float, dev: Any, interrupted: bool) -> dict[str, Any]:
+def _summary(
+    estimator: Any, model: str, seconds: float, compile_seconds: float, dev: Any, interrupted: bool
+) -> dict[str, Any]:
     return {
         "model": model,
         "objective": estimator.objective_,
@@ -113,6 +115,7 @@ def _summary(estimator: Any, model: str, seconds: float, dev: Any, interrupted: 
         "interrupted": interrupted,
         "passes": estimator.n_passes_,
         "seconds": seconds,
+        "compile_seconds": compile_seconds,
         "n_weights": int((estimator.coef_ != 0).sum()),
         **_about_trees(estimator),
         "dev": dev,

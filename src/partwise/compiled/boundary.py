@@ -24,7 +24,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
-from partwise.compiled.dispatch import IS_OFF, OPTIONS, fragment, stamp_cache
+from partwise.compiled.dispatch import IS_OFF, OPTIONS, fragment, prepare_cache
 
 # Arrays in records; the last number counts dimensions.
 Reals = Annotated[np.ndarray, np.float64, 1]
@@ -231,7 +231,7 @@ class Addressed(CFunc):
         signature = tuple(letters[letter] for letter in arguments), types.float64
         super().__init__(function, signature, locals={}, options={"nopython": True, "_nrt": False, **OPTIONS})
         self.enable_caching()
-        stamp_cache(self._cache, function)
+        prepare_cache(self, function)
         self._is_only_loaded = False
 
     def is_cached(self) -> bool:

@@ -20,6 +20,8 @@ from numba import config, njit, types
 from numba.core import codegen, event
 from numba.extending import overload
 
+from partwise.compiled.cache import load_without_compiler
+
 # −inf is a legal score, so nothing may assume that numbers are finite.
 FAST_MATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
 OPTIONS: dict[str, Any] = {"fastmath": FAST_MATH, "error_model": "numpy", "boundscheck": False}
@@ -39,7 +41,7 @@ def entry(function: Callable | None = None, *, allocates: bool = False) -> Any:
     if function is None:
         return partial(entry, allocates=allocates)
     compiled = njit(function, cache=True, nogil=True, _nrt=allocates, **OPTIONS)
-    stamp_cache(getattr(compiled, "_cache", None), function)
+    prepare_cache(compiled, function)
     return compiled
 
 
@@ -84,10 +86,11 @@ def source_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def stamp_cache(cache: Any, function: Callable) -> None:
+def prepare_cache(compiled: Any, function: Callable) -> None:
     """Numba's cache notices a change of the file that holds the function, not of the files it calls; the
     stamp is therefore replaced by a hash of all of them."""
-    cache_file = getattr(cache, "_cache_file", None)
+    load_without_compiler(compiled)
+    cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if cache_file is not None and hasattr(cache_file, "_source_stamp"):
         cache_file._source_stamp = source_digest(Path(function.__code__.co_filename))
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
+from partwise.compiled.clock import is_told, telling
 from partwise.core.losses import Loss
 from partwise.core.problem import Problem, check_positive
 from partwise.errors import InputError
-from partwise.solvers import SOLVERS, Progress, Solution, Solver, solve, solver_for
+from partwise.estimators.protocol import Estimator, not_fitted
+from partwise.report.compiling import CompilingLine
 from partwise.storage.checks import expect_number
+
+if TYPE_CHECKING:
+    from partwise.solvers import Progress, Solution, Solver
 
 _RECORD = ("objective", "dual_objective", "duality_gap", "converged", "stop_reason", "n_passes", "history")
 
@@ -45,8 +49,11 @@ class Training:
     source: Any = None
 
 
-class DualEstimator(BaseEstimator):
-    """Base of the estimators; subclasses list their parameters and build the problem."""
+class DualEstimator(Estimator):
+    """Base of the estimators; subclasses list their parameters and build the problem.
+
+    Solvers are imported when something is trained: a model that only predicts does without.
+    """
 
     loss: str | Loss
     l2: float
@@ -63,6 +70,8 @@ class DualEstimator(BaseEstimator):
 
     def _check_parameters(self) -> Loss:
         """Refuse what cannot be, before any work; returns the loss."""
+        from partwise.solvers import SOLVERS
+
         loss = Loss.of(self.loss)
         for name in ("l2", "tol", "max_passes"):
             check_positive(name, getattr(self, name))
@@ -79,19 +88,29 @@ class DualEstimator(BaseEstimator):
 
     def _solve(self, problem: Problem, state: Any = None) -> tuple[Solver, Solution]:
         """Train; `state` is an earlier one of the same solver, or None."""
+        from partwise.solvers import solve, solver_for
+
         solver = solver_for(problem, self.solver, self.tol)
-        solution = solve(
-            problem,
-            solver,
-            tol=self.tol,
-            max_passes=self.max_passes,
-            random_state=random_generator(self.random_state),
-            callback=self._callback(),
-            time_limit=self.time_limit,
-            certificate_every=self.certificate_every,
-            warm_start=state,
-        )
+        subject = f"{type(problem.structure).__name__.lower()} problems with {problem.loss.name} loss"
+        with telling(self._compiling_line(), subject):
+            solution = solve(
+                problem,
+                solver,
+                tol=self.tol,
+                max_passes=self.max_passes,
+                random_state=random_generator(self.random_state),
+                callback=self._callback(),
+                time_limit=self.time_limit,
+                certificate_every=self.certificate_every,
+                warm_start=state,
+            )
         return solver, solution
+
+    def _compiling_line(self) -> CompilingLine | None:
+        """What says that code is compiled, where nobody else does and somebody looks."""
+        stream = sys.stderr
+        shown = stream is not None and (self.verbose or stream.isatty()) and not is_told()
+        return CompilingLine(stream) if shown else None
 
     def _callback(self) -> Callable[[Progress], bool | None] | None:
         if not self.verbose:
@@ -121,19 +140,21 @@ class DualEstimator(BaseEstimator):
 
     def _warn_unless_converged(self) -> None:
         if not self.converged_:
+            from sklearn.exceptions import ConvergenceWarning
+
             message = f"{self.stop_reason_} (relative gap {self.duality_gap_:.2g}, tol {self.tol:g})"
             warnings.warn(message, ConvergenceWarning, stacklevel=4)
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "objective_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+            raise not_fitted(self)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "objective_")
 
     def __getstate__(self) -> dict[str, Any]:
         """The dual state, as large as the training data, stays behind."""
-        state = dict(super().__getstate__())
+        state = super().__getstate__()
         state.pop("_training", None)
         return state
 

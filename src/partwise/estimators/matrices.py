@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
@@ -16,12 +16,18 @@ from partwise.storage.checks import expect_number, expect_text, expect_texts
 DENSE_ABOVE = 0.5  # share of nonzeros from which dense loops beat sparse ones
 
 
+def is_sparse(X: Any) -> bool:
+    """Whether X is a SciPy matrix; before anybody has imported SciPy there are none."""
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and sparse.issparse(X)
+
+
 def looks_like_matrix(X: Any) -> bool:
     """Whether the first token, or the first sequence as a whole, is numeric."""
     if hasattr(X, "dtype"):
         return X.dtype.kind in "biuf"
     for sequence in X:
-        if sparse.issparse(sequence) or hasattr(sequence, "iloc"):
+        if is_sparse(sequence) or hasattr(sequence, "iloc"):
             return True
         if isinstance(sequence, np.ndarray):
             return sequence.dtype.kind in "biuf"
@@ -97,7 +103,7 @@ class MatrixEncoder:
 
 def stack(X: Any) -> tuple[Any, np.ndarray]:
     """All positions in one matrix (float64, or CSR), and the lengths of the sequences."""
-    if hasattr(X, "ndim") and (X.ndim != 3 or sparse.issparse(X)):
+    if hasattr(X, "ndim") and (X.ndim != 3 or is_sparse(X)):
         raise InputError(
             f"X has shape {X.shape}; a sequence labeler reads one (length, d) matrix per sequence: "
             "put a single sequence into a list, [X]"
@@ -113,7 +119,9 @@ def stack(X: Any) -> tuple[Any, np.ndarray]:
             raise InputError(
                 f"X: a sequence has {each.shape[1]} columns, but the first one has {width} (matrix {i})"
             )
-    if any(map(sparse.issparse, matrices)):
+    if any(map(is_sparse, matrices)):
+        from scipy import sparse
+
         matrix = sparse.vstack(matrices, format="csr")
         check_finite(matrix.data, "X")
         return matrix, lengths
@@ -132,7 +140,7 @@ def check_finite(values: np.ndarray, name: str) -> None:
 
 def storage_for(matrix: Any) -> str:
     """Dense loops or sparse ones, whichever this matrix is better off with."""
-    if sparse.issparse(matrix):
+    if is_sparse(matrix):
         return "sparse"
     n_nonzero = np.count_nonzero(matrix)
     return "dense" if n_nonzero > DENSE_ABOVE * matrix.size else "sparse"
@@ -141,9 +149,13 @@ def storage_for(matrix: Any) -> str:
 def split_storage(matrix: Any, storage: str) -> tuple[AttributeRows | None, np.ndarray | None]:
     """The matrix as sparse rows or as a dense float32 array; the other is None."""
     if storage == "dense":
-        dense = matrix.toarray() if sparse.issparse(matrix) else matrix
+        dense = matrix.toarray() if is_sparse(matrix) else matrix
         return None, np.ascontiguousarray(dense, np.float32)
-    compressed = sparse.csr_matrix(matrix)
+    if not is_sparse(matrix):
+        row, column = np.nonzero(matrix)
+        row_ptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(matrix)))])
+        return AttributeRows(row_ptr, column.astype(np.int32), matrix[row, column].astype(np.float64)), None
+    compressed = matrix.tocsr()
     if not compressed.has_canonical_format:
         compressed = compressed.copy() if compressed is matrix else compressed
         compressed.sum_duplicates()
@@ -153,7 +165,7 @@ def split_storage(matrix: Any, storage: str) -> tuple[AttributeRows | None, np.n
 
 
 def _as_matrix(sequence: Any, i: int) -> Any:
-    if sparse.issparse(sequence):
+    if is_sparse(sequence):
         return sequence.tocsr().astype(np.float64)
     try:
         array = np.asarray(sequence, np.float64)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from partwise.compiled.dispatch import entry, fragment, inner
 from partwise.features.arc_keys import arc_keys, read_sentence
 
@@ -23,8 +21,7 @@ def count_keys(program, words, arcs, first_arc, n_arcs, table, work, n_found):
     Returns the arc it came to and the number of distinct keys.
     """
     shift, mask = 64 - bits_of(len(table)), len(table) - 1
-    sentence = np.searchsorted(arcs.arc_ptr, first_arc, side="right") - 1
-    arc = first_arc
+    sentence, arc = 0, first_arc
     while arc < n_arcs:
         while arcs.arc_ptr[sentence + 1] <= arc:
             sentence += 1
@@ -85,8 +82,7 @@ def find_rows(program, words, arcs, first_arc, n_arcs, keys, numbers, marks, wor
 
     Returns the arc it came to and the number of ids written so far.
     """
-    sentence = np.searchsorted(arcs.arc_ptr, first_arc, side="right") - 1
-    arc = first_arc
+    sentence, arc = 0, first_arc
     while arc < n_arcs:
         while arcs.arc_ptr[sentence + 1] <= arc:
             sentence += 1

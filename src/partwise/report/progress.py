@@ -42,6 +42,7 @@ class TrainingDisplay:
         self._rows: list[tuple[str, ...]] = []
         self._live: Any = None
         self._refreshed = 0.0
+        self._compiling = False
 
     def __enter__(self) -> TrainingDisplay:
         if self.console is not None and self.console.is_terminal:
@@ -72,6 +73,20 @@ class TrainingDisplay:
         ):
             self._refreshed = now
             self._live.update(self._table(progress, gap), refresh=True)
+
+    def compiling(self, subject: str, seconds: float, is_done: bool) -> None:
+        """Say that code is being compiled; for `partwise.compiled.clock.telling`."""
+        from partwise.report.compiling import compiled_words, compiling_words
+
+        if self.console is None:
+            return
+        if is_done:
+            self.console.print(compiled_words(seconds), highlight=False, soft_wrap=True)
+        elif self._live is not None:
+            self._live.update(compiling_words(subject, seconds), refresh=True)
+        elif not self._compiling:
+            self.console.print(compiling_words(subject, seconds), highlight=False, soft_wrap=True)
+        self._compiling = not is_done
 
     def _note_gap(self, progress: Progress, gap: float) -> None:
         """Keep the solver's estimates, which come with every step; certificates say how far off they are."""

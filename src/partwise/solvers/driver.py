@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from partwise.compiled.clock import working_time
 from partwise.core.problem import Problem, check_positive
 from partwise.errors import InputError
 from partwise.solvers.base import Certificate, Record, Solution, Solver, StepInfo, StopReason
@@ -108,7 +108,7 @@ def solve(
     callback : callable
         Called with a :class:`Progress` after every step; return True to stop.
     time_limit : float
-        Seconds after which to stop.
+        Seconds of training after which to stop; compiling does not count.
     certificate_every : float
         Passes between certificates; by default only as often as is worth their cost.
     checkpoint : path
@@ -151,15 +151,15 @@ class _Loop:
         info = StepInfo(0.0)
         try:
             while reason is None:
-                wall, cpu = time.perf_counter(), time.process_time()
+                wall, cpu = working_time()
                 state, info = self.solver.step(self.problem, state, self.random)
                 run.passes += info.passes
                 certificate, record = None, None
                 last_step = run.passes >= self.max_passes or self._out_of_time(wall)
                 if last_step or run.schedule.is_due(run.passes, info):
                     state, certificate = self.solver.certificate(self.problem, state)
-                run.seconds += time.perf_counter() - wall
-                run.cpu_seconds += time.process_time() - cpu
+                now, cpu_now = working_time()
+                run.seconds, run.cpu_seconds = run.seconds + now - wall, run.cpu_seconds + cpu_now - cpu
                 if certificate is not None:
                     record = self._record(certificate)
                     run.schedule.made(run.passes, info, certificate)
@@ -185,7 +185,7 @@ class _Loop:
         return StopReason.MAX_PASSES if self.run_.passes >= self.max_passes else None
 
     def _out_of_time(self, step_start: float) -> bool:
-        elapsed = self.run_.seconds + time.perf_counter() - step_start
+        elapsed = self.run_.seconds + working_time()[0] - step_start
         return self.time_limit is not None and elapsed >= self.time_limit
 
     def _record(self, certificate: Certificate) -> Record:

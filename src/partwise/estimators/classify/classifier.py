@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import validate_data
 
 from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap
@@ -16,15 +13,18 @@ from partwise.core.problem import Problem
 from partwise.core.rows import RowData
 from partwise.errors import InputError
 from partwise.estimators.base import DualEstimator, Training, n_threads
-from partwise.estimators.classify.data import ClassData, as_matrix, is_attributes, with_always_on
+from partwise.estimators.classify.data import ClassData, as_matrix, is_attributes, valid_rows, with_always_on
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.labels import classes_array
 from partwise.estimators.matrices import split_storage, storage_for
 from partwise.estimators.model import Pairs
+from partwise.estimators.protocol import ClassifierProtocol, available_if
 from partwise.estimators.sequence.data import warm_state
-from partwise.solvers import Progress, Solver
 from partwise.storage.checks import expect_array, expect_number, expect_texts
 from partwise.structures import Multiclass
+
+if TYPE_CHECKING:
+    from partwise.solvers import Progress, Solver
 
 
 def has_probabilities(estimator: Any) -> bool:
@@ -36,7 +36,7 @@ def has_probabilities(estimator: Any) -> bool:
     return True
 
 
-class Classifier(ClassifierMixin, DualEstimator):
+class Classifier(ClassifierProtocol, DualEstimator):
     """Linear classifier for any loss of the family, with the certificate of its training.
 
     Parameters
@@ -210,7 +210,7 @@ class Classifier(ClassifierMixin, DualEstimator):
                 raise InputError("X must be a list of dicts or of lists of strings, as in training")
             X = as_matrix(self._encoder.transform([[x] for x in X]), self.coef_.shape[1])
         else:
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+            X = valid_rows(self, X)
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
     def decision_function(self, X: Any) -> np.ndarray:

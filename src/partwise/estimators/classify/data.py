@@ -7,16 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import AttributeEncoder
-from partwise.estimators.matrices import check_finite
+from partwise.estimators.matrices import check_finite, is_sparse
 
 _SORTED_UP_TO = 1_000_000  # numbers; ordering more costs more than it is worth
 
@@ -46,6 +42,9 @@ class ClassData:
         cls, estimator: Any, X: Any, y: Any, sample_weight: Any, classes: Any = None, reset: bool = True
     ) -> ClassData:
         """Check everything; examples of weight zero are left out."""
+        from sklearn.utils.multiclass import check_classification_targets
+        from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
+
         encoder = None
         if is_attributes(X):
             X, encoder = _from_attributes(estimator, X, reset)
@@ -56,7 +55,7 @@ class ClassData:
         else:
             options = {"accept_sparse": "csr", "dtype": np.float64, "reset": reset}
             X, y = validate_data(estimator, X, y, **options)
-            check_finite(X.data if sparse.issparse(X) else X, "X")
+            check_finite(X.data if is_sparse(X) else X, "X")
         y = column_or_1d(y)
         if len(y) != X.shape[0]:
             raise InputError(f"y has {len(y)} classes for {X.shape[0]} examples")
@@ -79,6 +78,8 @@ class ClassData:
         """With the weight of every class multiplied in."""
         if class_weight is None:
             return self
+        from sklearn.utils.class_weight import compute_class_weight
+
         y = self.classes[self.codes]
         present = np.unique(self.codes)
         factors = np.ones(len(self.classes))
@@ -90,7 +91,7 @@ class ClassData:
         n, d = self.X.shape
         if n * d > _SORTED_UP_TO or n < 2:
             return self
-        table = self.X.toarray() if sparse.issparse(self.X) else self.X
+        table = self.X.toarray() if is_sparse(self.X) else self.X
         order = np.lexsort((*table.T[::-1], self.codes))
         table, codes = table[order], self.codes[order]
         first = np.ones(n, bool)
@@ -103,15 +104,33 @@ class ClassData:
         if self.encoder is not None or other.encoder is not None:
             raise InputError("partial_fit reads matrices only; call fit with all the dicts instead")
         both = [self.X, other.X]
-        is_sparse = any(map(sparse.issparse, both))
         return replace(
             self,
-            X=sparse.vstack([sparse.csr_matrix(each) for each in both], format="csr")
-            if is_sparse
-            else np.concatenate(both),
+            X=_stacked_sparse(both) if any(map(is_sparse, both)) else np.concatenate(both),
             codes=np.concatenate([self.codes, other.codes]),
             weights=np.concatenate([self.weights, other.weights]),
         )
+
+
+def _stacked_sparse(matrices: list[Any]) -> Any:
+    from scipy import sparse
+
+    return sparse.vstack([sparse.csr_matrix(each) for each in matrices], format="csr")
+
+
+def valid_rows(estimator: Any, X: Any) -> Any:
+    """New examples for a fitted estimator, as a float64 array or CSR matrix (n, n_features_in_).
+
+    What is plainly right, as the command line's arrays are, does not need scikit-learn's checks, and so not its
+    import, which takes longer than a prediction.
+    """
+    plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X) > 0
+    fits = plain and X.shape[1] == estimator.n_features_in_ and not hasattr(estimator, "feature_names_in_")
+    if fits and np.isfinite(X).all():
+        return X
+    from sklearn.utils.validation import validate_data
+
+    return validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, reset=False)
 
 
 def is_attributes(X: Any) -> bool:
@@ -137,6 +156,8 @@ def _from_attributes(estimator: Any, X: Any, reset: bool) -> tuple[Any, Attribut
 
 def as_matrix(encoded: Encoded, n_attributes: int) -> Any:
     """Sparse rows as a CSR matrix (n_rows, n_attributes)."""
+    from scipy import sparse
+
     rows = encoded.node_rows
     assert rows is not None
     values = np.ones(len(rows.ids)) if rows.values is None else rows.values

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import validate_data
 
 from partwise.core.losses import Loss
 from partwise.errors import InputError
 from partwise.estimators.classify.classifier import has_probabilities
-from partwise.estimators.classify.data import ClassData
+from partwise.estimators.classify.data import ClassData, valid_rows
 from partwise.estimators.kernel_base import KernelEstimator
 from partwise.estimators.labels import classes_array
+from partwise.estimators.matrices import is_sparse
+from partwise.estimators.protocol import ClassifierProtocol, available_if
 from partwise.mercer.functions import PRECOMPUTED, check_square
-from partwise.solvers import Progress, Solver
 from partwise.structures import Multiclass
 
+if TYPE_CHECKING:
+    from partwise.solvers import Progress, Solver
 
-class KernelClassifier(ClassifierMixin, KernelEstimator):
+
+class KernelClassifier(ClassifierProtocol, KernelEstimator):
     """Classes scored by kernel functions, with the certificate of its training; weights are never formed.
 
     Parameters
@@ -143,7 +143,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         if self._is_precomputed():
             X = check_square(X)
         data = ClassData.read(self, X, y, sample_weight)
-        if sparse.issparse(data.X):
+        if is_sparse(data.X):
             data = replace(data, X=data.X.toarray())
         distinct = data if self._is_precomputed() else data.in_order()
         function, used = self._kernel_function(distinct.X, distinct.weights), None
@@ -164,8 +164,8 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     def _scores(self, X: Any) -> np.ndarray:
         """Scores of all classes, (n, n_classes)."""
         self._require_fitted()
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        X = X.toarray() if sparse.issparse(X) else X
+        X = valid_rows(self, X)
+        X = X.toarray() if is_sparse(X) else X
         return self._support.scores(X, np.ones(len(X), np.int64))[0]
 
     def decision_function(self, X: Any) -> np.ndarray:

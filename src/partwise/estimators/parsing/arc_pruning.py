@@ -21,7 +21,6 @@ from partwise.estimators.model import LinearModel, Sizes, compact
 from partwise.estimators.parsing.arc_encoder import ArcEncoder
 from partwise.estimators.parsing.data import pieces, words_of
 from partwise.features.arcs import ArcFeatures, Arcs, all_arcs
-from partwise.solvers import ExponentiatedGradient, solve
 from partwise.storage.checks import expect_number
 
 BEAM = 1e-4  # heads with less than this share of the best one's probability go
@@ -74,6 +73,8 @@ class ArcPruner:
     @classmethod
     def fit(cls, corpus: DependencyCorpus, structure: Any, n_heads: int, n_jobs: int = 1) -> ArcPruner:
         """Train on all arcs of a corpus, loosely."""
+        from partwise.solvers import ExponentiatedGradient, solve
+
         encoder = ArcEncoder(ArcFeatures("pos").fit(corpus))
         encoded = encoder.transform(structure, corpus, all_arcs(corpus.lengths))
         rows = encoded.rows(structure, {"arc": FeatureMap.build(1, encoder.n_attributes)})

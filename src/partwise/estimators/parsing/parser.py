@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from partwise.estimators.parsing.data import relation_codes, training_corpus
 from partwise.estimators.parsing.files import DependencyFileMixin
 from partwise.estimators.parsing.predictions import ParsingMixin
 from partwise.features.arcs import ArcFeatures, all_arcs, gold_arcs
-from partwise.solvers import Progress, Solver
 from partwise.structures import Projective, Spanning
+
+if TYPE_CHECKING:
+    from partwise.solvers import Progress, Solver
 
 STRUCTURES: dict[str, Any] = {"spanning": Spanning, "projective": Projective}
 _HEADS_KEPT = 10

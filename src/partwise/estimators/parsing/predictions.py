@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
 from partwise.core.losses import Loss
 from partwise.core.scorer import Scorer
@@ -18,6 +17,7 @@ from partwise.estimators.model import LinearModel
 from partwise.estimators.parsing.arc_encoder import ArcEncoder
 from partwise.estimators.parsing.arc_pruning import MOST_ARCS, ArcPruner, PruningRecord
 from partwise.estimators.parsing.data import Tree, as_corpus, pieces, with_trees
+from partwise.estimators.protocol import not_fitted
 from partwise.features.arcs import Arcs, all_arcs
 from partwise.scoring.attachment import attachment_scores
 
@@ -134,7 +134,7 @@ class ParsingMixin:
 
     def _require_parser(self) -> None:
         if not hasattr(self, "_model"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+            raise not_fitted(self)
 
     def _sharpness(self) -> float:
         self._require_parser()

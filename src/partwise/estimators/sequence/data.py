@@ -16,8 +16,6 @@ from partwise.estimators.base import Training, random_generator
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import as_sequences
 from partwise.estimators.labels import check_masks, distinct_labels, encode_labels, flat_labels
-from partwise.solvers import solver_for
-from partwise.solvers.dual.potentials import EGState, refresh
 from partwise.structures import Chain, transition_mask
 
 
@@ -177,6 +175,9 @@ def warm_state(estimator: Any, problem: Problem, previous: Training | None) -> A
     """A starting state with the dual variables of sequences trained on before; None if there are none."""
     if previous is None:
         return None
+    from partwise.solvers import solver_for
+    from partwise.solvers.dual.potentials import EGState, refresh
+
     solver = solver_for(problem, estimator.solver, estimator.tol)
     old, state = previous.problem, previous.state
     if type(solver) is not type(previous.solver) or old.structure.kinds != problem.structure.kinds:

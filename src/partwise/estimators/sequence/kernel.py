@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy import sparse
 
 from partwise.core.losses import Loss
 from partwise.core.rows import AttributeRows
@@ -14,15 +13,17 @@ from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.kernel_base import KernelEstimator
 from partwise.estimators.labels import classes_array
-from partwise.estimators.matrices import looks_like_matrix, stack
+from partwise.estimators.matrices import is_sparse, looks_like_matrix, stack
 from partwise.estimators.model import LinearModel, Pairs, Sizes
 from partwise.estimators.sequence.data import SequenceData, lengths_of
 from partwise.estimators.sequence.predictions import PredictionMixin
 from partwise.mercer.functions import PRECOMPUTED
 from partwise.mercer.support import Support, positions_with_neighbour
-from partwise.solvers import Progress, Solver
 from partwise.storage.checks import expect_array
 from partwise.structures import Chain
+
+if TYPE_CHECKING:
+    from partwise.solvers import Progress, Solver
 
 
 class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
@@ -227,7 +228,7 @@ def matrix_of(X: Any) -> np.ndarray:
     if not looks_like_matrix(X) and lengths_of(X).any():
         raise InputError("a kernel compares vectors: X must be a list of (length, d) matrices of numbers")
     matrix, _ = stack(X)
-    return matrix.toarray() if sparse.issparse(matrix) else matrix
+    return matrix.toarray() if is_sparse(matrix) else matrix
 
 
 def _identity(size: int) -> Pairs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -20,10 +20,11 @@ from partwise.estimators.labels import classes_array
 from partwise.estimators.model import LinearModel, compact
 from partwise.estimators.sequence.data import SequenceData, chain_for, edge_map_for, warm_state
 from partwise.estimators.sequence.files import SequenceFileMixin
-from partwise.estimators.sequence.latent import fit_marginalised
 from partwise.estimators.sequence.predictions import PredictionMixin
-from partwise.solvers import Progress, Solver
 from partwise.structures import Chain
+
+if TYPE_CHECKING:
+    from partwise.solvers import Progress, Solver
 
 
 class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, SequenceFileMixin):
@@ -236,6 +237,8 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         )
 
     def _fit_marginalised(self, problem: Problem, source: Source) -> None:
+        from partwise.estimators.sequence.latent import fit_marginalised
+
         fitted = fit_marginalised(self, problem, source.codes)
         self._set_certificate(fitted.solution)
         self.objective_, self.dual_objective_ = fitted.objective, fitted.dual_objective

@@ -10,7 +10,6 @@ from operator import eq
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
 from partwise.core.arrays import offsets
 from partwise.core.losses import Loss
@@ -21,6 +20,7 @@ from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import as_sequences
 from partwise.estimators.labels import encode_labels, flat_labels, split
 from partwise.estimators.model import Excluded, LinearModel
+from partwise.estimators.protocol import not_fitted
 from partwise.estimators.sequence.data import lengths_of
 from partwise.structures import Chain
 
@@ -197,7 +197,7 @@ class PredictionMixin:
 
     def _query(self, X: Any, fixed: Any, forbid: Any) -> Query:
         if not hasattr(self, "_model"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+            raise not_fitted(self)
         X = as_sequences(X)
         lengths, codes, model = lengths_of(X), None, self._model
         if fixed is not None:

@@ -1,0 +1,179 @@
+"""`partwise compile`: have Numba compile ahead what training and prediction need, for images and CI."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from partwise.compiled.clock import seconds_compiling, telling
+
+_LOSSES = ("log", "hinge")
+_WORDS = [[["the", "D"], ["old", "A"], ["dog", "N"], ["barks", "V"]], [["cats", "N"], ["sleep", "V"]]] * 3
+_CHUNKS = [["B-NP", "I-NP", "I-NP", "O"], ["B-NP", "O"]] * 3
+_EDGES = "columns: word tag\nword[0]\nedge: tag[0]"
+_FEWEST_PASSES = 3
+
+
+class Item(NamedTuple):
+    """A small problem whose training and predictions compile one kind of code.
+
+    Attributes
+    ----------
+    name : str
+    make : callable (loss, solver) to estimator
+    X, y : what it is fitted to
+    answers : tuple of str
+        Methods called with X after training, on the estimator as a model file brings it back.
+    """
+
+    name: str
+    make: Callable[[str, Any], Any]
+    X: Any
+    y: Any
+    answers: tuple[str, ...]
+
+
+def compile_ahead(
+    all: Annotated[
+        bool,
+        typer.Option("--all", help="Every structure, loss, solver and precision, not only the usual ones."),
+    ] = False,
+) -> None:
+    """Compile ahead, so that the first training on this machine starts at once.
+
+    Code is compiled when it is first used, and kept on disk: beside the package, or in NUMBA_CACHE_DIR where that is
+    set. This runs small problems for what `train` and `predict` need by default, with log and hinge loss.
+    """
+    from partwise.cli.common import error_console
+
+    console = error_console()
+    assert console is not None
+    begin = seconds_compiling()
+    runs = list(_every_run() if all else _usual_runs())
+    for number, (item, loss, solver) in enumerate(runs, 1):
+        name = f"{item.name}, {loss} loss, {_solver_name(solver)}"
+        before = seconds_compiling()
+        with telling(None, name):
+            was_possible = _run(item, loss, solver)
+        took = f"{seconds_compiling() - before:5.1f} s" if was_possible else "not possible"
+        console.print(f"{number:>4} of {len(runs)}  {took}  {name}", highlight=False, soft_wrap=True)
+    total = seconds_compiling() - begin
+    console.print(f"{total:.1f} s of compiling and of loading what had been compiled", highlight=False)
+
+
+def _run(item: Item, loss: str, solver: Any) -> bool:
+    """Train, save, load and predict; False where the solver refuses the problem."""
+    import tempfile
+    from pathlib import Path
+
+    import partwise
+    from partwise.errors import InputError
+
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            estimator = item.make(loss, solver).fit(item.X, item.y)
+        except InputError:
+            if solver == "auto":  # there is one for every problem
+                raise
+            return False
+        estimator.save(Path(folder) / "model")
+        loaded = partwise.load(Path(folder) / "model")
+        for answer in item.answers:
+            # Losses with beta = inf have no probabilities, and say so.
+            try:
+                getattr(loaded, answer)(item.X)
+            except (InputError, AttributeError):
+                continue
+    return True
+
+
+def _usual_runs() -> Iterator[tuple[Item, str, Any]]:
+    for item in _usual_items():
+        for loss in _LOSSES:
+            yield item, loss, "auto"
+
+
+def _every_run() -> Iterator[tuple[Item, str, Any]]:
+    """The usual ones first, then all others; the same solver may come in two precisions."""
+    from partwise.estimators.kernel_base import KERNEL_SOLVERS
+    from partwise.solvers import SOLVERS
+
+    yield from _usual_runs()
+    for item in [*_usual_items(), *_unusual_items()]:
+        names = KERNEL_SOLVERS if item.name.startswith("kernel") else tuple(SOLVERS)
+        for loss in _LOSSES:
+            for name in names:
+                for solver in _precisions(SOLVERS[name]):
+                    yield item, loss, solver
+
+
+def _precisions(solver: Any) -> list[Any]:
+    if "precision" not in [field.name for field in fields(solver)]:
+        return [solver]
+    return [replace(solver, precision=precision) for precision in ("single", "double")]
+
+
+def _solver_name(solver: Any) -> str:
+    if isinstance(solver, str):
+        return f"solver {solver}"
+    precision = getattr(solver, "precision", None)
+    return f"solver {solver.name}" + (f" in {precision} precision" if precision else "")
+
+
+def _usual_items() -> list[Item]:
+    from partwise import Classifier, DependencyParser, SequenceLabeler
+
+    sentences = _sentences()
+    trees = [([3, 3, 4, 0], ["det", "mod", "subj", "root"]), ([2, 0], ["subj", "root"])] * 3
+    table, classes = _table()
+    labelling = ("predict", "predict_marginals")
+    return [
+        Item("sequences", _maker(SequenceLabeler, template="chunking"), _WORDS, _CHUNKS, labelling),
+        Item("classes", _maker(Classifier), table, classes, ("predict", "predict_proba")),
+        Item("dependency trees", _maker(DependencyParser), sentences, trees, labelling),
+        Item("pruned dependency trees", _maker(DependencyParser, prune=2), sentences, trees, labelling),
+    ]
+
+
+def _unusual_items() -> list[Item]:
+    from partwise import DependencyParser, KernelClassifier, KernelSequenceLabeler, SequenceLabeler
+
+    sentences = _sentences()
+    trees = [[3, 3, 4, 0], [2, 0]] * 3
+    points, (table, classes) = [[[0.0, 1.0], [1.0, 0.5], [0.5, 0.0]], [[1.0, 1.0], [0.0, 0.5]]] * 3, _table()
+    labels = [["a", "b", "a"], ["b", "a"]] * 3
+    labelling = ("predict", "predict_marginals", "predict_kbest", "sample", "predict_edge_marginals")
+    parsing = ("predict", "predict_marginals", "predict_kbest")
+    return [
+        Item("sequences with k best", _maker(SequenceLabeler, template="chunking"), _WORDS, _CHUNKS, labelling),
+        Item("sequences of vectors", _maker(SequenceLabeler), points, labels, labelling),
+        Item("sequences with edge features", _maker(SequenceLabeler, template=_EDGES), _WORDS, _CHUNKS, labelling),
+        Item("second-order sequences", _maker(SequenceLabeler, template="pos", order=2), _WORDS, _CHUNKS, labelling),
+        Item("projective trees", _maker(DependencyParser, structure="projective"), sentences, trees, parsing),
+        Item("spanning trees", _maker(DependencyParser), sentences, trees, parsing),
+        Item("kernel sequences", _maker(KernelSequenceLabeler), points, labels, ("predict", "predict_marginals")),
+        Item("kernel edges", _maker(KernelSequenceLabeler, edges="kernel"), points, labels, ("predict",)),
+        Item("kernel classes", _maker(KernelClassifier), table, classes, ("predict",)),
+    ]  # fmt: skip
+
+
+def _maker(estimator: Any, **parameters: Any) -> Callable[[str, Any], Any]:
+    def make(loss: str, solver: Any) -> Any:
+        return estimator(loss=loss, solver=solver, max_passes=_FEWEST_PASSES, **parameters)
+
+    return make
+
+
+def _sentences() -> list[list[dict[str, str]]]:
+    return [[{"form": word, "coarse_tag": tag, "fine_tag": tag} for word, tag in each] for each in _WORDS]
+
+
+def _table() -> tuple[Any, Any]:
+    import numpy as np
+
+    return np.random.default_rng(0).normal(size=(12, 2)), ["a", "b", "c"] * 4

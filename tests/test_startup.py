@@ -1,0 +1,76 @@
+"""What a process has to load: scikit-learn and SciPy only for training, compiled code without the compiler."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import partwise
+from partwise import Classifier, DependencyParser, SequenceLabeler
+
+SENTENCES = [["the", "dog", "barks"], ["a", "cat", "sleeps"]] * 3
+TAGS = [["D", "N", "V"]] * 6
+# Numba asks SciPy for its version, which loads next to nothing of it.
+NOT_TO_PREDICT = {"sklearn", "scipy.sparse", "scipy.linalg", "scipy.optimize", "partwise.solvers"}
+POINTS = np.random.default_rng(0).normal(size=(40, 3))
+
+
+def modules_after(code: str, *arguments: object) -> set[str]:
+    """Names of all modules that a fresh process has loaded at the end of `code`."""
+    code = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(json.loads(done.stderr.strip().splitlines()[-1]))
+
+
+def test_the_package_loads_nothing_by_itself() -> None:
+    loaded = modules_after("import partwise")
+    assert loaded & {"numpy", "numba", "sklearn", "scipy", "typer", "rich"} == set()
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "from partwise.cli import main\ntry:\n    main(['predict', '--help'])\nexcept SystemExit:\n    pass"
+    )
+    assert modules_after(code) & {"numpy", "numba", "sklearn", "scipy", "rich"} == set()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A labeler, a classifier and a parser, each used once, so that the code they need is in the cache."""
+    folder = tmp_path_factory.mktemp("models")
+    trees = [[2, 3, 0]] * 6
+    fitted = {
+        "labeler": SequenceLabeler(template="pos").fit([[[w] for w in each] for each in SENTENCES], TAGS),
+        "classifier": Classifier().fit(POINTS, POINTS[:, 0] > 0),
+        "parser": DependencyParser().fit(SENTENCES, trees),
+    }
+    for name, model in fitted.items():
+        model.save(folder / name)
+    partwise.load(folder / "labeler").predict([[["the"], ["cat"]]])
+    partwise.load(folder / "parser").predict(SENTENCES[:1])
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("labeler", [[["the"], ["cat"]]]), ("parser", [["the", "cat", "sleeps"]]), ("classifier", None)],
+)
+def test_prediction_loads_no_scikit_learn_and_no_compiler(models: Path, name: str, data: object) -> None:
+    given = "np.zeros((2, 3))" if data is None else repr(data)
+    code = f"import sys, numpy as np, partwise\npartwise.load(sys.argv[1]).predict({given})"
+    loaded = modules_after(code, models / name)
+    assert loaded & NOT_TO_PREDICT == set()
+    assert "numba.np.linalg" not in loaded  # the compiler's registries: 0.3 CPU seconds
+
+
+def test_evaluating_and_inspecting_load_no_scikit_learn(models: Path, tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("the D\ncat N\nbarks V\n\n")
+    code = "import sys\nfrom partwise.cli import main\ntry:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass"
+    for arguments in (["evaluate", models / "labeler", tmp_path / "data"], ["inspect", models / "labeler"]):
+        assert modules_after(code, *arguments) & NOT_TO_PREDICT == set()

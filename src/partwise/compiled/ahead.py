@@ -22,6 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from partwise.compiled.clock import compiling
 from partwise.compiled.dispatch import IS_OFF
 
 _POLL = 0.02  # seconds between looks at what the other process has done
@@ -92,7 +93,8 @@ def _help(helper: _Helper) -> None:
         if other not in _done and not helper.has_claimed(other):
             obtain(other)
             return
-    time.sleep(_POLL)
+    with compiling():
+        time.sleep(_POLL)
 
 
 def _load(task: str) -> bool:

@@ -75,6 +75,16 @@ def seconds_compiling() -> float:
     return _CLOCK.wall()
 
 
+@contextmanager
+def compiling() -> Iterator[None]:
+    """For time that is spent waiting for another process that compiles."""
+    _CLOCK.start()
+    try:
+        yield
+    finally:
+        _CLOCK.stop()
+
+
 def working_time() -> tuple[float, float]:
     """Wall and CPU clocks, in seconds, that stand still while code is compiled; only differences mean something."""
     return time.perf_counter() - _CLOCK.wall(), time.process_time() - _CLOCK.cpu()

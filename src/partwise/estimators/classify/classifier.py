@@ -8,14 +8,13 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import validate_data
 
 from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.estimators.base import DualEstimator, Training, n_threads
-from partwise.estimators.classify.data import ClassData, as_matrix, is_attributes, with_always_on
+from partwise.estimators.classify.data import ClassData, as_matrix, is_attributes, read_matrix, with_always_on
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.labels import classes_array
 from partwise.estimators.matrices import split_storage, storage_for
@@ -138,10 +137,13 @@ class Classifier(ClassifierMixin, DualEstimator):
         y : array_like (n,)
         sample_weight : array_like (n,), optional
         """
-        self._check_parameters()
-        data = ClassData.read(self, X, y, sample_weight)
-        previous = getattr(self, "_training", None) if self.warm_start else None
-        return self._fit(data.weighted(self.class_weight).in_order(), previous)
+        with self._refitting():
+            self._check_parameters()
+            data = ClassData.read(self, X, y, sample_weight)
+            previous = getattr(self, "_training", None) if self.warm_start else None
+            self._fit(data.weighted(self.class_weight).in_order(), previous)
+        self._warn_unless_converged()
+        return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Classifier:
         """Add examples to those trained on so far, and train on all of them.
@@ -155,15 +157,19 @@ class Classifier(ClassifierMixin, DualEstimator):
         classes : array_like
             All classes there will ever be, for the first call; by default those of its `y`.
         """
-        self._check_parameters()
-        previous: Training | None = getattr(self, "_training", None)
-        if previous is None:
-            data = ClassData.read(self, X, y, sample_weight, classes=classes)
-            return self._fit(data.weighted(self.class_weight), None)
-        data = ClassData.read(self, X, y, sample_weight, classes=self.classes_, reset=False)
-        return self._fit(previous.source.with_more(data.weighted(self.class_weight)), previous)
+        with self._refitting():
+            self._check_parameters()
+            previous: Training | None = getattr(self, "_training", None)
+            if previous is None:
+                data = ClassData.read(self, X, y, sample_weight, classes=classes)
+                self._fit(data.weighted(self.class_weight), None)
+            else:
+                data = ClassData.read(self, X, y, sample_weight, classes=self.classes_, reset=False)
+                self._fit(previous.source.with_more(data.weighted(self.class_weight)), previous)
+        self._warn_unless_converged()
+        return self
 
-    def _fit(self, data: ClassData, previous: Training | None) -> Classifier:
+    def _fit(self, data: ClassData, previous: Training | None) -> None:
         n, n_features = data.X.shape
         storage = storage_for(data.X)
         rows, dense = split_storage(data.X, storage)
@@ -191,8 +197,6 @@ class Classifier(ClassifierMixin, DualEstimator):
         self.classes_, self._encoder = data.classes, data.encoder
         pairs = Pairs.of(layout, solution.weights)
         self._set_weights(pairs, n_features)
-        self._warn_unless_converged()
-        return self
 
     def _set_weights(self, pairs: Pairs, n_features: int) -> None:
         table = np.zeros((len(self.classes_), n_features + 1))
@@ -210,7 +214,7 @@ class Classifier(ClassifierMixin, DualEstimator):
                 raise InputError("X must be a list of dicts or of lists of strings, as in training")
             X = as_matrix(self._encoder.transform([[x] for x in X]), self.coef_.shape[1])
         else:
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+            X = read_matrix(self, X)
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
     def decision_function(self, X: Any) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,8 +13,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from partwise.errors import InputError
+from partwise.estimators.checks import as_checked, check_ordered, real_numbers, refuse_masked
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import AttributeEncoder
+from partwise.estimators.labels import checked_classes, is_label
 from partwise.estimators.matrices import check_finite
 from partwise.features.vocabulary import AttributeRows
 
@@ -54,17 +56,21 @@ class ClassData:
                 f"this {type(estimator).__name__} requires y to be passed, but the target y is None"
             )
         else:
+            refuse_masked(y, "y")
             options = {"accept_sparse": "csr", "dtype": np.float64, "reset": reset}
-            X, y = validate_data(estimator, X, y, **options)
+            X, y = validate_data(estimator, as_checked(X), y, **options)
             check_finite(X.data if sparse.issparse(X) else X, "X")
-        y = column_or_1d(y)
+        y = _checked_targets(y)
         if len(y) != X.shape[0]:
             raise InputError(f"y has {len(y)} classes for {X.shape[0]} examples")
         check_classification_targets(y)
+        if sample_weight is not None:
+            weights = real_numbers(sample_weight, "sample_weight")
+            sample_weight = weights if weights.ndim else float(weights)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         known, codes = np.unique(y, return_inverse=True)
         if classes is not None:
-            wanted = np.unique(classes)
+            wanted = np.unique(np.asarray(checked_classes(classes)))
             if not np.isin(known, wanted).all():
                 raise InputError(
                     f"y has the classes {np.setdiff1d(known, wanted)}, which are not among `classes`"
@@ -82,7 +88,8 @@ class ClassData:
         y = self.classes[self.codes]
         present = np.unique(self.codes)
         factors = np.ones(len(self.classes))
-        factors[present] = compute_class_weight(class_weight, classes=self.classes[present], y=y)
+        found = compute_class_weight(class_weight, classes=self.classes[present], y=y)
+        factors[present] = real_numbers(found, "class_weight")
         return replace(self, weights=self.weights * factors[self.codes])
 
     def in_order(self) -> ClassData:
@@ -112,6 +119,23 @@ class ClassData:
             codes=np.concatenate([self.codes, other.codes]),
             weights=np.concatenate([self.weights, other.weights]),
         )
+
+
+def _checked_targets(y: Any) -> np.ndarray:
+    """One label an example, (n,), none of them missing."""
+    check_ordered(y, "y", "a list of classes, one per example")
+    y = column_or_1d(y)
+    for k, label in enumerate(y.tolist() if y.dtype == object else ()):
+        if label is None or not isinstance(label, Hashable) or not is_label(label):
+            raise InputError(f"y[{k}] is {label!r:.60}, which cannot be a class")
+    return y
+
+
+def read_matrix(estimator: Any, X: Any) -> Any:
+    """New examples for a fitted classifier: a float64 array or CSR matrix (n, n_features)."""
+    X = validate_data(estimator, as_checked(X), accept_sparse="csr", dtype=np.float64, reset=False)
+    check_finite(X.data if sparse.issparse(X) else X, "X")
+    return X
 
 
 def is_attributes(X: Any) -> bool:

@@ -10,12 +10,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import validate_data
 
 from partwise.core.losses import Loss
 from partwise.errors import InputError
 from partwise.estimators.classify.classifier import has_probabilities
-from partwise.estimators.classify.data import ClassData
+from partwise.estimators.classify.data import ClassData, read_matrix
 from partwise.estimators.kernel_base import KernelEstimator
 from partwise.estimators.labels import classes_array
 from partwise.mercer.functions import PRECOMPUTED, check_square
@@ -139,6 +138,12 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         y : array_like (n,)
         sample_weight : array_like (n,), optional
         """
+        with self._refitting():
+            self._fit(X, y, sample_weight)
+        self._warn_unless_converged()
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         self._check_parameters()
         if self._is_precomputed():
             X = check_square(X)
@@ -158,13 +163,11 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         self._train(Multiclass(len(data.classes)), function, data.X, data.codes, lengths, None, data.weights)
         if used is not None:
             self._support = replace(self._support, points=used[self._support.points], n_features=len(X))
-        self._warn_unless_converged()
-        return self
 
     def _scores(self, X: Any) -> np.ndarray:
         """Scores of all classes, (n, n_classes)."""
         self._require_fitted()
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = read_matrix(self, X)
         X = X.toarray() if sparse.issparse(X) else X
         return self._support.scores(X, np.ones(len(X), np.int64))[0]
 

@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from partwise import (
+    CRF,
     Classifier,
     DependencyParser,
     KernelClassifier,
@@ -22,6 +23,7 @@ from partwise.core.losses import Loss
 from partwise.errors import InputError
 from partwise.estimators import long_passes
 from partwise.features.templates import parse_template
+from partwise.scoring import metrics
 from partwise.solvers import LBFGS, Progress
 
 pytestmark = [
@@ -405,6 +407,35 @@ def test_a_classifier_predicts_from_what_it_would_train_on(x: Any, classifier: C
             call()
 
 
+def test_a_classifier_of_numbers_and_one_of_dicts_tell_each_other_apart(classifier: Classifier) -> None:
+    dicts = [{"a": 1}, {"b": 2.0}, {"b": 1}]
+    named = Classifier().fit(dicts, CLASSES)
+    refused(lambda: classifier.predict(dicts), "must be a matrix of numbers")
+    refused(lambda: named.predict(TABLE), "must be a list of dicts")
+    expected = named.predict(dicts).tolist()
+    assert named.predict(iter(dicts)).tolist() == named.predict(np.array(dicts, object)).tolist() == expected
+    refused(lambda: Classifier().fit(np.array([["2020-01-01"]] * 3, "M8[D]"), CLASSES), "real numbers")
+    refused(lambda: Classifier(min_count=None).fit(TABLE, CLASSES), "min_count is None")  # type: ignore[arg-type]
+    refused(lambda: Classifier(class_weight={"a": 0, "b": 0}).fit(TABLE, CLASSES), "class_weight leaves")
+
+
+def test_a_sparse_kernel_matrix_is_read() -> None:
+    kernel = TABLE @ TABLE.T
+    dense, from_sparse = (
+        KernelClassifier(kernel="precomputed").fit(each, CLASSES)
+        for each in (kernel, sparse.csr_matrix(kernel))
+    )
+    assert np.array_equal(dense.dual_coef_, from_sparse.dual_coef_)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"c2": "a"}, {"c2": np.array([1, 2])}, {"min_freq": float("nan")}, {"c1": "a"}, {"min_freq": "a"}],
+)
+def test_settings_of_crfsuite_that_cannot_be(settings: dict[str, Any]) -> None:
+    refused(lambda: CRF(**settings).fit(X, Y), next(iter(settings)))
+
+
 # -- questions ------------------------------------------------------------------------------------
 
 
@@ -433,6 +464,63 @@ def test_labels_may_be_any_text(tmp_path: Any) -> None:
     )
     model.save(tmp_path / "model")
     assert load(tmp_path / "model").classes_.tolist() == model.classes_.tolist()
+
+
+@pytest.mark.parametrize("name", ["token_accuracy", "chunk_scores", "confusion", "per_label_table"])
+def test_scores_of_what_are_no_labels(name: str) -> None:
+    score, good = getattr(metrics, name), [["O"], ["O"]]
+    for bad in (
+        5,
+        None,
+        "ab",
+        {0: ["O"]},
+        [["O"], 5],
+        [["O"], "O"],
+        [{"O"}, ["O"]],
+        [["O"], [[]]],
+        ["O", "O"],
+    ):
+        for pair in ((good, bad), (bad, good)):
+            refused(lambda p=pair: score(*p), "y_")  # type: ignore[misc]
+    refused(lambda: score(np.ma.array(good, mask=[[1], [0]]), good), "masked")
+    assert str(score(iter(good), iter(good))) == str(score(good, good))
+
+
+# -- trees ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"templates": 5}, ["templates must be a list"]),
+        ({"templates": {"direction"}}, ["templates must be a list"]),
+        ({"min_count": None}, ["min_count is None"]),
+        ({"min_count": 1.5}, ["min_count is 1.5"]),
+        ({"structure": []}, ["structure must be"]),
+        ({"cost": np.eye(2)}, ["cost must be"]),
+        ({"prune": []}, ["prune must be"]),
+        ({"solver": 5}, ["solver"]),
+    ],
+)
+def test_parser_settings_that_cannot_be(settings: dict[str, Any], words: list[str]) -> None:
+    refused(lambda: DependencyParser(**settings).fit(SENTENCES, TREES), *words)
+
+
+def test_trees_and_questions_that_cannot_be() -> None:
+    def fit(x: Any, y: Any, weights: Any = None) -> DependencyParser:
+        return DependencyParser(templates=["head.form + modifier.form"]).fit(x, y, weights)
+
+    refused(lambda: fit([{"a", "b"}, ["c", "d"]], TREES), "X[0] is set")
+    refused(lambda: fit(SENTENCES, 5), "y is int")
+    refused(lambda: fit(SENTENCES, {(2, 0), (0, 1)}), "y is set")
+    refused(lambda: fit(SENTENCES, [np.ma.array([2, 0], mask=[1, 0]), [2, 0]]), "y[0] has masked entries")
+    refused(lambda: fit(SENTENCES, TREES, [0, 0]), "sample_weight is zero")
+    refused(lambda: fit(SENTENCES, TREES, [1e300, 1]), "sample_weight[0] has the size")
+    parser = fit(SENTENCES, TREES)
+    refused(lambda: parser.top_features(label="zz"), "'zz' was not in training")
+    refused(lambda: parser.score(SENTENCES, 5), "y is int")
+    for heads in ([9, 9, 9, 9], [-1, 0, 2, 0], [0], "a", [[2, 0], [2, 0]]):
+        refused(lambda h=heads: parser.arc_probabilities(SENTENCES, h), "heads")  # type: ignore[misc]
 
 
 # -- passes that take long ------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.estimators.base import DualEstimator, Training, n_threads
-from partwise.estimators.classify.data import ClassData, as_matrix, is_attributes, read_matrix, with_always_on
+from partwise.estimators.classify.data import ClassData, read_attributes, read_matrix, with_always_on
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.labels import classes_array
 from partwise.estimators.matrices import split_storage, storage_for
@@ -210,9 +210,7 @@ class Classifier(ClassifierMixin, DualEstimator):
         """Scores of all classes, (n, n_classes)."""
         self._require_fitted()
         if self._encoder is not None:
-            if not is_attributes(X):
-                raise InputError("X must be a list of dicts or of lists of strings, as in training")
-            X = as_matrix(self._encoder.transform([[x] for x in X]), self.coef_.shape[1])
+            X = read_attributes(self._encoder, X, self.coef_.shape[1])
         else:
             X = read_matrix(self, X)
         return np.asarray(X @ self.coef_.T) + self.intercept_

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.labels import checked_classes, is_label
 from partwise.estimators.matrices import check_finite
-from partwise.features.vocabulary import AttributeRows
+from partwise.features.vocabulary import AttributeRows, check_vocabulary_settings
 
 _SORTED_UP_TO = 1_000_000  # numbers; ordering more costs more than it is worth
 
@@ -49,6 +49,8 @@ class ClassData:
     ) -> ClassData:
         """Check everything; examples of weight zero are left out."""
         encoder = None
+        check_vocabulary_settings(getattr(estimator, "min_count", 1), getattr(estimator, "hash_size", None))
+        X = _as_list(X)
         if is_attributes(X):
             X, encoder = _from_attributes(estimator, X, reset)
         elif y is None:
@@ -90,6 +92,8 @@ class ClassData:
         factors = np.ones(len(self.classes))
         found = compute_class_weight(class_weight, classes=self.classes[present], y=y)
         factors[present] = real_numbers(found, "class_weight")
+        if not (self.weights * factors[self.codes]).any():
+            raise InputError("class_weight leaves no example with a weight above zero")
         return replace(self, weights=self.weights * factors[self.codes])
 
     def in_order(self) -> ClassData:
@@ -131,8 +135,28 @@ def _checked_targets(y: Any) -> np.ndarray:
     return y
 
 
+def _as_list(X: Any) -> Any:
+    """Generators and arrays of objects that are no numbers as lists; everything else as it is."""
+    if isinstance(X, Iterator) or (isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype == object):
+        return list(X)
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        raise InputError(f"X holds {X.dtype}; its entries must be real numbers")
+    return X
+
+
+def read_attributes(encoder: AttributeEncoder, X: Any, n_attributes: int) -> Any:
+    """New examples for a classifier of dicts or lists of strings: a CSR matrix (n, n_attributes)."""
+    X = _as_list(X)
+    if not is_attributes(X):
+        raise InputError("X must be a list of dicts or of lists of strings, as in training")
+    return as_matrix(encoder.transform([[x] for x in X]), n_attributes)
+
+
 def read_matrix(estimator: Any, X: Any) -> Any:
     """New examples for a fitted classifier: a float64 array or CSR matrix (n, n_features)."""
+    X = _as_list(X)
+    if is_attributes(X):
+        raise InputError("X must be a matrix of numbers, as in training, not dicts or lists of strings")
     X = validate_data(estimator, as_checked(X), accept_sparse="csr", dtype=np.float64, reset=False)
     check_finite(X.data if sparse.issparse(X) else X, "X")
     return X

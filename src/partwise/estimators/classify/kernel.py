@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from partwise.core.losses import Loss
 from partwise.errors import InputError
+from partwise.estimators.checks import as_checked
 from partwise.estimators.classify.classifier import has_probabilities
 from partwise.estimators.classify.data import ClassData, read_matrix
 from partwise.estimators.kernel_base import KernelEstimator
@@ -146,7 +147,8 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         self._check_parameters()
         if self._is_precomputed():
-            X = check_square(X)
+            X = check_square(as_checked(X))
+            X = X.toarray() if sparse.issparse(X) else X
         data = ClassData.read(self, X, y, sample_weight)
         if sparse.issparse(data.X):
             data = replace(data, X=data.X.toarray())

@@ -192,6 +192,8 @@ class DependencyParser(ParsingMixin, DependencyFileMixin):
             raise InputError("sample_weight needs trees without crossing arcs, or structure='spanning'")
         if sample_weight is not None:
             sample_weight = real_numbers(sample_weight, "sample_weight")
+            if not sample_weight.any():
+                raise InputError("sample_weight is zero for all sentences")
         self.relations_ = self._relation_names(corpus)
         return self._encode(corpus, sample_weight)
 
@@ -312,6 +314,10 @@ def _largest(
     only: str | None = None,
 ) -> list[tuple[str, str, float]]:
     attribute, label, index = layout.pairs()
+    if only is not None and only not in labels:
+        raise InputError(
+            f"label {only!r:.60} was not in training, where the relations are {', '.join(labels[:8])}"
+        )
     if only is not None:
         kept = label == labels.index(only)
         attribute, label, index = attribute[kept], label[kept], index[kept]

@@ -68,7 +68,8 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     time_limit : float or None
         Seconds of training.
     callback : callable or None
-        Called with a ``partwise.solvers.Progress`` after every step; return True to stop.
+        Called with a ``partwise.solvers.Progress`` after every step, and every ten seconds within passes that are
+        expected to take more than half a minute; return True to stop after the step.
     certificate_every : float or None
         Passes between certificates; None makes them as often as is worth their cost.
 

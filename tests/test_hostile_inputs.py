@@ -226,6 +226,11 @@ def test_templates_that_stand_for_too_much(line: str) -> None:
     assert ":1: " in refused(lambda: parse_template(line), "attributes; at most 20,000 are possible")
 
 
+def test_lines_of_a_template_add_up() -> None:
+    lines = [f"col{k}[-49..50]|word[-49..50]" for k in range(3)]
+    assert ":3: " in refused(lambda: parse_template("\n".join(lines)), "30,000 attributes; at most 20,000")
+
+
 # -- labels ---------------------------------------------------------------------------------------
 
 
@@ -260,6 +265,12 @@ def test_classes_that_cannot_be(classes: Any) -> None:
     refused(lambda: Classifier().partial_fit(TABLE, [0, 1, 1], classes=classes), "classes")
 
 
+def test_classes_keep_their_type() -> None:
+    days = np.array(["2020-01-01", "2020-01-02", "2020-01-02"], "M8[D]")
+    model = Classifier().partial_fit(TABLE, days, classes=np.unique(days)).partial_fit(TABLE, days)
+    assert model.predict(TABLE).dtype == days.dtype
+
+
 @pytest.mark.parametrize(
     "y",
     [
@@ -271,7 +282,6 @@ def test_classes_that_cannot_be(classes: Any) -> None:
         np.ma.array([0, 1, 1], mask=[0, 0, 1]),
         [[], [], []],
     ],
-    ids=repr,
 )
 def test_targets_that_cannot_be(y: Any) -> None:
     for x in (TABLE, [{"a": 1}, {"b": 1}, {"c": 1}]):

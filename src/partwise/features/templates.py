@@ -34,7 +34,7 @@ from typing import Literal
 from partwise.errors import InputError
 
 FURTHEST_OFFSET = 100
-MOST_COMBINATIONS = 20_000  # of a line; model files have no room for more
+MOST_COMBINATIONS = 20_000  # model files with more are not loaded
 
 
 @dataclass(frozen=True)
@@ -285,6 +285,7 @@ def parse_template(text: str, column_names: Sequence[str] = (), path: object = N
                 raise InputError(f"cannot read {written.strip()!r}; the lines with a colon are {known}")
             for combination in _combinations(rest, line) if rest else ():
                 found[part].setdefault(combination.pieces, combination)
+            _refuse_too_many(len(found["node"]) + len(found["edge"]), "the template up to here")
         except InputError as error:
             raise InputError(str(error), path or "template", line) from None
     if not found["node"] and not found["edge"]:

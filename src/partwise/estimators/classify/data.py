@@ -72,7 +72,8 @@ class ClassData:
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         known, codes = np.unique(y, return_inverse=True)
         if classes is not None:
-            wanted = np.unique(np.asarray(checked_classes(classes)))
+            checked_classes(classes)
+            wanted = np.unique(classes)
             if not np.isin(known, wanted).all():
                 raise InputError(
                     f"y has the classes {np.setdiff1d(known, wanted)}, which are not among `classes`"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 from partwise.errors import InputError
+
+LARGEST_SIZE = 1e15  # of β, γ, costs and weights: sums of squares of more leave nothing of the other terms
 
 
 @dataclass(frozen=True)
@@ -15,19 +18,25 @@ class Loss:
     Parameters
     ----------
     beta : float
-        Sharpness, > 0; ``inf`` takes the maximum instead of the soft maximum.
+        Sharpness, from 1e-15 to 1e15; ``inf`` takes the maximum instead of the soft maximum.
     gamma : float
-        How much the cost of a label widens its margin, ≥ 0.
+        How much the cost of a label widens its margin, from 0 to 1e15.
     """
 
     beta: float
     gamma: float
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.beta, (int, float)) and self.beta > 0):
-            raise InputError(f"Loss beta must be a number > 0 (inf is allowed), not {self.beta!r}")
-        if not (isinstance(self.gamma, (int, float)) and 0 <= self.gamma < math.inf):
-            raise InputError(f"Loss gamma must be a finite number >= 0, not {self.gamma!r}")
+        if not isinstance(self.beta, Real) or not self.beta > 0:
+            raise InputError(f"Loss beta must be a number > 0 (inf is allowed), not {self.beta!r:.60}")
+        if not isinstance(self.gamma, Real) or not 0 <= self.gamma < math.inf:
+            raise InputError(f"Loss gamma must be a finite number >= 0, not {self.gamma!r:.60}")
+        if self.beta != math.inf and not 1 / LARGEST_SIZE <= self.beta <= LARGEST_SIZE:
+            raise InputError(
+                f"Loss beta must be from {1 / LARGEST_SIZE:g} to {LARGEST_SIZE:g}, or inf, not {self.beta!r:.60}"
+            )
+        if self.gamma > LARGEST_SIZE:
+            raise InputError(f"Loss gamma must be at most {LARGEST_SIZE:g}, not {self.gamma!r:.60}")
         object.__setattr__(self, "beta", float(self.beta))
         object.__setattr__(self, "gamma", float(self.gamma))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -359,8 +359,8 @@ class Problem:
 
 def check_positive(name: str, value: float) -> None:
     """Raise unless `value` is a finite number above zero."""
-    if not isinstance(value, (int, float, np.floating, np.integer)) or not (0 < value < math.inf):
-        raise InputError(f"{name} must be a finite number > 0, not {value!r}")
+    if not isinstance(value, (int, float, np.floating, np.integer)) or not (0 < value <= sys.float_info.max):
+        raise InputError(f"{name} must be a finite number > 0, not {value!r:.60}")
 
 
 def _example_weights(weights: np.ndarray | None, n_examples: int) -> np.ndarray:

@@ -6,8 +6,9 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from partwise.compiled.clock import is_told, telling
 from partwise.core.losses import Loss
 from partwise.core.problem import Problem, check_positive
 from partwise.errors import InputError
+from partwise.estimators.checks import check_cost, check_solver
 from partwise.estimators.protocol import Estimator, not_fitted
 from partwise.report.compiling import CompilingLine
 from partwise.storage.checks import expect_number
@@ -70,7 +72,6 @@ class DualEstimator(Estimator):
 
     def _check_parameters(self) -> Loss:
         """Refuse what cannot be, before any work; returns the loss."""
-        from partwise.solvers import SOLVERS
 
         loss = Loss.of(self.loss)
         for name in ("l2", "tol", "max_passes"):
@@ -80,29 +81,47 @@ class DualEstimator(Estimator):
                 check_positive(name, getattr(self, name))
         if self.callback is not None and not callable(self.callback):
             raise InputError(f"callback must be callable or None, not {self.callback!r}")
-        if isinstance(self.solver, str) and self.solver not in ("auto", *SOLVERS):
-            raise InputError(f"unknown solver {self.solver!r}; there are auto, {', '.join(SOLVERS)}")
+        check_solver(self.solver)
+        check_cost(getattr(self, "cost", "hamming"))
         random_generator(self.random_state)
         n_threads(self.n_jobs)
         return loss
 
     def _solve(self, problem: Problem, state: Any = None) -> tuple[Solver, Solution]:
         """Train; `state` is an earlier one of the same solver, or None."""
+        from partwise.estimators.long_passes import warn_if_long, watched
         from partwise.solvers import solve, solver_for
 
-        solver = solver_for(problem, self.solver, self.tol)
+        if not problem.n_weights:
+            raise InputError(
+                "there is not one feature to learn a weight of: lower min_count, or add features"
+            )
+        solver, callback = solver_for(problem, self.solver, self.tol), self._callback()
+        if warn_if_long(problem, stacklevel=4):
+            problem, callback = watched(problem, callback, self.max_passes, bool(self.verbose))
         subject = f"{type(problem.structure).__name__.lower()} problems with {problem.loss.name} loss"
-        with telling(self._compiling_line(), subject):
-            solution = solve(
-                problem,
-                solver,
-                tol=self.tol,
-                max_passes=self.max_passes,
-                random_state=random_generator(self.random_state),
-                callback=self._callback(),
-                time_limit=self.time_limit,
-                certificate_every=self.certificate_every,
-                warm_start=state,
+        try:
+            with telling(self._compiling_line(), subject):
+                solution = solve(
+                    problem,
+                    solver,
+                    tol=self.tol,
+                    max_passes=self.max_passes,
+                    random_state=random_generator(self.random_state),
+                    callback=callback,
+                    time_limit=self.time_limit,
+                    certificate_every=self.certificate_every,
+                    warm_start=state,
+                )
+        except MemoryError as error:
+            parts = f"{problem.n_examples:,} examples have {problem.n_parts:,} parts"
+            raise InputError(
+                f"{parts}, too many for the memory: use fewer labels or a lower order ({error})"
+            ) from None
+        if not math.isfinite(solution.certificate.primal):
+            raise InputError(
+                f"the objective became {solution.certificate.primal}: feature values, cost, gamma, beta, "
+                "sample_weight or 1 / l2 are too large for floating-point numbers: scale them down"
             )
         return solver, solution
 
@@ -112,12 +131,27 @@ class DualEstimator(Estimator):
         shown = stream is not None and (self.verbose or stream.isatty()) and not is_told()
         return CompilingLine(stream) if shown else None
 
+    @contextmanager
+    def _refitting(self) -> Iterator[None]:
+        """Within, the estimator is not fitted; an exception leaves it as it was before, all of it."""
+        before = dict(self.__dict__)
+        for name in ("objective_", "coef_", "_model", "_support"):
+            self.__dict__.pop(name, None)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
     def _callback(self) -> Callable[[Progress], bool | None] | None:
-        if not self.verbose:
-            return self.callback
+        if not self.verbose and self.callback is None:
+            return None
 
         def report(progress: Progress) -> bool | None:
-            if progress.record is not None:
+            if progress.weights is not None:  # what the callback does to them must not reach the model
+                progress = replace(progress, weights=progress.weights.copy())
+            if progress.record is not None and self.verbose:
                 record = progress.record
                 print(
                     f"pass {record.passes:7.1f}  {record.seconds:8.2f} s  primal {record.primal:.6g}  "
@@ -143,7 +177,7 @@ class DualEstimator(Estimator):
             from sklearn.exceptions import ConvergenceWarning
 
             message = f"{self.stop_reason_} (relative gap {self.duality_gap_:.2g}, tol {self.tol:g})"
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "objective_"):

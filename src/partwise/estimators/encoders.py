@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
 from partwise.data.conll import Columns
 from partwise.errors import InputError
+from partwise.estimators.checks import check_ordered
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.lookup import AttributeLookup
 from partwise.estimators.matrices import MatrixEncoder, looks_like_matrix
@@ -43,10 +45,13 @@ def choose_encoder(X: Any, template: Any) -> AttributeEncoder | ColumnEncoder | 
 
 def as_sequences(X: Any) -> Any:
     """Generators, outer and inner, as lists; everything else as it is."""
-    if isinstance(X, Columns) or hasattr(X, "shape"):
+    if isinstance(X, Columns):
         return X
-    if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
-        raise InputError(f"X is {type(X).__name__}; it must be a list of sequences")
+    if hasattr(X, "shape"):
+        if getattr(X, "ndim", 0) != 1 or X.dtype != object:
+            return X
+        X = list(X)  # an array of lists
+    check_ordered(X, "X", "a list of sequences")
     sequences = X if isinstance(X, (list, tuple)) else list(X)
     if all(map(_has_length, sequences)):
         return sequences
@@ -81,6 +86,9 @@ class AttributeEncoder:
         return Encoded(lengths, self.vocabulary.fit_transform(X, min_count, hash_size))
 
     def transform(self, X: Any) -> Encoded:
+        if isinstance(X, Columns) or looks_like_matrix(X):
+            kind = "Columns" if isinstance(X, Columns) else "numbers"
+            raise InputError(f"X holds {kind}, but training was on tokens that are dicts or lists of strings")
         lengths = _lengths(X)
         if self._lookup is None and not self.vocabulary.state()["hash_size"]:
             self._lookup = AttributeLookup(self.vocabulary._index)
@@ -292,5 +300,7 @@ def _lengths(sequences: Any) -> np.ndarray:
     try:
         return np.fromiter(map(len, sequences), np.int64, len(sequences))
     except TypeError:
-        at = next(i for i, each in enumerate(sequences) if not hasattr(each, "__len__"))
+        at = next(
+            i for i, each in enumerate(sequences) if sparse.issparse(each) or not hasattr(each, "__len__")
+        )
         raise InputError(f"X[{at}] is {sequences[at]!r:.60}; it must be a sequence of tokens") from None

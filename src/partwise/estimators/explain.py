@@ -13,7 +13,7 @@ import numpy as np
 from partwise.core.maps import FeatureMap
 from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded
-from partwise.estimators.labels import encode_labels
+from partwise.estimators.labels import encode_labels, labels_of_one
 from partwise.estimators.model import LinearModel
 from partwise.structures import Chain
 
@@ -116,7 +116,7 @@ class ExplanationMixin:
             Explain the difference to the second best labelling (the best other than `y`), or to a given one.
             A positive contribution speaks for `y`.
         """
-        [labels] = self.predict([x]) if y is None else [list(y)]  # type: ignore[attr-defined]
+        [labels] = self.predict([x]) if y is None else [labels_of_one(y, "y")]  # type: ignore[attr-defined]
         other = None
         if isinstance(against, str):
             if against != "runner-up":
@@ -126,7 +126,7 @@ class ExplanationMixin:
             if other is None:
                 raise InputError("this sequence has no other labelling to compare with")
         elif against is not None:
-            other = list(against)
+            other = labels_of_one(against, "against")
         terms = self._terms(x, labels)
         if other is not None:
             theirs = self._terms(x, other)

@@ -15,7 +15,7 @@ from partwise.core.predict_pass import gold_features
 from partwise.core.scorer import Scorer
 from partwise.errors import InputError
 from partwise.estimators.base import Training, n_threads
-from partwise.estimators.labels import encode_labels
+from partwise.estimators.labels import encode_labels, labels_of_one
 from partwise.estimators.model import LinearModel
 
 
@@ -54,7 +54,7 @@ class InfluenceMixin:
                 "influential_examples needs the dual state of training, which models that were loaded, "
                 "copied or unpickled do not have: call it after fit, in the same process"
             )
-        labels = self.predict([x])[0] if y is None else list(y)  # type: ignore[attr-defined]
+        labels = self.predict([x])[0] if y is None else labels_of_one(y, "y")  # type: ignore[attr-defined]
         features = _feature_vector(training, x, labels, self.classes_.tolist())
         shares = _shares(training, features, n_threads(self.n_jobs))
         original = np.flatnonzero(training.source.data.lengths > 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from itertools import chain, pairwise
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from partwise.core.arrays import locate, offsets
 from partwise.errors import InputError
+from partwise.estimators.checks import check_ordered
 
 
 def flat_labels(y: Any, lengths: np.ndarray, name: str = "y") -> list[Any]:
@@ -20,7 +21,8 @@ def flat_labels(y: Any, lengths: np.ndarray, name: str = "y") -> list[Any]:
     y : iterable of sequences of labels
     lengths : int64 array, shape (n_sequences,)
     """
-    sequences = [_as_list(each, i, name) for i, each in enumerate(y)]
+    check_ordered(y, name, "a list of lists of labels, one list per sequence")
+    sequences = [labels_of_one(each, f"{name}[{i}]") for i, each in enumerate(y)]
     if len(sequences) != len(lengths):
         raise InputError(f"{name} has {len(sequences)} sequences, but X has {len(lengths)}")
     given = np.fromiter(map(len, sequences), np.int64, len(sequences))
@@ -30,13 +32,13 @@ def flat_labels(y: Any, lengths: np.ndarray, name: str = "y") -> list[Any]:
     return list(chain.from_iterable(sequences))
 
 
-def _as_list(labels: Any, i: int, name: str) -> list[Any]:
+def labels_of_one(labels: Any, name: str) -> list[Any]:
+    """The labels of one sequence as a list."""
     if isinstance(labels, list):
         return labels
+    check_ordered(labels, name, "a list of labels, one per position")
     if isinstance(labels, np.ndarray) and labels.ndim == 1:
         return labels.tolist()
-    if isinstance(labels, (str, bytes)) or (np.ndim(labels) == 0 and not isinstance(labels, Iterable)):
-        raise InputError(f"{name}[{i}] is {labels!r:.60}; it must be a list of labels, one per position")
     return list(labels)
 
 
@@ -50,7 +52,7 @@ def distinct_labels(flat: Sequence[Any], lengths: np.ndarray) -> list[Any]:
     distinct.pop(None, None)
     if not distinct:
         raise InputError("y has no labels at all; at least one position must have one")
-    wrong = [label for label in distinct if isinstance(label, float) and not np.isfinite(label)]
+    wrong = [label for label in distinct if not is_label(label)]
     if wrong:
         at = next(k for k, label in enumerate(flat) if label is wrong[0])
         raise InputError(f"{place(at, lengths)}: the label is {wrong[0]}; use None where it is not observed")
@@ -58,6 +60,29 @@ def distinct_labels(flat: Sequence[Any], lengths: np.ndarray) -> list[Any]:
         return sorted(distinct)
     except TypeError:
         return list(distinct)
+
+
+def is_label(label: Any) -> bool:
+    """Whether something hashable can be a label: not NaN or NaT, which equal nothing, nor infinite."""
+    if isinstance(label, (float, np.floating)):
+        return bool(np.isfinite(label))
+    return bool(label == label)
+
+
+def checked_classes(classes: Any) -> list[Any]:
+    """All labels there will ever be, as a list: each of them once, none of them None or NaN."""
+    check_ordered(classes, "classes", "a list of labels")
+    labels = classes.tolist() if isinstance(classes, np.ndarray) else list(classes)
+    seen: set[Any] = set()
+    for k, label in enumerate(labels):
+        if not isinstance(label, Hashable) or label is None or not is_label(label):
+            raise InputError(f"classes[{k}] is {label!r:.60}, which cannot be a label")
+        if label in seen:
+            raise InputError(f"classes[{k}] is {label!r:.60}, which is there twice")
+        seen.add(label)
+    if not labels:
+        raise InputError("classes is empty; at least one label is needed")
+    return labels
 
 
 def classes_array(labels: Sequence[Any]) -> np.ndarray:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from itertools import repeat
-from math import isfinite
 from operator import getitem
 from threading import Lock
 from typing import Any
@@ -18,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from partwise.core.rows import AttributeRows
-from partwise.features.vocabulary import without_duplicates
+from partwise.features.vocabulary import LARGEST_VALUE, without_duplicates
 
 _NUMBERS = frozenset({bool, int, float, np.float64, np.float32, np.int64, np.bool_})
 _MOST_PLANS = 1000
@@ -27,6 +25,15 @@ _MOST_REMEMBERED = 1_000_000
 
 class _UnusualError(Exception):
     """A token that is not of a simple kind."""
+
+
+class _Names(dict[str, int]):
+    """Numbers of attributes, -1 for strings that are none."""
+
+    def __missing__(self, name: Any) -> int:
+        if type(name) is str:
+            return -1
+        raise _UnusualError
 
 
 class _Entries:
@@ -38,7 +45,7 @@ class _Entries:
 
     def note(self, value: Any) -> None:
         """Say that the number written next has this value."""
-        if not isfinite(value):
+        if not -LARGEST_VALUE <= value <= LARGEST_VALUE:
             raise _UnusualError
         self.values.append((len(self.ids), float(value)))
 
@@ -51,15 +58,15 @@ class _Table(dict[Any, int]):
 
     def __missing__(self, value: Any) -> int:
         if type(value) is str:
-            number = self[value] = self.lookup.find(self.prefix + value, -1)
+            number = self[value] = self.lookup.find(self.prefix + value)
             return number
         if type(value) not in _NUMBERS:
             raise _UnusualError
         if value == 0 or value == 1:
-            number = self[value] = self.lookup.find(self.key, -1) if value else -1
+            number = self[value] = self.lookup.find(self.key) if value else -1
             return number
         self.lookup.entries.note(value)  # it is different every time, so there is no use in remembering it
-        return self.lookup.find(self.key, -1)
+        return self.lookup.find(self.key)
 
 
 class AttributeLookup:
@@ -72,7 +79,7 @@ class AttributeLookup:
     """
 
     def __init__(self, index: Mapping[str, int]):
-        self.find = dict(index).get
+        self.find = _Names(index).__getitem__
         self.entries = _Entries()
         self._lock = Lock()
         self._forget()
@@ -110,7 +117,7 @@ class AttributeLookup:
                     else:
                         self._add(token, entries)
                 elif isinstance(token, (list, tuple, set, frozenset)):
-                    extend(map(self.find, token, repeat(-1)))
+                    extend(map(self.find, token))
                 else:
                     raise _UnusualError
                 end_row(len(ids))
@@ -128,17 +135,17 @@ class AttributeLookup:
     def _add(self, token: dict[Any, Any], entries: _Entries) -> None:
         """Add a token entry by entry: its names are mostly keys, not values."""
         if set(map(type, token.values())) <= _NUMBERS and set(token.values()) == {1}:
-            entries.ids.extend(map(self.find, token, repeat(-1)))
+            entries.ids.extend(map(self.find, token))
             return
         for key, value in token.items():
             if type(value) is str:
-                entries.ids.append(self.find(f"{key}:{value}", -1))
+                entries.ids.append(self.find(f"{key}:{value}"))
             elif type(value) not in _NUMBERS:
                 raise _UnusualError
             elif value:
                 if value != 1:
                     entries.note(value)
-                entries.ids.append(self.find(key, -1))
+                entries.ids.append(self.find(key))
 
 
 def _known_rows(entries: _Entries) -> AttributeRows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,30 +9,25 @@ import numpy as np
 
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
+from partwise.estimators.checks import checked_csr, is_sparse, refuse_masked
 from partwise.estimators.encoded import Encoded
 from partwise.storage.checks import expect_number, expect_text, expect_texts
 
 DENSE_ABOVE = 0.5  # share of nonzeros from which dense loops beat sparse ones
 
 
-def is_sparse(X: Any) -> bool:
-    """Whether X is a SciPy matrix; before anybody has imported SciPy there are none."""
-    sparse = sys.modules.get("scipy.sparse")
-    return sparse is not None and sparse.issparse(X)
-
-
 def looks_like_matrix(X: Any) -> bool:
     """Whether the first token, or the first sequence as a whole, is numeric."""
     if hasattr(X, "dtype"):
-        return X.dtype.kind in "biuf"
+        return X.dtype.kind in "biufc"
     for sequence in X:
         if is_sparse(sequence) or hasattr(sequence, "iloc"):
             return True
-        if isinstance(sequence, np.ndarray):
-            return sequence.dtype.kind in "biuf"
+        if isinstance(sequence, np.ndarray) and sequence.dtype != object:
+            return sequence.dtype.kind in "biufcmM"
         for token in sequence:
             first = next(iter(token), None) if isinstance(token, (list, tuple, np.ndarray)) else token
-            return isinstance(first, (int, float, np.number))
+            return isinstance(first, (int, float, complex, np.number))
     return False
 
 
@@ -68,7 +62,9 @@ class MatrixEncoder:
 
     def transform(self, X: Any) -> Encoded:
         matrix, lengths = stack(X)
-        if len(lengths) and lengths.sum() and matrix.shape[1] != self.n_columns:
+        if not lengths.sum():
+            matrix = np.zeros((0, self.n_columns))
+        if matrix.shape[1] != self.n_columns:
             raise InputError(f"X has {matrix.shape[1]} features, but training had {self.n_columns}")
         return self._encoded(matrix, lengths)
 
@@ -166,11 +162,18 @@ def split_storage(matrix: Any, storage: str) -> tuple[AttributeRows | None, np.n
 
 def _as_matrix(sequence: Any, i: int) -> Any:
     if is_sparse(sequence):
-        return sequence.tocsr().astype(np.float64)
+        return checked_csr(sequence, f"X[{i}]").astype(np.float64)
+    refuse_masked(sequence, f"X[{i}]")
     try:
-        array = np.asarray(sequence, np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"X[{i}] is not a matrix of numbers; the first sequence is") from None
+        array = np.asarray(sequence)
+        is_text = array.dtype == object and any(isinstance(each, (str, bytes)) for each in array.flat)
+        if array.dtype.kind not in "biufO" or is_text:
+            raise TypeError  # NumPy would read strings, dates and the real part of complex numbers
+        array = array.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(
+            f"X[{i}] is {sequence!r:.60}; it must be a (length, d) matrix of real numbers"
+        ) from None
     if array.ndim == 1 and array.size == 0:
         return array.reshape(0, 0)
     if array.ndim != 2:

@@ -14,7 +14,7 @@ prefixN and suffixN (of words longer than N).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -175,8 +175,12 @@ def arc_templates(templates: str | Sequence[str]) -> list[str]:
                 f"templates={templates!r:.60} is not one of {', '.join(PRESETS)}, nor a list of templates"
             )
         return list(PRESETS[templates])
-    texts = list(templates)
-    if not texts or not all(isinstance(text, str) for text in texts):
+    texts = list(templates) if isinstance(templates, Iterable) else []
+    if (
+        isinstance(templates, (set, frozenset))
+        or not texts
+        or not all(isinstance(text, str) for text in texts)
+    ):
         raise InputError("templates must be a list of strings such as 'head.tag + modifier.tag'")
     if len(texts) > MOST_TEMPLATES:
         raise InputError(f"{len(texts)} arc templates are more than {MOST_TEMPLATES}")

@@ -24,6 +24,7 @@ from partwise.features.arc_templates import (
     parse_arc_template,
 )
 from partwise.features.arc_values import column, distinct, feats, has_fine_tags, interned, sources, value
+from partwise.features.vocabulary import check_vocabulary_settings
 
 if TYPE_CHECKING:
     from partwise.data.dependency import DependencyCorpus
@@ -65,8 +66,7 @@ class ArcFeatures:
         self.templates = arc_templates(templates)
         if observed not in ("gold", "all"):
             raise InputError(f"observed={observed!r} is not 'gold' or 'all'")
-        if min_count < 1:
-            raise InputError(f"min_count is {min_count}; it must be at least 1")
+        check_vocabulary_settings(min_count, None)
         self.observed = observed
         self.min_count = min_count
         self.used_templates: list[str] = []

@@ -24,6 +24,7 @@ than the word.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ from typing import Literal
 from partwise.errors import InputError
 
 FURTHEST_OFFSET = 100
+MOST_COMBINATIONS = 20_000  # model files with more are not loaded
 
 
 @dataclass(frozen=True)
@@ -227,7 +229,18 @@ def _fields(text: str) -> list[Field]:
     arguments = range(1) if number is None else _integers(number, "length")
     if takes_number(name) and arguments[0] < 1:
         raise InputError(f"length {arguments[0]} of {name} must be at least 1")
-    return [replace(f, functions=(*f.functions, (name, a))) for f in _fields(inner) for a in arguments]
+    fields = _fields(inner)
+    _refuse_too_many(len(fields) * len(arguments), text)
+    return [replace(f, functions=(*f.functions, (name, a))) for f in fields for a in arguments]
+
+
+def _refuse_too_many(n_combinations: int, text: str) -> None:
+    """Ranges multiply: a short line can stand for more attributes than fit into memory."""
+    if n_combinations > MOST_COMBINATIONS:
+        raise InputError(
+            f"{text!r:.60} stands for {n_combinations:,} attributes; at most {MOST_COMBINATIONS:,} are possible: "
+            "use narrower ranges"
+        )
 
 
 def _combinations(text: str, line: int) -> list[Combination]:
@@ -235,8 +248,9 @@ def _combinations(text: str, line: int) -> list[Combination]:
     text, optional = (text[:-1].strip(), True) if text.endswith("?") else (text, False)
     if text in _PLACES:
         return [Combination((text,), (), _PLACES[text], line, optional)]
-    expanded = []
-    for fields in itertools.product(*(_fields(part) for part in text.split("|"))):
+    expanded, choices = [], [_fields(part) for part in text.split("|")]
+    _refuse_too_many(math.prod(map(len, choices)), text)
+    for fields in itertools.product(*choices):
         pieces = ("|".join(f.text() for f in fields) + "=", *["|"] * (len(fields) - 1), "")
         expanded.append(Combination(pieces, fields, "all", line, optional))
     return expanded
@@ -271,6 +285,7 @@ def parse_template(text: str, column_names: Sequence[str] = (), path: object = N
                 raise InputError(f"cannot read {written.strip()!r}; the lines with a colon are {known}")
             for combination in _combinations(rest, line) if rest else ():
                 found[part].setdefault(combination.pieces, combination)
+            _refuse_too_many(len(found["node"]) + len(found["edge"]), "the template up to here")
         except InputError as error:
             raise InputError(str(error), path or "template", line) from None
     if not found["node"] and not found["edge"]:

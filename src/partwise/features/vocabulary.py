@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import count
-from math import isfinite
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from numba import njit
 
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
+
+LARGEST_VALUE = float(np.finfo(np.float32).max)  # values are kept in single precision
 
 
 def stable_hash(string: str) -> int:
@@ -50,16 +52,31 @@ def numbering(counts: np.ndarray, first: np.ndarray, min_count: int) -> tuple[np
 
 def check_vocabulary_settings(min_count: int, hash_size: int | None) -> None:
     """Refuse a vocabulary that cannot be."""
-    if min_count < 1:
-        raise InputError(f"min_count is {min_count}; it must be at least 1")
-    if hash_size is not None and not 1 <= hash_size < 2**31:
-        raise InputError(f"hash_size is {hash_size}; it must be positive and below 2^31")
+    if not _is_whole(min_count) or min_count < 1:
+        raise InputError(f"min_count is {min_count!r:.60}; it must be an integer of at least 1")
+    if hash_size is not None and not (_is_whole(hash_size) and 1 <= hash_size < 2**31):
+        raise InputError(f"hash_size is {hash_size!r:.60}; it must be None or an integer from 1 to 2^31 - 1")
     if hash_size is not None and min_count > 1:
         raise InputError("min_count needs a vocabulary and cannot be combined with hash_size")
 
 
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def without_duplicates(rows: AttributeRows) -> AttributeRows:
     """Merge what occurs twice in a row into one entry with the summed value."""
+    rows = _merged(rows)
+    if rows.values is not None and np.abs(rows.values).max(initial=0.0) > LARGEST_VALUE:
+        at = int(np.searchsorted(rows.row_ptr, np.argmax(np.abs(rows.values)), side="right")) - 1
+        raise InputError(
+            f"token {at} of all: the values of an attribute named twice add up to more than {LARGEST_VALUE:.4g}, "
+            "the largest that single precision holds"
+        )
+    return rows
+
+
+def _merged(rows: AttributeRows) -> AttributeRows:
     if rows.values is not None and (rows.values == 1.0).all():
         rows = rows._replace(values=None)
     values = np.ones(len(rows.ids)) if rows.values is None else rows.values.copy()
@@ -91,10 +108,12 @@ def _merge(row_ptr: np.ndarray, ids: np.ndarray, values: np.ndarray) -> int:
 
 
 class _Known(dict[str, int]):
-    """Attribute to number, -1 for all others."""
+    """Attribute to number, -1 for all other strings."""
 
     def __missing__(self, attribute: str) -> int:
-        return -1
+        if isinstance(attribute, str):
+            return -1
+        raise InputError(f"the attribute {attribute!r:.60} is not a string")
 
 
 class _Hashed(dict[str, int]):
@@ -200,6 +219,8 @@ def _encode(sequences: Iterable[Sequence[Any]], index: Mapping[str, int]) -> Att
                     extend(map(find, token))
             except InputError as error:
                 raise InputError(f"sequence {n}, position {position}: {error}") from None
+            except RecursionError:
+                raise InputError(f"sequence {n}, position {position}: the token contains itself") from None
             except (TypeError, AttributeError):
                 message = f"cannot read the token {token!r:.80}; it must be a dict or a list of strings"
                 raise InputError(f"sequence {n}, position {position}: {message}") from None
@@ -227,8 +248,12 @@ def _add(key: str, value: Any, ids: array[int], unusual: list[tuple[int, float]]
             number = float(value)
         except (TypeError, ValueError):
             raise InputError(f"{key!r} has the value {value!r:.60}, neither a number nor strings") from None
-        if not isfinite(number):
-            raise InputError(f"{key!r} has the value {number}; values must be finite")
+        except OverflowError:
+            number = inf
+        if not abs(number) <= LARGEST_VALUE:
+            raise InputError(
+                f"{key!r} has the value {number:g}; values must be finite, and at most {LARGEST_VALUE:.4g} in size"
+            )
         if number != 1.0 and number != 0.0:
             unusual.append((len(ids), number))
         if number != 0.0:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from partwise.solvers.driver import Progress
 
 _SHORTEST_REFRESH = 0.1
+_LONGEST_SILENCE = 10.0  # seconds, where lines are printed
 _ROWS_SHOWN = 8
 _FEWEST_GAPS = 5  # the first passes tell little about the rate to come
 
@@ -41,7 +42,7 @@ class TrainingDisplay:
         self._correction = 1.0
         self._rows: list[tuple[str, ...]] = []
         self._live: Any = None
-        self._refreshed = 0.0
+        self._refreshed = time.monotonic()
         self._compiling = False
 
     def __enter__(self) -> TrainingDisplay:
@@ -50,6 +51,7 @@ class TrainingDisplay:
 
             self._live = Live(console=self.console, auto_refresh=False, transient=True)
             self._live.start()
+            self._refreshed = 0.0
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -67,12 +69,15 @@ class TrainingDisplay:
             self._rows.append(self._row(progress, progress.record.primal, progress.record.dual, gap))
             if self.console is not None and self._live is None:
                 self.console.print(self._line(self._rows[-1]), highlight=False, soft_wrap=True)
-        now = time.monotonic()
-        if self._live is not None and (
-            progress.record is not None or now > self._refreshed + _SHORTEST_REFRESH
-        ):
-            self._refreshed = now
+        wait = _LONGEST_SILENCE if self._live is None else _SHORTEST_REFRESH
+        if progress.record is None and time.monotonic() < self._refreshed + wait:
+            return
+        self._refreshed = time.monotonic()
+        if self._live is not None:
             self._live.update(self._table(progress, gap), refresh=True)
+        elif progress.record is None and self.console is not None:
+            text = f"pass {progress.passes:>6.2f}  {duration(progress.seconds)}"
+            self.console.print(text, highlight=False, soft_wrap=True)
 
     def compiling(self, subject: str, seconds: float, is_done: bool) -> None:
         """Say that code is being compiled; for `partwise.compiled.clock.telling`."""

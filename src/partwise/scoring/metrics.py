@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -274,25 +274,42 @@ def _percentages(counts: ChunkCounts) -> str:
     return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}"
 
 
-def _aligned(y_true: Sequence, y_pred: Sequence) -> list[tuple[Sequence, Sequence]]:
+def _aligned(y_true: Sequence, y_pred: Sequence) -> list[tuple[list, list]]:
     """Pair the sequences of both sides, refusing different lengths."""
-    if _is_one_sequence(y_true) and _is_one_sequence(y_pred):
-        y_true, y_pred = [y_true], [y_pred]
-    if len(y_true) != len(y_pred):
-        raise InputError(f"y_true has {len(y_true)} sequences and y_pred has {len(y_pred)}")
-    for index, (true, predicted) in enumerate(zip(y_true, y_pred, strict=True)):
-        if len(true) != len(predicted):
-            raise InputError(
-                f"sequence {index}: y_true has {len(true)} labels and y_pred has {len(predicted)}"
-            )
-    return list(zip(y_true, y_pred, strict=True))
+    (one_true, true), (one_predicted, predicted) = _read(y_true, "y_true"), _read(y_pred, "y_pred")
+    if one_true != one_predicted and true and predicted:
+        raise InputError("one of y_true and y_pred is a list of labels, the other a list of sequences")
+    if len(true) != len(predicted):
+        raise InputError(f"y_true has {len(true)} sequences and y_pred has {len(predicted)}")
+    for index, (left, right) in enumerate(zip(true, predicted, strict=True)):
+        if len(left) != len(right):
+            raise InputError(f"sequence {index}: y_true has {len(left)} labels and y_pred has {len(right)}")
+    return list(zip(true, predicted, strict=True))
 
 
-def _is_one_sequence(labels: Sequence) -> bool:
-    return len(labels) > 0 and (isinstance(labels[0], str) or not hasattr(labels[0], "__len__"))
+def _read(labels: Any, name: str) -> tuple[bool, list[list]]:
+    """Whether labels are those of a single sequence, and all sequences as lists."""
+    items = _as_list(labels, name)
+    single = bool(items) and (isinstance(items[0], str) or not isinstance(items[0], Iterable))
+    sequences = [items] if single else [_as_list(each, f"{name}[{i}]") for i, each in enumerate(items)]
+    for i, sequence in enumerate(sequences):
+        try:
+            set(sequence)
+        except TypeError:
+            raise InputError(f"{name}: sequence {i} has a label that is not hashable") from None
+    return single, sequences
 
 
-def _with_sentence_breaks(pairs: list[tuple[Sequence, Sequence]]) -> Iterator[tuple[bool, str, str]]:
+def _as_list(labels: Any, name: str) -> list:
+    wrong = isinstance(labels, (str, bytes, Mapping, set, frozenset)) or not isinstance(labels, Iterable)
+    if wrong or getattr(labels, "ndim", 1) == 0:
+        raise InputError(f"{name} is {labels!r:.60}; it must be a list of sequences of labels")
+    if np.ma.is_masked(labels):
+        raise InputError(f"{name} has masked entries; fill them in, or leave them out")
+    return list(labels)
+
+
+def _with_sentence_breaks(pairs: list[tuple[list, list]]) -> Iterator[tuple[bool, str, str]]:
     for true, predicted in pairs:
         for pair in zip(true, predicted, strict=True):
             yield True, *pair

@@ -13,7 +13,7 @@ from partwise.core.problem import Problem
 from partwise.core.rows import RowData
 from partwise.errors import InputError
 from partwise.estimators.base import DualEstimator, Training, n_threads
-from partwise.estimators.classify.data import ClassData, as_matrix, is_attributes, valid_rows, with_always_on
+from partwise.estimators.classify.data import ClassData, read_attributes, read_matrix, with_always_on
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.labels import classes_array
 from partwise.estimators.matrices import split_storage, storage_for
@@ -140,10 +140,13 @@ class Classifier(ClassifierProtocol, DualEstimator):
         y : array_like (n,)
         sample_weight : array_like (n,), optional
         """
-        self._check_parameters()
-        data = ClassData.read(self, X, y, sample_weight)
-        previous = getattr(self, "_training", None) if self.warm_start else None
-        return self._fit(data.weighted(self.class_weight).in_order(), previous)
+        with self._refitting():
+            self._check_parameters()
+            data = ClassData.read(self, X, y, sample_weight)
+            previous = getattr(self, "_training", None) if self.warm_start else None
+            self._fit(data.weighted(self.class_weight).in_order(), previous)
+        self._warn_unless_converged()
+        return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Classifier:
         """Add examples to those trained on so far, and train on all of them.
@@ -157,15 +160,19 @@ class Classifier(ClassifierProtocol, DualEstimator):
         classes : array_like
             All classes there will ever be, for the first call; by default those of its `y`.
         """
-        self._check_parameters()
-        previous: Training | None = getattr(self, "_training", None)
-        if previous is None:
-            data = ClassData.read(self, X, y, sample_weight, classes=classes)
-            return self._fit(data.weighted(self.class_weight), None)
-        data = ClassData.read(self, X, y, sample_weight, classes=self.classes_, reset=False)
-        return self._fit(previous.source.with_more(data.weighted(self.class_weight)), previous)
+        with self._refitting():
+            self._check_parameters()
+            previous: Training | None = getattr(self, "_training", None)
+            if previous is None:
+                data = ClassData.read(self, X, y, sample_weight, classes=classes)
+                self._fit(data.weighted(self.class_weight), None)
+            else:
+                data = ClassData.read(self, X, y, sample_weight, classes=self.classes_, reset=False)
+                self._fit(previous.source.with_more(data.weighted(self.class_weight)), previous)
+        self._warn_unless_converged()
+        return self
 
-    def _fit(self, data: ClassData, previous: Training | None) -> Classifier:
+    def _fit(self, data: ClassData, previous: Training | None) -> None:
         n, n_features = data.X.shape
         storage = storage_for(data.X)
         rows, dense = split_storage(data.X, storage)
@@ -191,8 +198,6 @@ class Classifier(ClassifierProtocol, DualEstimator):
         self.classes_, self._encoder = data.classes, data.encoder
         pairs = Pairs.of(feature_map, solution.weights)
         self._set_weights(pairs, n_features)
-        self._warn_unless_converged()
-        return self
 
     def _set_weights(self, pairs: Pairs, n_features: int) -> None:
         table = np.zeros((len(self.classes_), n_features + 1))
@@ -206,11 +211,9 @@ class Classifier(ClassifierProtocol, DualEstimator):
         """Scores of all classes, (n, n_classes)."""
         self._require_fitted()
         if self._encoder is not None:
-            if not is_attributes(X):
-                raise InputError("X must be a list of dicts or of lists of strings, as in training")
-            X = as_matrix(self._encoder.transform([[x] for x in X]), self.coef_.shape[1])
+            X = read_attributes(self._encoder, X, self.coef_.shape[1])
         else:
-            X = valid_rows(self, X)
+            X = read_matrix(self, X)
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
     def decision_function(self, X: Any) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,9 +10,12 @@ import numpy as np
 
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
+from partwise.estimators.checks import as_checked, check_ordered, is_sparse, real_numbers, refuse_masked
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import AttributeEncoder
-from partwise.estimators.matrices import check_finite, is_sparse
+from partwise.estimators.labels import checked_classes, is_label
+from partwise.estimators.matrices import check_finite
+from partwise.features.vocabulary import check_vocabulary_settings
 
 _SORTED_UP_TO = 1_000_000  # numbers; ordering more costs more than it is worth
 
@@ -43,9 +46,11 @@ class ClassData:
     ) -> ClassData:
         """Check everything; examples of weight zero are left out."""
         from sklearn.utils.multiclass import check_classification_targets
-        from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
+        from sklearn.utils.validation import _check_sample_weight, validate_data
 
         encoder = None
+        check_vocabulary_settings(getattr(estimator, "min_count", 1), getattr(estimator, "hash_size", None))
+        X = _as_list(X)
         if is_attributes(X):
             X, encoder = _from_attributes(estimator, X, reset)
         elif y is None:
@@ -53,16 +58,21 @@ class ClassData:
                 f"this {type(estimator).__name__} requires y to be passed, but the target y is None"
             )
         else:
+            refuse_masked(y, "y")
             options = {"accept_sparse": "csr", "dtype": np.float64, "reset": reset}
-            X, y = validate_data(estimator, X, y, **options)
+            X, y = validate_data(estimator, as_checked(X), y, **options)
             check_finite(X.data if is_sparse(X) else X, "X")
-        y = column_or_1d(y)
+        y = _checked_targets(y)
         if len(y) != X.shape[0]:
             raise InputError(f"y has {len(y)} classes for {X.shape[0]} examples")
         check_classification_targets(y)
+        if sample_weight is not None:
+            weights = real_numbers(sample_weight, "sample_weight")
+            sample_weight = weights if weights.ndim else float(weights)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         known, codes = np.unique(y, return_inverse=True)
         if classes is not None:
+            checked_classes(classes)
             wanted = np.unique(classes)
             if not np.isin(known, wanted).all():
                 raise InputError(
@@ -83,7 +93,10 @@ class ClassData:
         y = self.classes[self.codes]
         present = np.unique(self.codes)
         factors = np.ones(len(self.classes))
-        factors[present] = compute_class_weight(class_weight, classes=self.classes[present], y=y)
+        found = compute_class_weight(class_weight, classes=self.classes[present], y=y)
+        factors[present] = real_numbers(found, "class_weight")
+        if not (self.weights * factors[self.codes]).any():
+            raise InputError("class_weight leaves no example with a weight above zero")
         return replace(self, weights=self.weights * factors[self.codes])
 
     def in_order(self) -> ClassData:
@@ -118,7 +131,7 @@ def _stacked_sparse(matrices: list[Any]) -> Any:
     return sparse.vstack([sparse.csr_matrix(each) for each in matrices], format="csr")
 
 
-def valid_rows(estimator: Any, X: Any) -> Any:
+def _valid_rows(estimator: Any, X: Any) -> Any:
     """New examples for a fitted estimator, as a float64 array or CSR matrix (n, n_features_in_).
 
     What is plainly right, as the command line's arrays are, does not need scikit-learn's checks, and so not its
@@ -131,6 +144,45 @@ def valid_rows(estimator: Any, X: Any) -> Any:
     from sklearn.utils.validation import validate_data
 
     return validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, reset=False)
+
+
+def _checked_targets(y: Any) -> np.ndarray:
+    """One label an example, (n,), none of them missing."""
+    check_ordered(y, "y", "a list of classes, one per example")
+    from sklearn.utils.validation import column_or_1d
+
+    y = column_or_1d(y)
+    for k, label in enumerate(y.tolist() if y.dtype == object else ()):
+        if label is None or not isinstance(label, Hashable) or not is_label(label):
+            raise InputError(f"y[{k}] is {label!r:.60}, which cannot be a class")
+    return y
+
+
+def _as_list(X: Any) -> Any:
+    """Generators and arrays of objects that are no numbers as lists; everything else as it is."""
+    if isinstance(X, Iterator) or (isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype == object):
+        return list(X)
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        raise InputError(f"X holds {X.dtype}; its entries must be real numbers")
+    return X
+
+
+def read_attributes(encoder: AttributeEncoder, X: Any, n_attributes: int) -> Any:
+    """New examples for a classifier of dicts or lists of strings: a CSR matrix (n, n_attributes)."""
+    X = _as_list(X)
+    if not is_attributes(X):
+        raise InputError("X must be a list of dicts or of lists of strings, as in training")
+    return as_matrix(encoder.transform([[x] for x in X]), n_attributes)
+
+
+def read_matrix(estimator: Any, X: Any) -> Any:
+    """New examples for a fitted classifier: a float64 array or CSR matrix (n, n_features)."""
+    X = _as_list(X)
+    if is_attributes(X):
+        raise InputError("X must be a matrix of numbers, as in training, not dicts or lists of strings")
+    X = _valid_rows(estimator, as_checked(X))
+    check_finite(X.data if is_sparse(X) else X, "X")
+    return X
 
 
 def is_attributes(X: Any) -> bool:

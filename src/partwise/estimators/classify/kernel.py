@@ -10,11 +10,11 @@ import numpy as np
 
 from partwise.core.losses import Loss
 from partwise.errors import InputError
+from partwise.estimators.checks import as_checked, is_sparse
 from partwise.estimators.classify.classifier import has_probabilities
-from partwise.estimators.classify.data import ClassData, valid_rows
+from partwise.estimators.classify.data import ClassData, read_matrix
 from partwise.estimators.kernel_base import KernelEstimator
 from partwise.estimators.labels import classes_array
-from partwise.estimators.matrices import is_sparse
 from partwise.estimators.protocol import ClassifierProtocol, available_if
 from partwise.mercer.functions import PRECOMPUTED, check_square
 from partwise.structures import Multiclass
@@ -139,9 +139,16 @@ class KernelClassifier(ClassifierProtocol, KernelEstimator):
         y : array_like (n,)
         sample_weight : array_like (n,), optional
         """
+        with self._refitting():
+            self._fit(X, y, sample_weight)
+        self._warn_unless_converged()
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         self._check_parameters()
         if self._is_precomputed():
-            X = check_square(X)
+            X = check_square(as_checked(X))
+            X = X.toarray() if is_sparse(X) else X
         data = ClassData.read(self, X, y, sample_weight)
         if is_sparse(data.X):
             data = replace(data, X=data.X.toarray())
@@ -158,13 +165,11 @@ class KernelClassifier(ClassifierProtocol, KernelEstimator):
         self._train(Multiclass(len(data.classes)), function, data.X, data.codes, lengths, None, data.weights)
         if used is not None:
             self._support = replace(self._support, points=used[self._support.points], n_features=len(X))
-        self._warn_unless_converged()
-        return self
 
     def _scores(self, X: Any) -> np.ndarray:
         """Scores of all classes, (n, n_classes)."""
         self._require_fitted()
-        X = valid_rows(self, X)
+        X = read_matrix(self, X)
         X = X.toarray() if is_sparse(X) else X
         return self._support.scores(X, np.ones(len(X), np.int64))[0]
 

@@ -12,6 +12,7 @@ from partwise.data import DependencyCorpus, corpus_from_sentences, keep_projecti
 from partwise.data.dependency_checks import ProjectiveCount, check_trees
 from partwise.data.dependency_trees import count_roots
 from partwise.errors import InputError
+from partwise.estimators.checks import check_ordered, refuse_masked
 from partwise.features.arcs import Arcs
 
 _WORD_FIELDS = {
@@ -37,8 +38,7 @@ def as_corpus(X: Any) -> DependencyCorpus:
     """
     if isinstance(X, DependencyCorpus):
         return X
-    if X is None or isinstance(X, (str, bytes, Mapping)) or not hasattr(X, "__iter__"):
-        raise InputError(f"X is {X!r:.60}; a parser reads a DependencyCorpus or a list of sentences")
+    check_ordered(X, "X", "a DependencyCorpus or a list of sentences")
     sentences = [_words(sentence, i) for i, sentence in enumerate(X)]
     named = {name for sentence in sentences for word in sentence for name in word}
     columns: dict[str, Any] = {
@@ -49,8 +49,7 @@ def as_corpus(X: Any) -> DependencyCorpus:
 
 
 def _words(sentence: Any, i: int) -> list[Mapping[str, str]]:
-    if isinstance(sentence, (str, bytes)) or not hasattr(sentence, "__iter__"):
-        raise InputError(f"X[{i}] is {sentence!r:.60}; it must be a list of words")
+    check_ordered(sentence, f"X[{i}]", "a list of words")
     words = [{"form": word} if isinstance(word, str) else word for word in sentence]
     for t, word in enumerate(words):
         if not isinstance(word, Mapping) or "form" not in word or not word.keys() <= _WORD_FIELDS.keys():
@@ -64,6 +63,7 @@ def with_trees(corpus: DependencyCorpus, y: Any) -> DependencyCorpus:
     """The corpus with other trees: per sentence heads, or a pair of heads and relations."""
     if y is None:
         return corpus
+    check_ordered(y, "y", "a list of trees, one per sentence")
     trees = list(y)
     if len(trees) != corpus.n_sentences:
         raise InputError(f"y has {len(trees)} trees, but X has {corpus.n_sentences} sentences")
@@ -73,6 +73,7 @@ def with_trees(corpus: DependencyCorpus, y: Any) -> DependencyCorpus:
     heads: list[int] = []
     relations: list[str] = []
     for i, (tree, length) in enumerate(zip(trees, corpus.lengths.tolist(), strict=True)):
+        refuse_masked(tree[0] if labelled[0] else tree, f"y[{i}]")
         own = np.asarray(tree[0] if labelled[0] else tree)
         if own.shape != (length,) or (length and own.dtype.kind not in "iu"):
             raise InputError(f"y[{i}] must have {length} heads, whole numbers, one a word")

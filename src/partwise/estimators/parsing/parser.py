@@ -13,6 +13,7 @@ from partwise.core.problem import Problem
 from partwise.data import DependencyCorpus
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads
+from partwise.estimators.checks import check_choice, real_numbers
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.model import compact
 from partwise.estimators.parsing.arc_encoder import ArcEncoder
@@ -164,41 +165,50 @@ class DependencyParser(ParsingMixin, DependencyFileMixin):
             None takes the trees of the corpus.
         sample_weight : array_like (n_sentences,), optional
         """
-        problem, encoder = self.problem_for(X, y, sample_weight)
-        _, solution = self._solve(problem)
-        self._set_certificate(solution)
-        self._encoder, self._model = compact(
-            problem.structure, encoder, problem.scorer.maps, solution.weights
-        )
-        self._loss = problem.loss
+        with self._refitting():
+            problem, encoder = self.problem_for(X, y, sample_weight)
+            _, solution = self._solve(problem)
+            self._set_certificate(solution)
+            self._encoder, self._model = compact(
+                problem.structure, encoder, problem.scorer.maps, solution.weights
+            )
+            self._loss = problem.loss
         self._warn_unless_converged()
         return self
 
     def problem_for(self, X: Any, y: Any = None, sample_weight: Any = None) -> tuple[Problem, ArcEncoder]:
         """What `fit` solves: data pruned, encoded and bound to structure and loss; and the features' numbering.
 
-        Parameters are those of `fit`. For solvers called by hand, as when a path of `l2` is followed.
+        Parameters are those of `fit`. For solvers called by hand, as when a path of `l2` is followed; the parser
+        itself is not fitted afterwards, since its relations are those of the new data.
         """
+        with self._refitting():
+            return self._problem_for(X, y, sample_weight)
+
+    def _problem_for(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, ArcEncoder]:
         self._check_parameters()
         corpus, self.single_root_, self.skipped_ = training_corpus(
             X, y, self.single_root, self.structure == "projective", self.non_projective
         )
         if sample_weight is not None and self.skipped_ is not None and self.skipped_.n_skipped:
             raise InputError("sample_weight needs trees without crossing arcs, or structure='spanning'")
+        if sample_weight is not None:
+            sample_weight = real_numbers(sample_weight, "sample_weight")
+            if not sample_weight.any():
+                raise InputError("sample_weight is zero for all sentences")
         self.relations_ = self._relation_names(corpus)
         return self._encode(corpus, sample_weight)
 
     def _check_parameters(self) -> Loss:
         loss = super()._check_parameters()
-        if self.structure not in STRUCTURES:
-            raise InputError(f"structure must be 'spanning' or 'projective', not {self.structure!r:.40}")
-        if self.cost not in ("heads", "labelled"):
-            raise InputError(f"cost must be 'heads' or 'labelled', not {self.cost!r:.40}")
+        check_choice("structure", self.structure, tuple(STRUCTURES))
+        check_choice("cost", self.cost, ("heads", "labelled"))
         if self.cost == "labelled" and not self.labelled:
             raise InputError("cost='labelled' needs labelled=True")
         prune: Any = self.prune
         whole = isinstance(prune, (int, np.integer)) and not isinstance(prune, bool)
-        if prune not in (None, "auto") and not (whole and prune >= 1):
+        named = prune is None or (isinstance(prune, str) and prune == "auto")
+        if not named and not (whole and prune >= 1):
             raise InputError(f"prune must be None, 'auto' or a number of heads >= 1, not {self.prune!r:.40}")
         return loss
 
@@ -302,6 +312,10 @@ def _largest(
     only: str | None = None,
 ) -> list[tuple[str, str, float]]:
     attribute, label, index = layout.pairs()
+    if only is not None and only not in labels:
+        raise InputError(
+            f"label {only!r:.60} was not in training, where the relations are {', '.join(labels[:8])}"
+        )
     if only is not None:
         kept = label == labels.index(only)
         attribute, label, index = attribute[kept], label[kept], index[kept]

@@ -96,10 +96,18 @@ class ParsingMixin:
     def arc_probabilities(self, X: Any, heads: Any) -> np.ndarray:
         """Probability of the arc from each word's given head, float64 (n_words,)."""
         found = self.predict_marginals(X)
+        n_words = sum(len(matrix) - 1 for matrix in found)
         flat, first, result = np.asarray(heads), 0, []
+        if flat.shape != (n_words,) or (n_words and flat.dtype.kind not in "iu"):
+            raise InputError(f"heads must be {n_words} whole numbers, one a word, sentence after sentence")
         for matrix in found:
             n = len(matrix) - 1
-            result.append(matrix[flat[first : first + n], np.arange(1, n + 1)])
+            own = flat[first : first + n]
+            if n and not 0 <= own.min() <= own.max() <= n:
+                raise InputError(
+                    f"heads[{first}:{first + n}]: heads of a sentence of {n} words are from 0 to {n}"
+                )
+            result.append(matrix[own, np.arange(1, n + 1)])
             first += n
         return np.concatenate([np.zeros(0), *result])
 

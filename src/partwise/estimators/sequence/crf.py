@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -151,13 +152,20 @@ class CRF(SequenceLabeler):
     def _check_translation(self) -> None:
         if self.algorithm is not None and self.algorithm not in _ALGORITHMS:
             raise InputError(f"algorithm must be one of {', '.join(_ALGORITHMS)}, not {self.algorithm!r}")
-        if self.c1:
+        if self.c1 is not None and not (isinstance(self.c1, Real) and self.c1 == 0):
             raise InputError(
                 f"c1={self.c1!r}: partwise has no L1 regulariser; set c1=0 and use c2 (weights that become "
                 "zero are dropped from model files anyway)"
             )
-        if self.c2 is not None and not self.c2 > 0:
-            raise InputError(f"c2 must be above 0, not {self.c2!r}: the duality gap needs a regulariser")
+        if self.c2 is not None and not (isinstance(self.c2, Real) and 0 < self.c2 < math.inf):
+            raise InputError(f"c2 must be above 0, not {self.c2!r:.60}: the duality gap needs a regulariser")
+        if self.min_freq is not None and not (
+            isinstance(self.min_freq, Real) and abs(self.min_freq) < math.inf
+        ):
+            raise InputError(f"min_freq must be a finite number or None, not {self.min_freq!r:.60}")
+        if not isinstance(self.all_possible_states, (bool, int, np.bool_, type(None))):
+            states = f"{self.all_possible_states!r:.60}"
+            raise InputError(f"all_possible_states must be True, False or None, not {states}")
         ignored = [name for name in _OPTIMISER_SETTINGS if getattr(self, name) is not None]
         if self.algorithm in ("ap", "pa", "arow"):
             ignored.insert(0, f"algorithm={self.algorithm!r}")

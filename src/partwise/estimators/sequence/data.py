@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +15,13 @@ from partwise.core.rows import AttributeRows
 from partwise.data.conll import Columns
 from partwise.errors import InputError
 from partwise.estimators.base import Training, random_generator
+from partwise.estimators.checks import check_choice, real_numbers
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import as_sequences
 from partwise.estimators.labels import check_masks, distinct_labels, encode_labels, flat_labels
 from partwise.structures import Chain, transition_mask
+
+MOST_TRANSITIONS = 2**28  # weights; a solver keeps several numbers for each
 
 
 @dataclass(frozen=True)
@@ -50,13 +55,7 @@ class SequenceData:
         if lengths.sum() == 0:
             raise InputError("X has no positions to train on")
         if sample_weight is not None:
-            sample_weight = np.asarray(sample_weight, np.float64)
-            if sample_weight.shape != lengths.shape:
-                shapes = f"shape {sample_weight.shape}, but X has {len(lengths)} sequences"
-                raise InputError(f"sample_weight has {shapes}")
-            if not np.isfinite(sample_weight).all() or (sample_weight < 0).any():
-                at = int(np.argmax(~np.isfinite(sample_weight) | (sample_weight < 0)))
-                raise InputError(f"sample_weight[{at}] is {sample_weight[at]}; weights are finite and >= 0")
+            sample_weight = checked_weights(sample_weight, lengths)
             if not sample_weight[lengths > 0].any():
                 raise InputError("sample_weight is zero for all sequences")
         return cls(X, lengths, labels, sample_weight)
@@ -100,11 +99,25 @@ class SequenceData:
         return SequenceData(X, lengths, self.labels + other.labels, weights)
 
     def _weights_or_ones(self) -> np.ndarray:
-        return np.ones(len(self.lengths)) if self.sample_weight is None else self.sample_weight
+        return checked_weights(self.sample_weight, self.lengths)
 
 
 def _as_list(X: Any) -> list[Any]:
     return X.row_sequences() if isinstance(X, Columns) else list(X)
+
+
+def checked_weights(sample_weight: Any, lengths: np.ndarray) -> np.ndarray:
+    """One finite weight ≥ 0 a sequence, float64 (n_sequences,); all 1 for None."""
+    if sample_weight is None:
+        return np.ones(len(lengths))
+    weights = real_numbers(sample_weight, "sample_weight")
+    if weights.shape != lengths.shape:
+        raise InputError(f"sample_weight has shape {weights.shape}, but X has {len(lengths)} sequences")
+    wrong = ~np.isfinite(weights) | (weights < 0)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise InputError(f"sample_weight[{at}] is {weights[at]}; weights are finite and >= 0")
+    return weights
 
 
 def lengths_of(X: Any) -> np.ndarray:
@@ -117,7 +130,8 @@ def lengths_of(X: Any) -> np.ndarray:
             "single sequence into a list, [X]. Reshape your data if each row is a sequence of its own"
         )
     for i, each in enumerate(X):
-        if isinstance(each, (str, bytes)) or not (hasattr(each, "__len__") or hasattr(each, "shape")):
+        wrong = isinstance(each, (str, bytes, dict, set, frozenset))
+        if wrong or not (hasattr(each, "__len__") or hasattr(each, "shape")):
             raise InputError(f"X[{i}] is {each!r:.60}; it must be a sequence of tokens, or a matrix")
     sizes = [each.shape[0] if hasattr(each, "shape") and each.shape else len(each) for each in X]
     return np.array(sizes, np.int64)
@@ -127,12 +141,15 @@ def chain_for(
     estimator: Any, labels: list[Any], encoder: Any, data: SequenceData, codes: np.ndarray
 ) -> Chain:
     """The structure that an estimator's parameters ask for, after checking the labels against its masks."""
-    if estimator.transitions not in ("all", "observed"):
-        raise InputError(f"transitions must be 'all' or 'observed', not {estimator.transitions!r}")
-    if estimator.pairs not in ("all", "observed"):
-        raise InputError(f"pairs must be 'all' or 'observed', not {estimator.pairs!r}")
+    check_choice("transitions", estimator.transitions, ("all", "observed"))
+    check_choice("pairs", estimator.pairs, ("all", "observed"))
+    check_order(estimator.order, len(labels))
     masks: dict[str, Any] = {}
     if estimator.scheme is not None:
+        if not isinstance(estimator.scheme, str):
+            raise InputError(
+                f"scheme must be None or the name of one, such as 'IOB2', not {estimator.scheme!r:.60}"
+            )
         masks = transition_mask([str(label) for label in labels], estimator.scheme)._asdict()
     if estimator.transitions == "observed":
         seen = np.zeros((len(labels), len(labels)), bool)
@@ -148,6 +165,20 @@ def chain_for(
     if masks:
         check_masks(chain, codes, data.lengths, labels, f"scheme={estimator.scheme!r}")
     return chain
+
+
+def check_order(order: Any, n_labels: int) -> None:
+    """Raise at more transition weights than a computer has room for, before they are counted out."""
+    whole = isinstance(order, (int, np.integer)) and not isinstance(order, bool)
+    if not whole or order < 1:
+        raise InputError(f"order must be an integer of at least 1, not {order!r:.60}")
+    exponent = (int(order) + 1) * math.log(n_labels + (order > 1))
+    if exponent > math.log(MOST_TRANSITIONS):
+        many = f"10^{exponent / math.log(10):.0f}"
+        raise InputError(
+            f"order={order} with {n_labels} labels makes about {many} transition weights; at most "
+            f"{MOST_TRANSITIONS:,} are possible: use a smaller order, or fewer labels"
+        )
 
 
 def edge_map_for(
@@ -192,7 +223,8 @@ def warm_state(estimator: Any, problem: Problem, previous: Training | None) -> A
         refresh(problem, point)
         fresh.average[:] = point.v
         return fresh
-    return state if _same_rows(problem, old) else None
+    # A copy, because solvers change states in place, and training may fail.
+    return deepcopy(state) if _same_rows(problem, old) else None
 
 
 def _begins_with(problem: Problem, old: Problem) -> bool:

@@ -10,10 +10,11 @@ import numpy as np
 from partwise.core.losses import Loss
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
+from partwise.estimators.checks import check_choice, is_sparse
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.kernel_base import KernelEstimator
 from partwise.estimators.labels import classes_array
-from partwise.estimators.matrices import is_sparse, looks_like_matrix, stack
+from partwise.estimators.matrices import looks_like_matrix, stack
 from partwise.estimators.model import LinearModel, Pairs, Sizes
 from partwise.estimators.sequence.data import SequenceData, lengths_of
 from partwise.estimators.sequence.predictions import PredictionMixin
@@ -138,9 +139,14 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
         y : list of lists of labels
         sample_weight : array_like (n_sequences,), optional
         """
+        with self._refitting():
+            self._fit(X, y, sample_weight)
+        self._warn_unless_converged()
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         self._check_parameters()
-        if self.edges not in ("tied", "kernel"):
-            raise InputError(f"edges must be 'tied' or 'kernel', not {self.edges!r:.60}")
+        check_choice("edges", self.edges, ("tied", "kernel"))
         data = SequenceData.read(X, y, sample_weight)
         points, labels = matrix_of(data.X), data.distinct()
         codes = data.codes(labels)
@@ -157,8 +163,6 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
         self.classes_ = classes_array(labels)
         self.n_features_in_ = points.shape[1]
         self._set_model(tied, weights)
-        self._warn_unless_converged()
-        return self
 
     def _set_model(self, tied: bool, tied_weights: np.ndarray) -> None:
         """Scores as attributes, with weights of one: prediction then is that of any chain."""

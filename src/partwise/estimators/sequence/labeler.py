@@ -16,7 +16,7 @@ from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import choose_encoder
 from partwise.estimators.explain import ExplanationMixin
 from partwise.estimators.influence import InfluenceMixin
-from partwise.estimators.labels import classes_array
+from partwise.estimators.labels import checked_classes, classes_array
 from partwise.estimators.model import LinearModel, compact
 from partwise.estimators.sequence.data import SequenceData, chain_for, edge_map_for, warm_state
 from partwise.estimators.sequence.files import SequenceFileMixin
@@ -69,7 +69,8 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     time_limit : float or None
         Seconds of training.
     callback : callable or None
-        Called with a ``partwise.solvers.Progress`` after every step; return True to stop.
+        Called with a ``partwise.solvers.Progress`` after every step, and every ten seconds within passes that are
+        expected to take more than half a minute; return True to stop after the step.
     certificate_every : float or None
         Passes between certificates; None makes them as often as is worth their cost.
 
@@ -164,10 +165,13 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
             May be left out where X is a ``Columns`` with labels.
         sample_weight : array_like (n_sequences,), optional
         """
-        self._check_parameters()
-        data = SequenceData.read(X, y, sample_weight)
-        previous = getattr(self, "_training", None) if self.warm_start else None
-        return self._fit(data, data.distinct(), previous)
+        with self._refitting():
+            self._check_parameters()
+            data = SequenceData.read(X, y, sample_weight)
+            previous = getattr(self, "_training", None) if self.warm_start else None
+            self._fit(data, data.distinct(), previous)
+        self._warn_unless_converged()
+        return self
 
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
@@ -184,19 +188,22 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         classes : sequence of labels
             All labels there will ever be, for the first call; by default those of its `y`.
         """
-        self._check_parameters()
-        data = SequenceData.read(X, y, sample_weight)
-        previous: Training | None = getattr(self, "_training", None)
-        if previous is None:
-            if hasattr(self, "classes_"):
+        with self._refitting():
+            self._check_parameters()
+            data = SequenceData.read(X, y, sample_weight)
+            previous: Training | None = getattr(self, "_training", None)
+            if previous is not None:
+                self._fit(previous.source.data.with_more(data), self.classes_.tolist(), previous)
+            elif hasattr(self, "classes_"):
                 raise InputError(
                     "this model was loaded or copied without its training data; call fit, or start anew"
                 )
-            labels = data.distinct() if classes is None else list(classes)
-            return self._fit(data, labels, None)
-        return self._fit(previous.source.data.with_more(data), self.classes_.tolist(), previous)
+            else:
+                self._fit(data, data.distinct() if classes is None else checked_classes(classes), None)
+        self._warn_unless_converged()
+        return self
 
-    def _fit(self, data: SequenceData, labels: list[Any], previous: Training | None) -> SequenceLabeler:
+    def _fit(self, data: SequenceData, labels: list[Any], previous: Training | None) -> None:
         codes = data.codes(labels)
         encoder = choose_encoder(data.X, self.template)
         structure = chain_for(self, labels, encoder, data, codes)
@@ -211,8 +218,6 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
             self._set_certificate(solution)
             self._training = Training(problem, solver, solution.state, solution.weights, source)
         self._set_model()
-        self._warn_unless_converged()
-        return self
 
     def _problem(
         self, structure: Chain, encoder: Any, encoded: Encoded, data: SequenceData, codes: np.ndarray

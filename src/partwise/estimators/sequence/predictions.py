@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from itertools import chain as joined
 from itertools import pairwise
 from operator import eq
@@ -16,12 +16,13 @@ from partwise.core.losses import Loss
 from partwise.core.scorer import Scorer
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads, random_generator, sharpness
+from partwise.estimators.checks import check_ordered
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import as_sequences
-from partwise.estimators.labels import encode_labels, flat_labels, split
+from partwise.estimators.labels import encode_labels, flat_labels, place, split
 from partwise.estimators.model import Excluded, LinearModel
 from partwise.estimators.protocol import not_fitted
-from partwise.estimators.sequence.data import lengths_of
+from partwise.estimators.sequence.data import checked_weights, lengths_of
 from partwise.structures import Chain
 
 
@@ -104,8 +105,8 @@ class PredictionMixin:
         Probabilities are ∝ exp(β · score), the model that the loss belongs to; for β = ∞ (hinge,
         perceptron) there is none, and the call is refused.
         """
-        labels = self.classes_.tolist()
         arrays = self.predict_marginals_array(X, fixed, forbid)
+        labels = self.classes_.tolist()
         return [[dict(zip(labels, row, strict=True)) for row in array.tolist()] for array in arrays]
 
     def predict_marginals_single(self, x: Any) -> list[dict[Any, float]]:
@@ -179,7 +180,11 @@ class PredictionMixin:
         predicted = self.predict(X)
         lengths = np.array([len(each) for each in predicted], np.int64)
         flat = flat_labels(y, lengths)
-        unknown = set(flat) - {None, *self.classes_.tolist()}
+        try:
+            unknown = set(flat) - {None, *self.classes_.tolist()}
+        except TypeError:
+            at = next(k for k, label in enumerate(flat) if not isinstance(label, Hashable))
+            raise InputError(f"{place(at, lengths)}: the label {flat[at]!r:.60} is not hashable") from None
         if unknown:
             names = ", ".join(sorted(map(repr, unknown))[:5])
             warnings.warn(
@@ -187,9 +192,7 @@ class PredictionMixin:
             )
         counted = np.array([label is not None for label in flat], bool)
         right = np.fromiter(map(eq, flat, joined.from_iterable(predicted)), bool, len(flat))
-        if sample_weight is None:
-            sample_weight = np.ones(len(lengths))
-        weights = np.repeat(np.asarray(sample_weight, np.float64), lengths) * counted
+        weights = np.repeat(checked_weights(sample_weight, lengths), lengths) * counted
         total = float(weights.sum())
         return float(weights @ right / total) if total else 0.0
 
@@ -213,12 +216,10 @@ class PredictionMixin:
         chain = _chain(self._model)
         index = {label: k for k, label in enumerate(self.classes_.tolist())}
         allowed = np.ones((chain.n_labels,) * 2, bool) if chain.allowed is None else chain.allowed.copy()
+        check_ordered(forbid, "forbid", "a list of pairs (before, after) of labels")
         for k, pair in enumerate(forbid):
-            if (
-                not isinstance(pair, (tuple, list))
-                or len(pair) != 2
-                or any(each not in index for each in pair)
-            ):
+            is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
+            if not is_pair or any(not isinstance(each, Hashable) or each not in index for each in pair):
                 raise InputError(
                     f"forbid[{k}] is {pair!r:.60}; it must be a pair (before, after) of known labels"
                 )

@@ -17,6 +17,8 @@ from typing import Any
 from numba import config, njit, types
 from numba.extending import overload
 
+from partwise.compiled.cache_folder import kept_on_disk
+
 # −inf is a legal score, so nothing may assume that numbers are finite.
 _FAST_MATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
 
@@ -38,19 +40,8 @@ def kernel(function: Callable, inline: str = "never") -> Any:
     Numba's cache notices a change of the file that holds the function, not of the files it calls;
     the stamp is therefore replaced by a hash of all kernel sources.
     """
-    compiled = njit(
-        function,
-        cache=True,
-        nogil=True,
-        fastmath=_FAST_MATH,
-        error_model="numpy",
-        boundscheck=False,
-        inline=inline,
-    )
-    cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if cache_file is not None and hasattr(cache_file, "_source_stamp"):
-        cache_file._source_stamp = source_digest()
-    return compiled
+    options = {"nogil": True, "fastmath": _FAST_MATH, "error_model": "numpy", "boundscheck": False}
+    return kept_on_disk(lambda cache: njit(function, cache=cache, inline=inline, **options), source_digest)
 
 
 def fragment(function: Callable) -> Any:

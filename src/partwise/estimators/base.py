@@ -146,10 +146,10 @@ class DualEstimator(BaseEstimator):
         ----------
         path : path
         """
-        from partwise.storage.model_file import save_model
+        from partwise.storage.model_file import save_estimator
 
         self._require_fitted()
-        save_model(path, *self._state())
+        save_estimator(path, self)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """All that a model file holds: JSON values, and arrays."""

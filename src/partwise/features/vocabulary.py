@@ -11,8 +11,8 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from partwise.compiled.dispatch import kernel
 from partwise.errors import InputError
 
 
@@ -84,7 +84,7 @@ def without_duplicates(rows: AttributeRows) -> AttributeRows:
     return AttributeRows(row_ptr, ids[:n_entries].copy(), values[:n_entries].copy())
 
 
-@njit(cache=True)
+@kernel
 def _merge(row_ptr: np.ndarray, ids: np.ndarray, values: np.ndarray) -> int:
     """Merge duplicates in place; rows are short, so comparing all pairs beats sorting."""
     written, begin = 0, 0

@@ -21,7 +21,7 @@ from partwise.estimators.model import LinearModel, Sizes, compact
 from partwise.estimators.parsing.arc_encoder import ArcEncoder
 from partwise.estimators.parsing.data import pieces, words_of
 from partwise.features.arcs import ArcFeatures, Arcs, all_arcs
-from partwise.solvers import ExponentiatedGradient, solve
+from partwise.solvers import ExponentiatedGradient, StopReason, solve
 from partwise.storage.checks import expect_number
 
 BEAM = 1e-4  # heads with less than this share of the best one's probability go
@@ -83,6 +83,8 @@ class ArcPruner:
         )  # fmt: skip
         solver = ExponentiatedGradient("permuted")
         solution = solve(problem, solver, tol=_TOLERANCE, max_passes=_MOST_PASSES)
+        if solution.stop_reason is StopReason.INTERRUPTED:
+            raise KeyboardInterrupt  # a pruner that is not trained would prune true arcs
         encoder, model = compact(structure, encoder, problem.node_map, None, solution.weights)
         return cls(n_heads, encoder, model)
 

@@ -1,0 +1,83 @@
+"""Ctrl-C while training: a step ends first, the model so far is saved, and no request is lost.
+
+An exception raised wherever the program happens to be can vanish (Python prints and drops those raised inside
+callbacks from C, which compiling is full of) or leave a step half done. The request is therefore also noted, and
+looked at after every step.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from types import FrameType
+from typing import Any
+
+_ONE_REQUEST = 2.0  # seconds within which several signals are one request
+_COMPILER = ("numba", "llvmlite")
+_LOOP = "partwise.solvers.driver"
+
+
+class Interruption:
+    """Handles SIGINT within a ``with`` block, where the main thread runs it and nobody chose to ignore it.
+
+    Attributes
+    ----------
+    asked : bool
+        Whether the user asked to stop.
+    trained : bool
+        Whether a step was completed.
+    """
+
+    def __init__(self) -> None:
+        self.trained = False
+        self._first: float | None = None
+        self._saving = False
+        self._previous: Any = None
+
+    @property
+    def asked(self) -> bool:
+        return self._first is not None
+
+    def __enter__(self) -> Interruption:
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        if in_main_thread and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            self._previous = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+            self._previous = None
+
+    def heed(self) -> None:
+        """Raise KeyboardInterrupt if the user asked to stop; called after every step."""
+        self.trained = True
+        if self.asked:
+            raise KeyboardInterrupt
+
+    def save(self) -> None:
+        """From here to the end of the block nothing is interrupted: the file is put in place first."""
+        self._saving = True
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        first = self._first
+        self._first = now if first is None else first
+        if self._saving or (first is not None and now < first + _ONE_REQUEST):
+            return
+        if first is None and _in_a_step(frame):
+            return
+        raise KeyboardInterrupt
+
+
+def _in_a_step(frame: FrameType | None) -> bool:
+    """Whether training is at a step whose end can be waited for; compiling comes before any training."""
+    in_loop = False
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] in _COMPILER:
+            return False
+        in_loop = in_loop or module == _LOOP
+        frame = frame.f_back
+    return in_loop

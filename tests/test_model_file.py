@@ -16,7 +16,6 @@ from partwise.errors import InputError
 from partwise.storage import model_file
 from partwise.storage.checks import (
     expect_array,
-    expect_modest_template,
     expect_number,
     expect_offsets,
     expect_texts,
@@ -216,9 +215,6 @@ def test_checks():
             expect_number({"n": value}, "n", 0, 5, whole=True)
     with pytest.raises(InputError, match="twice"):
         expect_texts({"t": ["a", "a"]}, "t", distinct=True)
-    with pytest.raises(InputError, match="more than"):
-        expect_modest_template("word[-99..99]|word[-99..99]|word[-99..99]")
-    expect_modest_template("word[-2..2]\npos[-2..2]|word[0]")
 
 
 def test_container_fuzz(tmp_path):

@@ -13,6 +13,7 @@ import typer
 from partwise import __version__
 from partwise.cli import demo, evaluate, inspect, predict, report, train
 from partwise.cli.common import add_command
+from partwise.cli.interruption import Interrupted
 from partwise.errors import InputError
 
 app = typer.Typer(
@@ -62,8 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = _fail(str(error))
     except MemoryError:
         code = _fail("out of memory; try --hash-size, --min-count or fewer data")
-    except KeyboardInterrupt as error:
-        code = _fail(str(error) or "interrupted", 130)
+    except Interrupted as error:
+        code = _fail(str(error), 130) if str(error) else 130
+    except KeyboardInterrupt:
+        code = _fail("interrupted", 130)
     except BrokenPipeError:
         _drop_output()
         code = 141
@@ -76,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         code = typer.main.get_command(app).main(arguments, prog_name="partwise", standalone_mode=False)
+        if code == 130:  # what typer makes of Ctrl-C, without a word
+            raise KeyboardInterrupt
         if sys.stdout is not None:
             sys.stdout.flush()
         return code if isinstance(code, int) else 0

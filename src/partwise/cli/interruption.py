@@ -18,6 +18,10 @@ _COMPILER = ("numba", "llvmlite")
 _LOOP = "partwise.solvers.driver"
 
 
+class Interrupted(Exception):
+    """The user stopped a command; the message says what became of the model, and is empty if that was said."""
+
+
 class Interruption:
     """Handles SIGINT within a ``with`` block, where the main thread runs it and nobody chose to ignore it.
 

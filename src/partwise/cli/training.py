@@ -9,10 +9,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-import typer
-
 from partwise.cli.common import DataOptions, error_console, print_json
-from partwise.cli.interruption import Interruption
+from partwise.cli.interruption import Interrupted, Interruption
 from partwise.cli.paths import STANDARD, check_paths
 from partwise.errors import InputError
 from partwise.report.progress import TrainingDisplay, duration, number
@@ -50,7 +48,7 @@ def run_training(
             record = {"path": train, "seconds": seconds, "dev": scores, "n_examples": _n_examples(data[0])}
             save_estimator(model, estimator, {"data": options.as_dict(), "training": record})
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_nothing_saved(model, interruption.trained)) from None
+        raise Interrupted(_nothing_saved(model, interruption.trained)) from None
     interrupted = interruption.asked or estimator.stop_reason_.startswith("interrupted")
     if json:
         print_json(_summary(estimator, model, seconds, scores, interrupted))
@@ -58,7 +56,7 @@ def run_training(
         with suppress(OSError):  # a log that cannot be written is no failure of the training
             _final_words(console, estimator, model, seconds, scores)
     if interrupted:
-        raise typer.Exit(130)
+        raise Interrupted
 
 
 def _nothing_saved(model: str, trained: bool) -> str:

@@ -94,6 +94,7 @@ def _never_fatal(cache: Any) -> None:
         except (EOFError, UnpicklingError, ValueError, LookupError, AttributeError, ImportError):
             with suppress(OSError):
                 cache._cache_file.flush()  # a damaged index: start a new one
+                save(*arguments)
 
     def save_entry(key: Any, data: Any) -> None:
         """As Numba does it, but the index last: killed in between, no key may lead to an older entry's code."""

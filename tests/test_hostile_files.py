@@ -319,6 +319,18 @@ def test_a_save_in_progress_is_not_taken_for_a_killed_one(tmp_path, monkeypatch,
     assert sorted(os.listdir(tmp_path)) == ["inner", "outer"]
 
 
+def test_a_file_system_without_links_gets_a_copy(tmp_path, monkeypatch):
+    def no_links(*arguments, **settings):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    (tmp_path / "m.pw").write_bytes(b"old")
+    (tmp_path / "m.pw").chmod(0o600)
+    write(tmp_path / "m.pw")
+    assert os.listdir(tmp_path) == ["m.pw"] and (tmp_path / "m.pw").read_bytes() == b"new"
+    assert stat.S_IMODE((tmp_path / "m.pw").stat().st_mode) == 0o600
+
+
 @pytest.fixture
 def heeding():
     """SIGINT raises, also where the test runner was told to ignore it."""
@@ -359,7 +371,8 @@ def test_control_c_before_training_keeps_the_old_model(run, folder, model, monke
 
 
 @pytest.mark.parametrize(
-    "name, times", [("__call__", 1), ("__call__", 2), ("save_estimator", 2), ("_scores_on", 1)]
+    "name, times",
+    [("__call__", 1), ("__call__", 2), ("_dev_scores", 1), ("save_estimator", 2), ("_scores_on", 1)],
 )
 def test_control_c_later_saves_and_says_so(run, folder, model, monkeypatch, heeding, name, times):
     at(monkeypatch, name, times)

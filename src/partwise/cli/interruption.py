@@ -70,8 +70,8 @@ class Interruption:
         self._first = now if first is None else first
         if self._saving or (first is not None and now < first + _ONE_REQUEST):
             return
-        if first is None and _in_a_step(frame):
-            return
+        if first is None and (self.trained or _in_a_step(frame)):
+            return  # the step ends, or what comes after all steps goes on to saving
         raise KeyboardInterrupt
 
 

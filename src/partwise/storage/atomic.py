@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -124,10 +125,18 @@ def _name_for(target: Path) -> str:
 
 
 def _link(descriptor: int, name: str) -> None:
-    """Give a nameless file a name; only with a folder's descriptor does Python follow the link in /proc."""
+    """Give a nameless file a name, or make a copy that has one where the file system cannot."""
     folder = os.open(os.path.dirname(name), os.O_RDONLY)
     try:
+        # Only with a folder's descriptor does Python follow the link in /proc.
         os.link(f"/proc/self/fd/{descriptor}", os.path.basename(name), dst_dir_fd=folder)
+    except OSError:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        with open(descriptor, "rb", closefd=False) as source, open(name, "xb") as copy:
+            os.chmod(name, stat.S_IMODE(os.fstat(descriptor).st_mode))
+            shutil.copyfileobj(source, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
     finally:
         os.close(folder)
 

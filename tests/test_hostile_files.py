@@ -361,13 +361,34 @@ def at(monkeypatch, name, times=1):
     monkeypatch.setattr(owner, attribute, interrupted)
 
 
-def test_control_c_before_training_keeps_the_old_model(run, folder, model, monkeypatch, heeding):
-    at(monkeypatch, "__enter__")
+@pytest.mark.parametrize("times", [1, 3])
+def test_control_c_before_training_keeps_the_old_model(run, folder, model, monkeypatch, heeding, times):
+    at(monkeypatch, "__enter__", times)
     code, out, err = run(*TRAIN)
     assert (code, out) == (130, "") and "before anything was trained; m.pw is as it was" in err
     assert (folder / "m.pw").read_bytes() == model
+
+
+def test_control_c_before_training_without_an_old_model(run, folder, monkeypatch, heeding):
+    at(monkeypatch, "__enter__")
     code, _, err = run(*TRAIN[:-1], "new.pw")
     assert code == 130 and "new.pw was not written" in err and not (folder / "new.pw").exists()
+
+
+def test_control_c_in_a_callback_of_the_compiler_waits_for_its_end(heeding):
+    """An exception there is dropped, and what the callback was to leave is missing."""
+    from partwise.cli.interruption import Interruption
+
+    finished = []
+
+    def _raw_object_cache_notify():
+        interrupt()
+        finished.append(True)
+
+    with pytest.raises(KeyboardInterrupt), Interruption():
+        _raw_object_cache_notify()
+        time.sleep(5)
+    assert finished
 
 
 @pytest.mark.parametrize(
@@ -459,9 +480,10 @@ def test_control_c_while_compiling(folder, model, tmp_path, delay, times):
             _, err = running.communicate(timeout=120)
         finally:
             running.kill()
-    if running.returncode == -signal.SIGINT or "in <module>" in err:
+    if delay < 5 and "partwise: " not in err and "saved" not in err:
         pytest.skip("it came before the program had begun")
-    assert running.returncode == 130, err
+    # Where Python was executing a string (a named tuple being made), it ends by the signal: 130 in a shell too.
+    assert running.returncode in (130, -signal.SIGINT), err
     kept = (folder / "m.pw").read_bytes() == model
     assert ("is as it was" in err) == kept or err == "partwise: interrupted\n", err
     assert kept or "the model trained so far is saved" in err

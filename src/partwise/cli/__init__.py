@@ -13,7 +13,7 @@ import typer
 from partwise import __version__
 from partwise.cli import demo, evaluate, inspect, predict, report, train
 from partwise.cli.common import add_command
-from partwise.cli.interruption import Interrupted
+from partwise.cli.interruption import Interrupted, ignore_further
 from partwise.errors import InputError
 
 app = typer.Typer(
@@ -66,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except Interrupted as error:
         code = _fail(str(error), 130) if str(error) else 130
     except KeyboardInterrupt:
+        ignore_further()
         code = _fail("interrupted", 130)
     except BrokenPipeError:
         _drop_output()

@@ -1,8 +1,9 @@
 """Ctrl-C while training: a step ends first, the model so far is saved, and no request is lost.
 
-An exception raised wherever the program happens to be can vanish (Python prints and drops those raised inside
-callbacks from C, which compiling is full of) or leave a step half done. The request is therefore also noted, and
-looked at after every step.
+An exception raised wherever the program happens to be can vanish (Python prints and drops those raised in
+callbacks from C and in destructors, which compiling is full of), leave the compiler confused, or a step half
+done. The request is therefore noted and looked at after every step; before the first step the exception is
+raised, but not inside a callback.
 """
 
 from __future__ import annotations
@@ -14,12 +15,20 @@ from types import FrameType
 from typing import Any
 
 _ONE_REQUEST = 2.0  # seconds within which several signals are one request
+_PUT_OFF_FOR = 0.1  # seconds
+_CALLBACKS = ("__del__", "_raw_object_cache_notify", "_raw_object_cache_getbuffer")
 _COMPILER = ("numba", "llvmlite")
 _LOOP = "partwise.solvers.driver"
 
 
 class Interrupted(Exception):
     """The user stopped a command; the message says what became of the model, and is empty if that was said."""
+
+
+def ignore_further() -> None:
+    """Let a command that was interrupted end in peace."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class Interruption:
@@ -37,6 +46,7 @@ class Interruption:
         self.trained = False
         self._first: float | None = None
         self._saving = False
+        self._put_off = False
         self._previous: Any = None
 
     @property
@@ -51,7 +61,8 @@ class Interruption:
 
     def __exit__(self, *error: object) -> None:
         if self._previous is not None:
-            signal.signal(signal.SIGINT, self._previous)
+            # Once asked, the command only tells what became of the model; one more must not cut that short.
+            signal.signal(signal.SIGINT, signal.SIG_IGN if self.asked else self._previous)
             self._previous = None
 
     def heed(self) -> None:
@@ -66,13 +77,28 @@ class Interruption:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        first = self._first
-        self._first = now if first is None else first
-        if self._saving or (first is not None and now < first + _ONE_REQUEST):
+        is_first, self._put_off = self._first is None or self._put_off, False
+        if self._first is None:
+            self._first = now
+        if self._saving or (not is_first and now < self._first + _ONE_REQUEST):
             return
-        if first is None and (self.trained or _in_a_step(frame)):
+        if is_first and (self.trained or _in_a_step(frame)):
             return  # the step ends, or what comes after all steps goes on to saving
-        raise KeyboardInterrupt
+        if not _in_a_callback(frame):
+            raise KeyboardInterrupt
+        self._put_off = True
+        timer = threading.Timer(_PUT_OFF_FOR, signal.raise_signal, (signal.SIGINT,))
+        timer.daemon = True
+        timer.start()
+
+
+def _in_a_callback(frame: FrameType | None) -> bool:
+    """Whether an exception would be dropped: in a destructor, or where LLVM hands over what it compiled."""
+    while frame is not None:
+        if frame.f_code.co_name in _CALLBACKS or frame.f_globals.get("__name__") == "weakref":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _in_a_step(frame: FrameType | None) -> bool:

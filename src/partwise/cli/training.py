@@ -47,7 +47,10 @@ def run_training(
             interruption.save()
             record = {"path": train, "seconds": seconds, "dev": scores, "n_examples": _n_examples(data[0])}
             save_estimator(model, estimator, {"data": options.as_dict(), "training": record})
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Exception) as error:
+        # Interrupted code may fail in its own way: a compiler that misses what a callback was to leave.
+        if isinstance(error, InputError) or not (interruption.asked or isinstance(error, KeyboardInterrupt)):
+            raise
         raise Interrupted(_nothing_saved(model, interruption.trained)) from None
     interrupted = interruption.asked or estimator.stop_reason_.startswith("interrupted")
     if json:

@@ -40,7 +40,7 @@ def _plain(name: str, value: Any) -> Any:
         return bool(value)
     if name == "verbose" and isinstance(value, bool):
         return int(value)
-    if name == "solver" and hasattr(value, "step"):
+    if name == "solver" and hasattr(value, "name"):
         return str(value.name)
     if name == "random_state":
         return value if isinstance(value, int) else None

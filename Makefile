@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test lint format clean
+.PHONY: demo test hostile lint format clean
 
 demo: $(STAMP)
 	$(BIN)/partwise demo
@@ -12,6 +12,11 @@ demo: $(STAMP)
 # A file stays with one worker, so that few kernels are compiled twice.
 test: $(STAMP) lint
 	$(BIN)/pytest -n 2 --dist loadfile
+
+# Every attack on files, inputs and certificates, also those that take minutes (docs/reliability.md).
+hostile: $(STAMP)
+	$(BIN)/pytest -n 2 --dist loadfile -m "hostile or not hostile" \
+		tests/test_hostile_*.py tests/test_certificates.py tests/test_model_file.py tests/test_model_fuzz.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -16,7 +16,6 @@ from partwise.errors import InputError
 from partwise.storage import model_file
 from partwise.storage.checks import (
     expect_array,
-    expect_modest_template,
     expect_number,
     expect_offsets,
     expect_texts,
@@ -55,18 +54,16 @@ def test_round_trip(tmp_path):
         assert arrays[name].flags.aligned and arrays[name].flags.c_contiguous
 
 
-def test_arrays_are_mapped_and_private(tmp_path):
+def test_arrays_outlive_what_is_done_to_the_file(tmp_path):
+    """A map of a file ends the process (SIGBUS) when the file is cut short, as `cp` onto it does."""
     path = tmp_path / "m.pw"
-    save_model(path, HEADER, ARRAYS)
+    save_model(path, HEADER, {**ARRAYS, "large": np.arange(100_000)})
     before = path.read_bytes()
     _, arrays = load_model(path)
-    base = arrays["weights"]
-    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
-        base = base.base
-    assert isinstance(base, np.memmap)
     arrays["weights"][:] = 7.0
     assert path.read_bytes() == before
-    assert (load_model(path)[1]["weights"] == ARRAYS["weights"]).all()
+    os.truncate(path, 0)
+    assert arrays["large"].sum() == 99_999 * 50_000
 
 
 def test_same_model_same_bytes(tmp_path):
@@ -218,9 +215,6 @@ def test_checks():
             expect_number({"n": value}, "n", 0, 5, whole=True)
     with pytest.raises(InputError, match="twice"):
         expect_texts({"t": ["a", "a"]}, "t", distinct=True)
-    with pytest.raises(InputError, match="more than"):
-        expect_modest_template("word[-99..99]|word[-99..99]|word[-99..99]")
-    expect_modest_template("word[-2..2]\npos[-2..2]|word[0]")
 
 
 def test_container_fuzz(tmp_path):

@@ -230,7 +230,7 @@ def plain(predicted):
 
 
 def stored(path):
-    metadata, arrays = model_file._open(path)
+    metadata, arrays = model_file._container(model_file._bytes_of(path))
     return metadata["header"], {name: np.array(array) for name, array in arrays.items()}
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from contextlib import suppress
+from typing import Annotated, NoReturn
 
 import typer
 
+from partwise import __version__
 from partwise.cli import compile as compile_command
 from partwise.cli import demo, evaluate, inspect, predict, report, train
 from partwise.cli.common import add_command
+from partwise.cli.interruption import Interrupted, ignore_further
 from partwise.compiled.clock import telling
 from partwise.errors import InputError
 from partwise.report.compiling import CompilingLine
@@ -34,49 +37,99 @@ add_command(app, "report", report.report)
 add_command(app, "compile", compile_command.compile_ahead)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"partwise {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and leave.", is_eager=True, callback=_show_version),
+    ] = False,
+) -> None:
+    """Options of the program itself."""
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit: 0 done, 2 bad input, 130 interrupted.
+    """Run the command line and exit: 0 done, 2 bad input, 130 interrupted, 141 output no longer read.
 
     Parameters
     ----------
     arguments : sequence of str or None
         Instead of ``sys.argv[1:]``.
     """
-    code: object = 0
+    _settle_streams()
     try:
         with telling(CompilingLine(sys.stderr)):
-            code = typer.main.get_command(app).main(arguments, prog_name="partwise", standalone_mode=False)
-        sys.stdout.flush()
+            code = _run(arguments)
     except InputError as error:
         code = _fail(str(error))
     except MemoryError:
         code = _fail("out of memory; try --hash-size, --min-count or fewer data")
+    except Interrupted as error:
+        code = _fail(str(error), 130) if str(error) else 130
     except KeyboardInterrupt:
-        print("partwise: interrupted", file=sys.stderr)
-        code = 130
+        ignore_further()
+        code = _fail("interrupted", 130)
     except BrokenPipeError:
-        # The reader of our output has gone; the interpreter must not try to flush into the void.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         code = 141
+    except OSError as error:
+        _drop_output()
+        code = _fail(f"{error.filename or 'standard output'}: {error.strerror or error}")
+    sys.exit(code)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        code = typer.main.get_command(app).main(arguments, prog_name="partwise", standalone_mode=False)
+        if code == 130:  # what typer makes of Ctrl-C, without a word
+            raise KeyboardInterrupt
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except SystemExit as stop:  # Rich, while typer shows help
+        if isinstance(stop.__context__, BrokenPipeError):
+            raise BrokenPipeError from None
+        raise
     except Exception as error:
         # Exceptions for wrong usage have these two, whether typer brings its own click or not.
         if not hasattr(error, "format_message") or not hasattr(error, "exit_code"):
             raise
         message = error.format_message()
-        code = (
-            _fail(" ".join(message.split()))
-            if type(error).__name__ != "NoArgsIsHelpError"
-            else _show(message)
-        )
-    sys.exit(code if isinstance(code, int) else 0)
+        is_help = type(error).__name__ == "NoArgsIsHelpError"
+        return _show(message) if is_help else _fail(" ".join(message.split()))
 
 
-def _fail(message: str) -> int:
-    print(f"partwise: {message}", file=sys.stderr)
-    return 2
+def _settle_streams() -> None:
+    """Nothing opened later may take the place of a closed stream, and no label is too exotic to be printed."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
-def _show(message: str) -> int:
-    if message:
-        print(message, file=sys.stderr)
-    return 2
+def _drop_output() -> None:
+    """What is still buffered has nowhere to go; the interpreter must not try to flush it when it ends."""
+    with suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def _fail(message: str, code: int = 2) -> int:
+    return _show(f"partwise: {message}", code)
+
+
+def _show(message: str, code: int = 2) -> int:
+    if message and sys.stderr is not None:
+        with suppress(OSError):
+            print(message, file=sys.stderr, flush=True)
+    return code

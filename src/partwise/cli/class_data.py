@@ -9,19 +9,20 @@ import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
 from partwise.cli.common import DataOptions
-from partwise.data import decode, open_binary, read_text, readable, unix_newlines
+from partwise.data import decode, open_binary, readable, unix_newlines
 from partwise.errors import InputError
 
 FORMATS = ("libsvm", "csv", "npz")
 _LIBSVM_LINE = re.compile(r"\s*(\S+(?<!:)\s+)?\d+:\S+")
 _LARGEST_INDEX = 2**31 - 2
-_ZIP_MAGIC = b"PK\x03\x04"
+_ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")  # the second opens an archive without files
+_LARGEST_LABEL = 2**63
 _BATCH = 5000
 
 
@@ -61,10 +62,12 @@ def read_classes(path: str, options: DataOptions, labelled: bool = True) -> Clas
     labelled : bool
         Whether rows must have a class.
     """
-    options = _settled(path, options)
+    with open_binary(path) as handle, readable(path):
+        data = handle.read()
+    options = _settled(data, path, options)
     if options.format == "npz":
-        return _read_npz(path, options, labelled)
-    text = read_text(path)
+        return _read_npz(data, path, options, labelled)
+    text = unix_newlines(decode(data, path).removeprefix("\ufeff"))
     if not text.strip():
         raise InputError("no rows in this file" if text else "this file is empty", path)
     reader = _LibsvmReader if options.format == "libsvm" else _TableReader
@@ -73,33 +76,42 @@ def read_classes(path: str, options: DataOptions, labelled: bool = True) -> Clas
 
 def stream_classes(path: str, options: DataOptions) -> Iterator[ClassData]:
     """Read a file in batches of rows, with or without classes; its lines are kept."""
-    options = _settled(path, options)
-    if options.format == "npz":
-        yield _read_npz(path, options, labelled=False)
-        return
-    reader = (_LibsvmReader if options.format == "libsvm" else _TableReader)(path, options, labelled=False)
-    number = 1
     with open_binary(path) as handle, readable(path):
-        while block := list(islice(handle, _BATCH)):
+        first = _first_lines(handle, options)
+        options = _settled(b"".join(first), path, options)
+        if options.format == "npz":
+            yield _read_npz(b"".join([*first, handle.read()]), path, options, labelled=False)
+            return
+        make = _LibsvmReader if options.format == "libsvm" else _TableReader
+        reader = make(path, options, labelled=False)
+        lines, number = chain(first, handle), 1
+        while block := list(islice(lines, _BATCH)):
             text = unix_newlines(decode(b"".join(block), path, number).removeprefix("\ufeff"))
             yield reader.rows(text.split("\n")[: len(block)], number)
             number += len(block)
 
 
-def _settled(path: str, options: DataOptions) -> DataOptions:
-    """Find the format, if it is not known."""
+def _first_lines(handle: Any, options: DataOptions) -> list[bytes]:
+    """Lines up to the first that tells the format; none where that is known."""
+    lines: list[bytes] = []
+    if options.format.startswith("auto"):
+        for line in handle:
+            lines.append(line)
+            if line.strip() and not line.startswith(b"#"):
+                break
+    return lines
+
+
+def _settled(data: bytes, path: str, options: DataOptions) -> DataOptions:
+    """Find the format, if it is not known, by the first bytes and the first line of substance."""
     if not options.format.startswith("auto"):
         if options.format not in FORMATS:
             raise InputError(f"format {options.format!r} is not one of auto, {', '.join(FORMATS)}", path)
         return options
-    if path == "-":
-        raise InputError(
-            "say --format libsvm or csv: the format of standard input cannot be found by looking", path
-        )
-    with open_binary(path) as handle, readable(path):
-        if handle.read(4) == _ZIP_MAGIC:
-            return replace(options, format="npz")
-    lines = (line for line in read_text(path).split("\n") if line.strip() and not line.startswith("#"))
+    if data.startswith(_ZIP_MAGICS):
+        return replace(options, format="npz")
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    lines = (line for line in text.split("\n") if line.strip() and not line.startswith("#"))
     first = next(lines, "")
     return replace(options, format="libsvm" if _LIBSVM_LINE.match(first) else "csv")
 
@@ -166,7 +178,7 @@ class _TableReader:
         for number, line in enumerate(lines, first_line):
             if not line.strip() or (self.options.comment and line.startswith(self.options.comment)):
                 continue
-            cells = next(csv.reader([line], delimiter=self.separator, strict=False))
+            cells = self._cells(line, number)
             if not self.width and self._start(cells, number):
                 names_line = number - first_line
                 continue
@@ -184,6 +196,12 @@ class _TableReader:
             raise InputError(f"row {y.index('') + 1} has no class", self.path)
         matrix = np.array(x).reshape(len(x), self.options.n_columns)
         return ClassData(matrix, np.array(y) if y else None, self.options, lines, kept, names_line)
+
+    def _cells(self, line: str, number: int) -> list[str]:
+        try:
+            return next(csv.reader([line], delimiter=self.separator or ",", strict=False))
+        except csv.Error as error:
+            raise InputError(f"cannot be read as a row of cells ({error})", self.path, number) from None
 
     def _start(self, cells: list[str], number: int) -> bool:
         """Learn the layout from the first row; True if it names the columns."""
@@ -230,14 +248,12 @@ class _TableReader:
         return wanted % len(cells)
 
 
-def _read_npz(path: str, options: DataOptions, labelled: bool) -> ClassData:
+def _read_npz(data: bytes, path: str, options: DataOptions, labelled: bool) -> ClassData:
+    if not data.startswith(_ZIP_MAGICS):
+        raise InputError("this is no npz file" if data else "this file is empty", path)
     try:
-        with open_binary(path) as handle, readable(path):
-            data = io.BytesIO(handle.read())
-        with np.load(data, allow_pickle=False) as file:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
             found = {name.lower(): file[name] for name in file.files}
-    except InputError:
-        raise
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
         raise InputError(f"cannot be read as npz ({error!s:.80})", path) from None
     x, y = found.get("x"), found.get("y")
@@ -247,6 +263,8 @@ def _read_npz(path: str, options: DataOptions, labelled: bool) -> ClassData:
         raise InputError(f"x must be a matrix of finite numbers, not {x.dtype} of shape {x.shape}", path)
     if y is not None and (y.ndim != 1 or len(y) != len(x) or y.dtype.kind not in "iuUb"):
         raise InputError(f"y must hold one whole number or string for each of the {len(x)} rows", path)
+    if not x.size:
+        raise InputError(f"x has no numbers: its shape is {x.shape}", path)
     if options.n_columns and x.shape[1] != options.n_columns:
         raise InputError(f"x has {x.shape[1]} columns; the model needs {options.n_columns}", path)
     return ClassData(np.asarray(x, np.float64), y, replace(options, n_columns=x.shape[1]))
@@ -268,9 +286,7 @@ def _number(text: str) -> float | None:
 
 
 def _numbers(labels: list[str]) -> list[int] | list[str]:
-    """Whole numbers if all labels are, else the labels."""
+    """Whole numbers if all labels are, and not too large for arrays of them; else the labels."""
     values = [_number(label) for label in labels]
-    whole = [
-        int(value) for value in values if value is not None and math.isfinite(value) and value == int(value)
-    ]
+    whole = [int(v) for v in values if v is not None and abs(v) < _LARGEST_LABEL and v == int(v)]
     return whole if len(whole) == len(labels) else labels

@@ -34,14 +34,16 @@ def parse_to_page(
     parser: Any, path: str, format: str, page: str, marginals: bool, json: bool
 ) -> Iterator[Callable[[TextIO], None]]:
     """The same for a whole file, which is also drawn on a page: arcs by probability, wrong ones marked."""
-    from partwise.report.html import write_page
+    from partwise.cli.common import write_page_to
     from partwise.report.trees import tree_page
 
     corpus = read_dependencies(path, format, need_heads=False)
     parsed = parser.parse(corpus)
     probabilities = None if parser._loss.is_hard else parser.arc_probabilities(corpus, parsed.heads)
     title = f"Dependency trees of {path}"
-    write_page(page, tree_page(corpus, parsed.heads, parsed.relations, marginals=probabilities, title=title))
+    write_page_to(
+        page, tree_page(corpus, parsed.heads, parsed.relations, marginals=probabilities, title=title)
+    )
     if marginals and probabilities is None:
         parser._sharpness()
     shown = probabilities if marginals else None

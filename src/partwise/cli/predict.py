@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -35,7 +34,8 @@ def predict(
         bool, typer.Option("--json", help="Print one JSON object per sequence or row instead.")
     ] = False,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="File to write instead of standard output.")
+        str | None,
+        typer.Option("--output", "-o", help="File to write instead of standard output, which is -."),
     ] = None,
     format: Annotated[
         str | None, typer.Option(help="Format of the data, if not that of the training data.")
@@ -53,8 +53,11 @@ def predict(
     A parser writes heads and relations into their columns and leaves all else as it is. With --html the file is
     also drawn: the fainter an arc the less probable, and where DATA has trees wrong arcs beside the true ones.
     """
-    from partwise.cli.common import load_with_options, require_readable
+    from partwise.cli.common import load_with_options, require_readable, text_output
+    from partwise.cli.paths import STANDARD, check_paths
 
+    output = output or STANDARD
+    check_paths({"--output": output, "--html": html}, {"MODEL": model, "DATA": data})
     estimator, options, header = load_with_options(model)
     require_readable(header, model)
     if format is not None:
@@ -74,13 +77,10 @@ def predict(
         )
     else:
         pieces = _classes(estimator, options, data, marginals, json)
-    if output is None:
-        # Text must leave as it came, whatever the locale and the platform's line ends.
-        reconfigure = getattr(sys.stdout, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(encoding="utf-8", newline="")
+    if output == STANDARD:
+        target = text_output()
         for write in pieces:
-            write(sys.stdout)
+            write(target)
     else:
         _write_file(output, pieces)
 
@@ -91,7 +91,9 @@ def _write_file(path: str, pieces: Iterator[Callable[[TextIO], None]]) -> None:
     from partwise.storage.atomic import write_atomically
 
     def write_all(handle: Any) -> None:
-        text = io.TextIOWrapper(handle, encoding="utf-8", newline="", write_through=True)
+        text = io.TextIOWrapper(
+            handle, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
+        )
         for write in pieces:
             write(text)
         text.flush()
@@ -217,8 +219,10 @@ def _class_lines(estimator: Any, batch: ClassData, marginals: bool, json: bool) 
         for each, distribution in zip(objects, distributions, strict=False):
             each["marginals"] = dict(distribution)
         return [json_module.dumps(each, ensure_ascii=False) for each in objects]
-    joint = (batch.options.separator or ",") if batch.options.format == "csv" else " "
-    appended = [joint.join(row) for row in zip(*columns, strict=True)]
+    is_table = batch.options.format == "csv"
+    joint = (batch.options.separator or ",") if is_table else " "
+    rows = zip(*columns, strict=True)
+    appended = _cells(rows, joint) if is_table else [joint.join(row) for row in rows]
     if not batch.lines:
         return appended
     lines = list(batch.lines)
@@ -227,6 +231,17 @@ def _class_lines(estimator: Any, batch: ClassData, marginals: bool, json: bool) 
     if batch.names_line is not None:
         lines[batch.names_line] += joint + joint.join(("predicted", "marginals")[: 1 + marginals])
     return lines
+
+
+def _cells(rows: Iterable[Sequence[str]], separator: str) -> list[str]:
+    """Rows of a table as text, with quotes around the cells that need them."""
+    import csv
+    import io
+
+    lines = io.StringIO(newline="")
+    writer = csv.writer(lines, delimiter=separator, lineterminator="\0")
+    writer.writerows(rows)
+    return lines.getvalue().split("\0")[:-1]
 
 
 def _write_lines(handle: TextIO, lines: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -141,8 +142,8 @@ class PredictionBatch:
 
 def stream_predictions(path: str, options: DataOptions) -> Iterator[PredictionBatch]:
     """Read a file, or standard input for "-", in batches of whole sequences."""
-    options = _settled(path, options)
-    with open_binary(path) as handle:
+    with open_binary(path) as source:
+        handle, options = _settled(source, path, options)
         if options.format == "conll":
             yield from _conll_batches(handle, path, options)
         elif options.format == "crfsuite":
@@ -159,12 +160,18 @@ def stream_predictions(path: str, options: DataOptions) -> Iterator[PredictionBa
                 number += len(block)
 
 
-def _settled(path: str, options: DataOptions) -> DataOptions:
+def _settled(handle: Any, path: str, options: DataOptions) -> tuple[Any, DataOptions]:
+    """The format, found by looking if it is not known, and what to read on from."""
     if options.format in FORMATS:
-        return options
+        return handle, options
     if options.format != "auto":
         raise InputError(f"format {options.format!r} is not one of auto, {', '.join(FORMATS)}", path)
-    return replace(options, format="conll" if path == "-" else detect_format(read_text(path)[:100_000]))
+    if path == "-":
+        return handle, replace(options, format="conll")
+    with readable(path):
+        data = handle.read()
+    text = decode(data, path).removeprefix("\ufeff")
+    return io.BytesIO(data), replace(options, format=detect_format(text[:100_000]))
 
 
 def _conll_batches(handle: Any, path: str, options: DataOptions) -> Iterator[PredictionBatch]:

@@ -78,10 +78,12 @@ def train_sequence(
     pos for others.
     Ctrl-C saves the model trained so far.
     """
-    from partwise.cli.training import check_target, run_training
+    from partwise.cli.training import check_model_path, run_training
     from partwise.cli.watching import WatchedLabeler
+    from partwise.features.templates import PRESETS
 
-    check_target(model)
+    own_template = None if template in PRESETS else template
+    check_model_path(model, {"TRAIN": train, "--dev": dev, "--template": own_template})
     data, chosen = _sequence_data(
         train, DataOptions(format, parse_separator(separator), label_column, comment), template
     )
@@ -127,10 +129,10 @@ def train_classify(
 ) -> None:
     """Train a classifier on a libsvm file, a table (CSV, TSV) with a column of classes, or an npz file."""
     from partwise.cli.class_data import read_classes
-    from partwise.cli.training import check_target, run_training
+    from partwise.cli.training import check_model_path, run_training
     from partwise.estimators.classify.classifier import Classifier
 
-    check_target(model)
+    check_model_path(model, {"TRAIN": train, "--dev": dev})
     column = int(label_column) if label_column.lstrip("+-").isdecimal() else label_column
     data = read_classes(train, DataOptions(format, parse_separator(separator), column, comment))
     estimator = Classifier(

@@ -71,11 +71,13 @@ def train_dependency(
     Trees are arc-factored: every pair of words is scored, and the best tree is found exactly. Long training is cut
     short by pruning arcs with a small model of tags, whose recall is told. Ctrl-C saves the model trained so far.
     """
-    from partwise.cli.training import check_target, run_training
+    from partwise.cli.training import check_model_path, run_training
     from partwise.cli.watching import WatchedParser
     from partwise.data import read_dependencies
+    from partwise.features.arc_templates import PRESETS
 
-    check_target(model)
+    own_templates = None if templates in PRESETS else templates
+    check_model_path(model, {"TRAIN": train, "--dev": dev, "--templates": own_templates})
     root: Any = {"auto": "auto", "yes": True, "no": False}[
         one_of("--single-root", single_root, "auto", "yes", "no")
     ]

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import os
-import signal
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
-import typer
-
 from partwise.cli.common import DataOptions, error_console, print_json
+from partwise.cli.interruption import Interrupted, Interruption
+from partwise.cli.paths import STANDARD, check_paths
 from partwise.compiled.clock import seconds_compiling, telling, working_time
 from partwise.errors import InputError
 from partwise.report.progress import TrainingDisplay, duration, number
+from partwise.storage.model_file import save_estimator
 
 
-def check_target(path: str) -> None:
-    """Refuse a model file that cannot be written before hours of training, not after."""
-    target = Path(path)
-    if target.is_dir():
-        raise InputError("this is a directory; --model needs a file", path)
-    if not target.parent.is_dir():
-        raise InputError(f"there is no directory {str(target.parent)!r} to save the model in", path)
-    if not os.access(target.parent, os.W_OK):
-        raise InputError("cannot write here: permission denied", path)
+def check_model_path(model: str, inputs: Mapping[str, str | None]) -> None:
+    """Refuse a model file that cannot be written, or that is an input, before hours of training, not after."""
+    if model == STANDARD:
+        raise InputError("a model is saved to a file, not to standard output", "--model")
+    check_paths({"--model": model}, inputs)
 
 
 def run_training(
@@ -43,28 +38,36 @@ def run_training(
     """Fit, save and tell; exits with 130 when the user interrupted, after saving."""
     console = error_console(quiet)
     started, compiled_before = working_time()[0], seconds_compiling()
-    _fit(estimator, data, console)
-    seconds, compile_seconds = working_time()[0] - started, seconds_compiling() - compiled_before
-    scores = _dev_scores(estimator, dev)
-    record = {
-        "data": options.as_dict(),
-        "training": {"path": train, "seconds": seconds, "dev": scores, "n_examples": _n_examples(data[0])},
-    }
-    header, arrays = estimator._state()
-    from partwise.storage.model_file import save_model
-
-    with _uninterrupted():
-        save_model(model, {**header, **record}, arrays)
-    interrupted = estimator.stop_reason_.startswith("interrupted")
+    interruption = Interruption()
+    try:
+        with interruption:
+            _fit(estimator, data, console, interruption)
+            seconds, compile_seconds = working_time()[0] - started, seconds_compiling() - compiled_before
+            scores = _dev_scores(estimator, dev)
+            interruption.save()
+            record = {"path": train, "seconds": seconds, "dev": scores, "n_examples": _n_examples(data[0])}
+            save_estimator(model, estimator, {"data": options.as_dict(), "training": record})
+    except (KeyboardInterrupt, Exception) as error:
+        # Interrupted code may fail in its own way: a compiler that misses what a callback was to leave.
+        if isinstance(error, InputError) or not (interruption.asked or isinstance(error, KeyboardInterrupt)):
+            raise
+        raise Interrupted(_nothing_saved(model, interruption.trained)) from None
+    interrupted = interruption.asked or estimator.stop_reason_.startswith("interrupted")
     if json:
         print_json(_summary(estimator, model, seconds, compile_seconds, scores, interrupted))
     if console is not None:
-        _final_words(console, estimator, model, seconds, scores, interrupted)
+        with suppress(OSError):  # a log that cannot be written is no failure of the training
+            _final_words(console, estimator, model, seconds, scores)
     if interrupted:
-        raise typer.Exit(130)
+        raise Interrupted
 
 
-def _fit(estimator: Any, data: tuple[Any, Any, Any], console: Any) -> None:
+def _nothing_saved(model: str, trained: bool) -> str:
+    when = "again before the model was saved" if trained else "before anything was trained"
+    return f"interrupted {when}; {model} {'is as it was' if os.path.lexists(model) else 'was not written'}"
+
+
+def _fit(estimator: Any, data: tuple[Any, Any, Any], console: Any, interruption: Interruption) -> None:
     x, y, weights = data
 
     def score(weights: Any) -> float:
@@ -76,9 +79,17 @@ def _fit(estimator: Any, data: tuple[Any, Any, Any], console: Any) -> None:
         telling(display.compiling),
         warnings.catch_warnings(),
     ):
+
+        def after_step(progress: Any) -> None:
+            try:
+                display(progress)
+            except OSError:
+                display.console = None  # training goes on when its log cannot be written
+            interruption.heed()
+
         # The final words say it; naming the warning's class would load scikit-learn.
         warnings.filterwarnings("ignore", r".*\(relative gap", UserWarning)
-        estimator.set_params(callback=display)
+        estimator.set_params(callback=after_step)
         estimator.fit(x, y, sample_weight=weights)
     estimator.set_params(callback=None)
 
@@ -87,9 +98,15 @@ def _dev_scores(estimator: Any, dev: tuple[Any, Any] | None) -> dict[str, Any] |
     """Scores of the finished model on the dev data."""
     if dev is None:
         return None
+    try:
+        return _scores_on(estimator, *dev)
+    except KeyboardInterrupt:
+        return None  # the model is worth saving without them
+
+
+def _scores_on(estimator: Any, x: Any, y: Any) -> dict[str, Any]:
     from partwise.cli.evaluate import score
 
-    x, y = dev
     if hasattr(estimator, "relations_"):
         from partwise.cli.dependency import tree_scores
 
@@ -142,9 +159,7 @@ def _dev_words(dev: dict[str, Any]) -> str:
     return f"dev UAS {100 * dev['uas']:.2f}{labelled}  ({bare})"
 
 
-def _final_words(
-    console: Any, estimator: Any, model: str, seconds: float, dev: Any, interrupted: bool
-) -> None:
+def _final_words(console: Any, estimator: Any, model: str, seconds: float, dev: Any) -> None:
     from rich.markup import escape
 
     style = "green" if estimator.converged_ else "yellow"
@@ -159,6 +174,7 @@ def _final_words(
     for name in ("skipped_", "pruning_"):
         if getattr(estimator, name, None) is not None:
             console.print(str(getattr(estimator, name)), highlight=False, soft_wrap=True)
+    interrupted = estimator.stop_reason_.startswith("interrupted")
     so_far = "the model trained so far is saved" if interrupted else "model saved"
     size = os.path.getsize(model)
     console.print(f"{so_far} to {escape(model)} ({size / 1e6:.2f} MB)", highlight=False, soft_wrap=True)
@@ -169,17 +185,3 @@ def _n_examples(x: Any) -> int:
         if hasattr(x, name):
             return int(getattr(x, name))
     return int(x.shape[0]) if hasattr(x, "shape") else len(x)
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let a second Ctrl-C wait until the file is in place."""
-    try:
-        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # not in the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)

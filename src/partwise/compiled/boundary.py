@@ -24,7 +24,8 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
-from partwise.compiled.dispatch import IS_OFF, OPTIONS, fragment, prepare_cache
+from partwise.compiled.cache_folder import kept_on_disk
+from partwise.compiled.dispatch import IS_OFF, OPTIONS, fragment, stamp_of
 
 # Arrays in records; the last number counts dimensions.
 Reals = Annotated[np.ndarray, np.float64, 1]
@@ -230,9 +231,13 @@ class Addressed(CFunc):
         letters = {"i": types.int64, "d": types.float64}
         signature = tuple(letters[letter] for letter in arguments), types.float64
         super().__init__(function, signature, locals={}, options={"nopython": True, "_nrt": False, **OPTIONS})
-        self.enable_caching()
-        prepare_cache(self, function)
         self._is_only_loaded = False
+        kept_on_disk(self._with_cache, stamp_of(function))
+
+    def _with_cache(self, wanted: bool) -> Addressed:
+        if wanted:
+            self.enable_caching()
+        return self
 
     def is_cached(self) -> bool:
         """Whether the function was on disk; it is loaded then."""

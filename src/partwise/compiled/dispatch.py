@@ -20,7 +20,7 @@ from numba import config, njit, types
 from numba.core import codegen, event
 from numba.extending import overload
 
-from partwise.compiled.cache import load_without_compiler
+from partwise.compiled.cache_folder import kept_on_disk
 
 # −inf is a legal score, so nothing may assume that numbers are finite.
 FAST_MATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
@@ -40,9 +40,8 @@ def entry(function: Callable | None = None, *, allocates: bool = False) -> Any:
     """
     if function is None:
         return partial(entry, allocates=allocates)
-    compiled = njit(function, cache=True, nogil=True, _nrt=allocates, **OPTIONS)
-    prepare_cache(compiled, function)
-    return compiled
+    options = {"nogil": True, "_nrt": allocates, **OPTIONS}
+    return kept_on_disk(lambda cache: njit(function, cache=cache, **options), stamp_of(function))
 
 
 def inner(function: Callable | None = None, *, allocates: bool = False) -> Any:
@@ -86,13 +85,10 @@ def source_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def prepare_cache(compiled: Any, function: Callable) -> None:
-    """Numba's cache notices a change of the file that holds the function, not of the files it calls; the
-    stamp is therefore replaced by a hash of all of them."""
-    load_without_compiler(compiled)
-    cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if cache_file is not None and hasattr(cache_file, "_source_stamp"):
-        cache_file._source_stamp = source_digest(Path(function.__code__.co_filename))
+def stamp_of(function: Callable) -> Callable[[], str]:
+    """What the cache depends on. Numba notices a change of the file that holds the function, not of the files it
+    calls; this is a hash of all of them."""
+    return lambda: source_digest(Path(function.__code__.co_filename))
 
 
 # -- optimising once ---------------------------------------------------------------------------------

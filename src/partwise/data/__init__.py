@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from partwise.data.line_ends import with_newlines
 from partwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ def open_text(path: str | os.PathLike[str]) -> io.StringIO:
 
 @contextmanager
 def open_binary(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file, or standard input for "-", for reading bytes, unpacking gzip on the way.
+    """Open a file, or standard input for "-", for reading bytes; gzip is unpacked, CR alone turned into LF.
 
     Standard input stays open at the end of the ``with`` block; a file is closed.
     """
@@ -218,12 +219,15 @@ def open_binary(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     with ExitStack() as opened:
         with readable(path):
             if os.fspath(path) == "-":
+                if sys.stdin is None:
+                    raise InputError("standard input is closed")
                 handle = getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode())
                 handle = handle if hasattr(handle, "peek") else io.BufferedReader(io.BytesIO(handle.read()))
             else:
                 handle = opened.enter_context(open(path, "rb"))
             if handle.peek(2)[:2] == _GZIP_MAGIC:
                 handle = opened.enter_context(gzip.GzipFile(fileobj=handle))
+            handle = with_newlines(handle)
         yield handle
 
 

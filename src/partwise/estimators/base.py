@@ -18,6 +18,7 @@ from partwise.core.losses import Loss
 from partwise.core.problem import Problem, check_positive
 from partwise.errors import InputError
 from partwise.estimators.checks import check_cost, check_solver
+from partwise.estimators.parameters import check_parameters, plain_parameters
 from partwise.estimators.protocol import Estimator, not_fitted
 from partwise.report.compiling import CompilingLine
 from partwise.storage.checks import expect_number
@@ -85,6 +86,7 @@ class DualEstimator(Estimator):
         check_cost(getattr(self, "cost", "hamming"))
         random_generator(self.random_state)
         n_threads(self.n_jobs)
+        check_parameters(self, self._parameters_in_file())
         return loss
 
     def _solve(self, problem: Problem, state: Any = None) -> tuple[Solver, Solution]:
@@ -201,10 +203,10 @@ class DualEstimator(Estimator):
         ----------
         path : path
         """
-        from partwise.storage.model_file import save_model
+        from partwise.storage.model_file import save_estimator
 
         self._require_fitted()
-        save_model(path, *self._state())
+        save_estimator(path, self)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """All that a model file holds: JSON values, and arrays."""
@@ -214,32 +216,16 @@ class DualEstimator(Estimator):
         return {name: getattr(self, f"{name}_") for name in _RECORD}
 
     def _set_record(self, record: Mapping[str, Any]) -> None:
-        for name in ("objective", "dual_objective", "duality_gap", "n_passes"):
-            expect_number(record, name)
-        if not isinstance(record.get("history"), list):
-            raise InputError("the training record has no history")
         for name in _RECORD:
             setattr(self, f"{name}_", record[name])
 
-    def _parameters_state(self, names: list[str]) -> dict[str, Any]:
-        """Parameters as JSON values; callbacks and generators are left out, solver objects named."""
-        parameters = {name: getattr(self, name) for name in names}
-        loss = Loss.of(parameters["loss"])
-        beta: Any = "inf" if loss.is_hard else loss.beta
-        parameters["loss"] = {"beta": beta, "gamma": loss.gamma}
-        parameters["callback"], parameters["verbose"] = None, int(parameters["verbose"])
-        if not isinstance(parameters["solver"], str):
-            parameters["solver"] = str(parameters["solver"].name)
-        if not isinstance(parameters["random_state"], int):
-            parameters["random_state"] = None
-        for name, value in parameters.items():
-            if isinstance(value, np.ndarray):
-                parameters[name] = value.tolist()
-            elif isinstance(value, os.PathLike):
-                parameters[name] = os.fspath(value)
-            elif name == "class_weight" and isinstance(value, dict):
-                parameters[name] = [[_plain(label), float(weight)] for label, weight in value.items()]
-        return parameters
+    @classmethod
+    def _parameters_in_file(cls) -> list[str]:
+        """Names of the parameters that a file holds, which may be fewer than a subclass has."""
+        return cls._get_param_names()
+
+    def _parameters_state(self) -> dict[str, Any]:
+        return plain_parameters(self, self._parameters_in_file())
 
     @classmethod
     def _with_parameters(cls, stored: Mapping[str, Any]) -> Any:
@@ -290,7 +276,3 @@ def n_threads(n_jobs: int | None) -> int:
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
         raise InputError(f"n_jobs must be None or an integer other than 0, not {n_jobs!r}")
     return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

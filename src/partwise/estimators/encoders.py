@@ -24,7 +24,6 @@ from partwise.features.templates import Template, load_template, parse_template
 from partwise.features.vocabulary import DictVocabulary
 from partwise.storage.checks import (
     expect_array,
-    expect_modest_template,
     expect_number,
     expect_offsets,
     expect_text,
@@ -224,7 +223,7 @@ def _extractor(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], part
     state = header.get(part)
     if not isinstance(state, dict):
         raise InputError(f"the {part} template is missing")
-    expect_modest_template(expect_text(state, "template"))
+    expect_text(state, "template")
     expect_text(state, "template_syntax", ("partwise", "crf++"))
     expect_text(state, "part", (part,))
     expect_number(state, "n_columns", 0, 10_000, whole=True)

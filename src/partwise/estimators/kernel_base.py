@@ -36,6 +36,10 @@ class KernelEstimator(DualEstimator):
     cost: Any
     _support: Support
 
+    @classmethod
+    def _parameters_in_file(cls) -> list[str]:
+        return [name for name in cls._get_param_names() if name != "kernel_params"]
+
     def _check_parameters(self) -> Loss:
         loss = super()._check_parameters()
         name = self.solver if isinstance(self.solver, str) else self.solver.name
@@ -117,10 +121,9 @@ class KernelEstimator(DualEstimator):
         if not all(isinstance(label, (str, bool, int, float)) for label in labels):
             raise InputError("only labels that are strings or numbers can be saved")
         kernel, arrays = self._support.state()
-        names = [name for name in self._get_param_names() if name != "kernel_params"]
         header = {
             "estimator": type(self).__name__,
-            "parameters": self._parameters_state(names),
+            "parameters": self._parameters_state(),
             "labels": labels,
             "kernel": kernel,
             "record": self._record_state(),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from partwise.errors import InputError
-from partwise.features.templates import FURTHEST_OFFSET, Combination, Field, Template
+from partwise.features.templates import FURTHEST_OFFSET, Combination, Field, Template, check_size, integer
 
 _MACRO = re.compile(r"%x\[\s*([-+]?\d+)\s*,\s*(\d+)\s*\]")
 
@@ -37,6 +37,7 @@ def parse_crfpp(text: str, path: object = None) -> Template:
     Template
         With boundary symbols, columns by number, and tied transitions if there is a plain ``B``.
     """
+    check_size(text, path)
     nodes: list[Combination] = []
     edges: list[Combination] = []
     tied_transitions = False
@@ -64,14 +65,14 @@ def parse_crfpp(text: str, path: object = None) -> Template:
 
 def _combination(line: str, number: int) -> Combination:
     if line[0] not in "UB":
-        raise InputError(f"cannot read {line!r}; a CRF++ line starts with U or B, a comment with #")
+        raise InputError(f"cannot read {line!r:.60}; a CRF++ line starts with U or B, a comment with #")
     literal_and_macro = _MACRO.split(line)
     pieces = tuple(literal_and_macro[::3])
     if any("%" in piece for piece in pieces):
-        raise InputError(f"cannot read {line!r}; a macro looks like %x[-1,0]")
-    rows = [int(row) for row in literal_and_macro[1::3]]
+        raise InputError(f"cannot read {line!r:.60}; a macro looks like %x[-1,0]")
+    rows = [integer(row) for row in literal_and_macro[1::3]]
     if any(abs(row) > FURTHEST_OFFSET for row in rows):
-        raise InputError(f"a row in {line!r} is not within ±{FURTHEST_OFFSET}")
-    columns = [int(column) for column in literal_and_macro[2::3]]
+        raise InputError(f"a row in {line!r:.60} is not within ±{FURTHEST_OFFSET}")
+    columns = [integer(column) for column in literal_and_macro[2::3]]
     fields = tuple(Field(column, row) for column, row in zip(columns, rows, strict=True))
     return Combination(pieces, fields, "all", number)

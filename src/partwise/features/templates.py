@@ -34,7 +34,9 @@ from typing import Literal
 from partwise.errors import InputError
 
 FURTHEST_OFFSET = 100
-MOST_COMBINATIONS = 20_000  # model files with more are not loaded
+MOST_ATTRIBUTES = 20_000  # model files with more are not loaded
+MOST_FUNCTIONS = 20
+LONGEST_LINE = 10_000
 
 
 @dataclass(frozen=True)
@@ -197,16 +199,43 @@ def takes_number(function: str) -> bool:
 _FIELD = re.compile(r"(\w+)\s*\[([^\]]*)\]")
 _CALL = re.compile(r"(\w+)\s*\((.*?)(?:,([^,()]*))?\)")
 _RANGE = re.compile(r"([-+]?\d+)(?:\s*\.\.\s*([-+]?\d+))?")
+_WRITTEN_RANGE = re.compile(r"([-+]?\d+)\s*\.\.\s*([-+]?\d+)")
 _PLACES: dict[str, Literal["all", "first", "last"]] = {"bias": "all", "begin": "first", "end": "last"}
+
+
+def check_size(text: str, path: object = None) -> None:
+    """Refuse a template that is written or expands without end.
+
+    Parsing a few bytes such as ``word[-99..99]|word[-99..99]|word[-99..99]`` takes gigabytes.
+    """
+    total = 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        if len(line) > LONGEST_LINE:
+            raise InputError(
+                f"this line is longer than {LONGEST_LINE:,} characters", path or "template", number
+            )
+        combinations = 1
+        for first, last in _WRITTEN_RANGE.findall(line):
+            combinations *= max(1, integer(last) - integer(first) + 1)
+        total += combinations
+        if total > MOST_ATTRIBUTES:
+            message = f"the template stands for more than {MOST_ATTRIBUTES:,} attributes"
+            raise InputError(message, path or "template", number)
+
+
+def integer(text: str) -> int:
+    """A whole number; digits beyond the tenth no longer matter, as it is too large in any case."""
+    digits = text.lstrip("+-").lstrip("0")[:10]
+    return int(digits or "0") * (-1 if text.startswith("-") else 1)
 
 
 def _integers(text: str, what: str) -> range:
     found = _RANGE.fullmatch(text.strip())
     if found is None:
-        raise InputError(f"{what} {text.strip()!r} is neither a whole number nor a range like -2..2")
-    first, last = int(found[1]), int(found[2] or found[1])
+        raise InputError(f"{what} {text.strip()!r:.40} is neither a whole number nor a range like -2..2")
+    first, last = integer(found[1]), integer(found[2] or found[1])
     if not -FURTHEST_OFFSET <= first <= last <= FURTHEST_OFFSET:
-        raise InputError(f"{what} {text.strip()!r} must ascend and lie within ±{FURTHEST_OFFSET}")
+        raise InputError(f"{what} {text.strip()!r:.40} must ascend and lie within ±{FURTHEST_OFFSET}")
     return range(first, last + 1)
 
 
@@ -214,14 +243,14 @@ def _fields(text: str) -> list[Field]:
     """All fields that one written field stands for: several when it has ranges."""
     text = text.strip()
     if found := _FIELD.fullmatch(text):
-        column = int(found[1]) if found[1].isdecimal() else found[1]
+        column = integer(found[1]) if found[1].isdecimal() else found[1]
         return [Field(column, offset) for offset in _integers(found[2], "offset")]
     found = _CALL.fullmatch(text)
     if found is None:
-        raise InputError(f"cannot read {text!r}; a field looks like word[-1] or suffix(word[0], 3)")
+        raise InputError(f"cannot read {text!r:.60}; a field looks like word[-1] or suffix(word[0], 3)")
     name, inner, number = found.groups()
     if name not in FUNCTIONS:
-        raise InputError(f"unknown function {name!r}; there are {', '.join(FUNCTIONS)}")
+        raise InputError(f"unknown function {name!r:.40}; there are {', '.join(FUNCTIONS)}")
     if takes_number(name) and number is None:
         raise InputError(f"{name} needs a number, as in {name}(word[0], 3)")
     if not takes_number(name) and number is not None:
@@ -236,9 +265,9 @@ def _fields(text: str) -> list[Field]:
 
 def _refuse_too_many(n_combinations: int, text: str) -> None:
     """Ranges multiply: a short line can stand for more attributes than fit into memory."""
-    if n_combinations > MOST_COMBINATIONS:
+    if n_combinations > MOST_ATTRIBUTES:
         raise InputError(
-            f"{text!r:.60} stands for {n_combinations:,} attributes; at most {MOST_COMBINATIONS:,} are possible: "
+            f"{text!r:.60} stands for {n_combinations:,} attributes; at most {MOST_ATTRIBUTES:,} are possible: "
             "use narrower ranges"
         )
 
@@ -248,7 +277,10 @@ def _combinations(text: str, line: int) -> list[Combination]:
     text, optional = (text[:-1].strip(), True) if text.endswith("?") else (text, False)
     if text in _PLACES:
         return [Combination((text,), (), _PLACES[text], line, optional)]
-    expanded, choices = [], [_fields(part) for part in text.split("|")]
+    parts = text.split("|")
+    if any(part.count("(") > MOST_FUNCTIONS for part in parts):
+        raise InputError(f"more than {MOST_FUNCTIONS} functions within one another")
+    expanded, choices = [], [_fields(part) for part in parts]
     _refuse_too_many(math.prod(map(len, choices)), text)
     for fields in itertools.product(*choices):
         pieces = ("|".join(f.text() for f in fields) + "=", *["|"] * (len(fields) - 1), "")
@@ -267,6 +299,7 @@ def parse_template(text: str, column_names: Sequence[str] = (), path: object = N
     path : path-like or None
         Where the text comes from, for messages.
     """
+    check_size(text, path)
     boundary: Literal["skip", "symbol"] = "skip"
     found: dict[str, dict[tuple[str, ...], Combination]] = {"node": {}, "edge": {}}
     for line, written in enumerate(text.splitlines(), start=1):
@@ -282,7 +315,7 @@ def parse_template(text: str, column_names: Sequence[str] = (), path: object = N
                 boundary, rest = ("skip" if rest == "skip" else "symbol"), ""
             else:
                 known = "'columns: NAMES', 'boundary: skip', 'boundary: symbol' and 'edge: ATTRIBUTE'"
-                raise InputError(f"cannot read {written.strip()!r}; the lines with a colon are {known}")
+                raise InputError(f"cannot read {written.strip()!r:.60}; the lines with a colon are {known}")
             for combination in _combinations(rest, line) if rest else ():
                 found[part].setdefault(combination.pieces, combination)
             _refuse_too_many(len(found["node"]) + len(found["edge"]), "the template up to here")
@@ -311,7 +344,7 @@ def load_template(name: str | Path, column_names: Sequence[str] = ()) -> Templat
         return parse_template(PRESETS[str(name)], column_names, path=f"preset {name}")
     try:
         text = Path(name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise InputError(
             f"cannot read the template: {reason}; presets are {', '.join(PRESETS)}", name

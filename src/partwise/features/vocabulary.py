@@ -11,8 +11,8 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from partwise.compiled.dispatch import entry
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 
@@ -87,7 +87,7 @@ def _merged(rows: AttributeRows) -> AttributeRows:
     return AttributeRows(row_ptr, ids[:n_entries].copy(), values[:n_entries].copy())
 
 
-@njit(cache=True)
+@entry
 def _merge(row_ptr: np.ndarray, ids: np.ndarray, values: np.ndarray) -> int:
     """Merge duplicates in place; rows are short, so comparing all pairs beats sorting."""
     written, begin = 0, 0

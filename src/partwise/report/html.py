@@ -118,11 +118,9 @@ def picture(png: bytes, description: str) -> str:
 
 def convergence(history: Sequence[Mapping[str, float]], tol: float | None) -> str:
     """Primal and dual meeting, and the relative gap, as inline SVG; a sentence if there is no curve."""
-    rows = [
-        [float(record[key]) for key in ("passes", "primal", "dual")]
-        for record in history
-        if all(math.isfinite(float(record.get(key, math.nan))) for key in ("passes", "primal", "dual"))
-    ]
+    keys = ("passes", "primal", "dual")
+    rows = [[float(record.get(key, math.nan)) for key in keys] for record in history]
+    rows = [row for row in rows if math.isfinite(row[0]) and math.isfinite(row[1] - row[2])]
     if len(rows) < 2:
         return paragraph(
             "Too few certificates were made to draw a curve; train with a smaller tol to see more."
@@ -138,7 +136,7 @@ def convergence(history: Sequence[Mapping[str, float]], tol: float | None) -> st
         fill_between=True,
     )
     gap = [max((p - d) / max(abs(p), 1e-12), 1e-16) for p, d in zip(primal, dual, strict=True)]
-    level = (tol, f"tol = {tol:g}") if tol else None
+    level = (tol, f"tol = {tol:g}") if tol and math.isfinite(tol) else None
     falling = line_chart(
         "Relative duality gap",
         [Line("gap", palette.SERIES[0], passes, gap)],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from partwise.report import html
 from partwise.report.summary import Summary
 
@@ -29,5 +31,7 @@ def model_page(summary: Summary, path: str) -> str:
         sections.append(("Largest transition weights", html.weights_table(("from", "to", "weight"), rows)))
     gap = certificate["relative gap"]
     proof = f"proved to be within {100 * gap:.3g} % of the optimum"
+    if not math.isfinite(gap):
+        proof = "with no bound on how far it is from the optimum"
     lead = f"{summary.kind}, {summary.settings['loss']} loss, {proof}"
     return html.page(f"Model {path}", lead, sections)

@@ -169,6 +169,8 @@ class _Loop:
                 if self._report(info, record, certificate) and reason is None:
                     reason = StopReason.CALLBACK
         except KeyboardInterrupt:
+            if run.passes == 0:
+                raise  # nothing is trained yet, so there is nothing to return
             reason, certificate = StopReason.INTERRUPTED, None
         if certificate is None:
             state, certificate = self.solver.certificate(self.problem, state)

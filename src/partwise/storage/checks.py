@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from partwise.errors import InputError
-
-MOST_COMBINATIONS = 20_000
-_RANGE = re.compile(r"([-+]?\d+)\s*\.\.\s*([-+]?\d+)")
 
 
 def expect_array(
@@ -114,22 +110,6 @@ def expect_texts(
     return value
 
 
-def expect_modest_template(text: str) -> None:
-    """Refuse a template whose ranges would expand without end.
-
-    Parsing a few bytes such as ``word[-99..99]|word[-99..99]|word[-99..99]`` takes gigabytes.
-    """
-    total = 0
-    for line in text.splitlines():
-        combinations = 1
-        for first, last in _RANGE.findall(line[:10_000]):
-            # Longer numbers are refused by the parser itself.
-            combinations *= max(1, int(last[:9]) - int(first[:9]) + 1)
-        total += combinations
-        if total > MOST_COMBINATIONS or len(line) > 10_000:
-            raise InputError(f"the template stands for more than {MOST_COMBINATIONS} attributes")
-
-
 _PARAMETERS: dict[str, tuple[type, ...]] = {
     "l2": (int, float), "tol": (int, float), "max_passes": (int, float), "solver": (str,), "loss": (dict,),
     "time_limit": (int, float, type(None)), "certificate_every": (int, float, type(None)),
@@ -146,22 +126,36 @@ _PARAMETERS: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 
 
+_KINDS = {
+    int: "a whole number", float: "a number", str: "a string", bool: "True or False", list: "a list",
+    dict: "a dict", type(None): "None",
+}  # fmt: skip
+
+
+def expect_parameters(parameters: Mapping[str, Any]) -> None:
+    """Raise unless parameters, as plain values, are of the types that estimators take."""
+    for name, value in parameters.items():
+        kinds = _PARAMETERS.get(name, (object,))
+        is_number_for_flag = isinstance(value, bool) and bool not in kinds and object not in kinds
+        if not isinstance(value, kinds) or is_number_for_flag:
+            words = [_KINDS[kind] for kind in kinds if kind is not int or float not in kinds]
+            raise InputError(f"{name:.40} must be {' or '.join(words)}, not {value!r:.40}")
+        if isinstance(value, int) and not _is_float(value):
+            raise InputError(f"{name:.40} is too large a number")
+    for name in ("l2", "tol", "max_passes"):
+        if not 0 < parameters.get(name, 1.0) < math.inf:
+            raise InputError(f"{name} must be a finite number > 0, not {parameters[name]!r:.40}")
+
+
 def expect_header(header: Mapping[str, Any]) -> None:
     """Check what all estimators' headers share: parameters of the right types, and the training record."""
     parameters, record, labels = (header.get(name) for name in ("parameters", "record", "labels"))
     if not isinstance(parameters, dict) or not isinstance(record, dict) or not isinstance(labels, list):
         raise InputError("parameters, labels or training record are missing")
-    for name, value in parameters.items():
-        kinds = _PARAMETERS.get(name, (object,))
-        if not isinstance(value, kinds) or (
-            isinstance(value, bool) and bool not in kinds and object not in kinds
-        ):
-            raise InputError(f"parameter {name!r:.40} is {value!r:.40}")
-    for name in ("l2", "tol", "max_passes"):
-        if not parameters.get(name, 1.0) > 0:
-            raise InputError(f"parameter {name!r} is {parameters[name]!r:.40}, not above zero")
+    expect_parameters(parameters)
     for name in ("objective", "dual_objective", "duality_gap", "n_passes"):
-        expect_number(record, name)
+        if isinstance(record.get(name), bool) or not _is_float(record.get(name)):
+            raise InputError(f"the training record's {name} is {record.get(name)!r:.40}, not a number")
     expect_text(record, "stop_reason")
     if not isinstance(record.get("converged"), bool):
         raise InputError("the training record does not say whether it converged")

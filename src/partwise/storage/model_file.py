@@ -2,7 +2,8 @@
 
 A file holds the arrays, and in its metadata four strings: the format's name, its version, the header as JSON
 and a checksum of header and arrays. Long lists of strings (vocabularies) are stored as arrays of UTF-8.
-Loading maps the file into memory, copy-on-write, and checks everything in it.
+Loading reads the file into memory, so that nothing done to it later matters, and checks everything in it.
+Saving loads what it is about to write, and writes nothing that would not load.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
 from collections.abc import Mapping
 from hashlib import blake2b
 from importlib import import_module
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from partwise.errors import InputError
-from partwise.storage.atomic import write_atomically
+from partwise.storage.atomic import writable_target, write_atomically
 from partwise.storage.checks import (
     expect_array,
     expect_header,
@@ -39,6 +40,7 @@ __all__ = [
     "expect_texts",
     "load",
     "load_model",
+    "save_estimator",
     "save_model",
 ]
 
@@ -76,6 +78,39 @@ def save_model(
     arrays : dict of str to ndarray
         Numbers or booleans.
     """
+    front, payload = _packed(header, arrays, path)
+    _write(path, front, payload)
+
+
+def save_estimator(
+    path: str | os.PathLike[str], estimator: Any, record: Mapping[str, Any] | None = None
+) -> None:
+    """Save a fitted estimator, after loading what will be written.
+
+    Parameters
+    ----------
+    record : dict or None
+        More entries of the header.
+    """
+    writable_target(path)
+    header, arrays = estimator._state()
+    front, payload = _packed({**header, **(record or {})}, arrays, path)
+    try:
+        whole = np.frombuffer(bytearray(front) + payload, np.uint8)
+        estimator_from(*_read(*_container(whole)))
+    except InputError as error:
+        reason = str(error).removeprefix("damaged model file: ")
+        raise InputError(
+            f"this model cannot be saved, as it could not be loaded again: {reason}", path
+        ) from None
+    del whole
+    _write(path, front, payload)
+
+
+def _packed(
+    header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], path: object
+) -> tuple[bytes, memoryview]:
+    """The bytes of a model file: what safetensors calls header, and the arrays."""
     from safetensors.numpy import save
 
     packed: dict[str, np.ndarray] = {}
@@ -93,7 +128,10 @@ def save_model(
     front, payload = _in_order(save(packed, metadata))
     if len(front) > _LARGEST_JSON:
         raise InputError("the header of this model is larger than a model file can hold", path)
+    return front, payload
 
+
+def _write(path: str | os.PathLike[str], front: bytes, payload: memoryview) -> None:
     def write(handle: BinaryIO) -> None:
         handle.write(front)
         handle.write(payload)
@@ -108,13 +146,16 @@ def load_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
     -------
     header : dict
     arrays : dict of str to ndarray
-        Views of the file, mapped copy-on-write: writing to them changes neither the file nor other readers.
+        Views of a copy of the file in memory.
     """
     try:
-        metadata, stored = _open(path)
-        header, arrays = _read(metadata, stored)
+        header, arrays = _read(*_container(_bytes_of(path)))
     except InputError as error:
         raise InputError(str(error), path) from None
+    except FileNotFoundError:
+        raise InputError("no such file", path) from None
+    except IsADirectoryError:
+        raise InputError("this is a directory; a model file is needed", path) from None
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror or error})", path) from None
     except _NONSENSE as error:
@@ -165,54 +206,60 @@ def _in_order(data: bytes) -> tuple[bytes, memoryview]:
 # -- opening: bytes to metadata and raw arrays ---------------------------------------------------
 
 
-def _open(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """Check the container and map its arrays; the safetensors library checks offsets against the size."""
-    from safetensors import SafetensorError, safe_open
-
-    place = Path(path)
-    if place.is_dir():
-        raise InputError("this is a directory; a model file is needed")
-    if not place.exists():
-        raise InputError("no such file")
-    if not place.is_file():
-        raise InputError("a model must be an ordinary file, since it is mapped into memory")
-    size = place.stat().st_size
-    if size == 0:
+def _bytes_of(path: str | os.PathLike[str]) -> np.ndarray:
+    """The file in memory. A map of it would end the process when another one cuts the file short."""
+    kind = os.stat(path).st_mode
+    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+        raise InputError("a model must be an ordinary file")
+    with open(path, "rb", buffering=0) as handle:
+        whole = np.fromfile(handle, np.uint8, os.fstat(handle.fileno()).st_size)
+    if not len(whole):
         raise InputError("this file is empty; a model file is needed")
+    return whole
+
+
+def _container(whole: np.ndarray) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """Metadata and arrays of a safetensors file: arrays lie one after another and fill it to its end."""
+    length = int.from_bytes(whole[:8].tobytes(), "little")
+    if not 0 < length <= min(_LARGEST_JSON, len(whole) - 8):
+        raise InputError("not a model file, or a damaged one (its header does not fit in it)")
     try:
-        with safe_open(os.fspath(path), framework="np") as file:
-            metadata = file.metadata() or {}
-            specification = [(name, _slice_of(file, name)) for name in file.offset_keys()]
-    except (SafetensorError, UnicodeDecodeError) as error:
-        raise InputError(f"not a model file, or a damaged one ({error!s:.100})") from None
-    whole = np.memmap(path, np.uint8, mode="c")
-    return metadata, _views(whole, specification, size)
+        front = json.loads(whole[8 : 8 + length].tobytes().decode("utf-8"))
+        metadata = front.pop("__metadata__", {})
+        entries = {
+            name: (each["dtype"], each["shape"], *each["data_offsets"]) for name, each in front.items()
+        }
+        ordered = sorted(entries.items(), key=lambda item: item[1][2:])
+    except (ValueError, RecursionError, AttributeError, KeyError, TypeError) as error:
+        raise InputError(
+            f"not a model file, or a damaged one ({type(error).__name__} in its header)"
+        ) from None
+    if not isinstance(metadata, dict) or not all(isinstance(each, str) for each in metadata.values()):
+        raise InputError("not a model file, or a damaged one (its metadata are not strings)")
+    return metadata, _views(whole[8 + length :], ordered)
 
 
-def _slice_of(file: Any, name: str) -> tuple[str, tuple[int, ...]]:
-    part = file.get_slice(name)
-    return part.get_dtype(), tuple(part.get_shape())
-
-
-def _views(
-    whole: np.ndarray, specification: list[tuple[str, tuple[str, tuple[int, ...]]]], size: int
-) -> dict[str, np.ndarray]:
-    """Arrays that lie one after another behind the header, as safetensors requires."""
-    offset = 8 + int.from_bytes(whole[:8].tobytes(), "little")
-    views = {}
-    for name, (code, shape) in specification:
-        if code not in _DTYPES:
-            raise InputError(f"array {name!r:.40} is of type {code}, which models do not use")
+def _views(data: np.ndarray, entries: list[tuple[str, tuple[Any, ...]]]) -> dict[str, np.ndarray]:
+    offset, views = 0, {}
+    for name, (code, shape, begin, end) in entries:
+        if not isinstance(code, str) or code not in _DTYPES:
+            raise InputError(f"array {name!r:.40} is of type {code!r:.40}, which models do not use")
+        whole_numbers = isinstance(shape, list) and all(type(n) is int for n in (*shape, begin, end))
+        if not whole_numbers or len(shape) > 8 or not all(0 <= n < 2**40 for n in shape):
+            raise InputError(f"not a model file, or a damaged one (array {name!r:.40} has no proper shape)")
         dtype = np.dtype(_DTYPES[code])
-        end = offset + dtype.itemsize * math.prod(shape)
-        if end > size or len(shape) > 8:
-            raise InputError(f"array {name!r:.40} does not fit in the file")
-        view = np.asarray(whole[offset:end]).view(dtype).reshape(shape)
+        if begin != offset or end != begin + dtype.itemsize * math.prod(shape) or end > len(data):
+            raise InputError(
+                f"not a model file, or a damaged one (array {name!r:.40} does not fit in the file)"
+            )
+        view = data[begin:end].view(dtype).reshape(shape)
         # Kernels are compiled for aligned arrays; safetensors aligns what it writes, others may not.
         views[name] = view if view.flags.aligned else view.copy()
-        if code == "BOOL" and (view.view(np.uint8) > 1).any():
+        if code == "BOOL" and (data[begin:end] > 1).any():
             raise InputError(f"array {name!r:.40} holds bytes that are neither true nor false")
         offset = end
+    if offset != len(data):
+        raise InputError("not a model file, or a damaged one (bytes after its last array)")
     return views
 
 

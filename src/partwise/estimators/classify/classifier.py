@@ -267,7 +267,7 @@ class Classifier(ClassifierProtocol, DualEstimator):
         pairs = Pairs(attribute, label, table[attribute, label].astype(np.float32))
         header = {
             "estimator": "Classifier",
-            "parameters": self._parameters_state(self._get_param_names()),
+            "parameters": self._parameters_state(),
             "labels": labels,
             "structure": {"name": "multiclass"},
             "n_features": self.coef_.shape[1],

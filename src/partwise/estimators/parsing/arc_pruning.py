@@ -73,7 +73,7 @@ class ArcPruner:
     @classmethod
     def fit(cls, corpus: DependencyCorpus, structure: Any, n_heads: int, n_jobs: int = 1) -> ArcPruner:
         """Train on all arcs of a corpus, loosely."""
-        from partwise.solvers import ExponentiatedGradient, solve
+        from partwise.solvers import ExponentiatedGradient, StopReason, solve
 
         encoder = ArcEncoder(ArcFeatures("pos").fit(corpus))
         encoded = encoder.transform(structure, corpus, all_arcs(corpus.lengths))
@@ -83,6 +83,8 @@ class ArcPruner:
         )
         solver = ExponentiatedGradient("permuted")
         solution = solve(problem, solver, tol=_TOLERANCE, max_passes=_MOST_PASSES)
+        if solution.stop_reason is StopReason.INTERRUPTED:
+            raise KeyboardInterrupt  # a pruner that is not trained would prune true arcs
         encoder, model = compact(structure, encoder, problem.scorer.maps, solution.weights)
         return cls(n_heads, encoder, model)
 

@@ -34,16 +34,11 @@ class DependencyFileMixin(DualEstimator):
         """The trees that the parameters ask for."""
         raise NotImplementedError
 
-    @classmethod
-    def _parameters_in_file(cls) -> list[str]:
-        """Names of the parameters that a file holds, which may be fewer than a subclass has."""
-        raise NotImplementedError
-
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         encoder_header, encoder_arrays = self._encoder.state()
         header = {
             "estimator": "DependencyParser",
-            "parameters": self._parameters_state(self._parameters_in_file()),
+            "parameters": self._parameters_state(),
             "labels": list(self.relations_),
             "structure": {"name": self.structure, "single_root": self.single_root_},
             "encoder": encoder_header,

@@ -34,11 +34,6 @@ class SequenceFileMixin(DualEstimator):
     classes_: np.ndarray
     scheme: str | None
 
-    @classmethod
-    def _parameters_in_file(cls) -> list[str]:
-        """Names of the parameters that a file holds, which may be fewer than a subclass has."""
-        raise NotImplementedError
-
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         labels = self.classes_.tolist()
         if not all(isinstance(label, (str, bool, int, float)) for label in labels):
@@ -48,7 +43,7 @@ class SequenceFileMixin(DualEstimator):
         assert isinstance(chain, Chain)
         header = {
             "estimator": "SequenceLabeler",
-            "parameters": self._parameters_state(self._parameters_in_file()),
+            "parameters": self._parameters_state(),
             "labels": labels,
             "structure": {"name": "chain", "order": chain.order, "tied": chain.tied, "scheme": self.scheme},
             "encoder": {"kind": self._encoder.kind, **encoder_header},

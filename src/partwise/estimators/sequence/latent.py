@@ -84,7 +84,13 @@ def fit_marginalised(estimator: Any, problem: Problem, codes: np.ndarray) -> Mar
     for round_ in range(1, MAX_ROUNDS + 1):
         soft, constant = current.convex(weights)
         state = _start(soft, solver, None if best is None else best.solution.state, estimator)
-        _, solution = estimator._solve(soft, state)
+        try:
+            _, solution = estimator._solve(soft, state)
+        except KeyboardInterrupt:
+            if best is None:
+                raise
+            best.stop_reason, best.passes = str(StopReason.INTERRUPTED.value), passes
+            return _undisturbed(best)
         value = current.objective(solution.weights)
         for record in solution.history:
             moved = {"passes": passes, "seconds": seconds, "cpu_seconds": cpu_seconds}
@@ -94,9 +100,7 @@ def fit_marginalised(estimator: Any, problem: Problem, codes: np.ndarray) -> Mar
         gain = objective - value
         if best is not None and gain < 0:
             best.converged, best.stop_reason, best.passes = True, DONE, passes
-            if isinstance(best.solution.state, EGState):  # it moved on in place
-                _refreshed(best.problem, best.solution.state)
-            return best
+            return _undisturbed(best)
         dual = solution.certificate.dual - constant
         best = MarginalisedFit(
             soft, solver, solution, solution.weights, value, dual, False, MAX_ROUNDS_REACHED, passes, history
@@ -113,6 +117,13 @@ def fit_marginalised(estimator: Any, problem: Problem, codes: np.ndarray) -> Mar
             return best
     assert best is not None
     return best
+
+
+def _undisturbed(fit: MarginalisedFit) -> MarginalisedFit:
+    """A fit whose state moved on in place with a later round, repaired."""
+    if isinstance(fit.solution.state, EGState):
+        _refreshed(fit.problem, fit.solution.state)
+    return fit
 
 
 def _refuse(problem: Problem, solver: Solver, codes: np.ndarray) -> None:

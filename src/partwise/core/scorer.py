@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from partwise.compiled.ahead import obtain
+from partwise.compiled.ahead import obtain, start
 from partwise.compiled.boundary import addresses, pack, stack_packed
 from partwise.compiled.examples import Batch, Scratch
 from partwise.compiled.rows import KindRows, Rows, row_tasks
@@ -204,6 +204,12 @@ class Scorer:
 
         self.over_examples(np.float64, work, n_jobs, asks=())
         return scores
+
+
+def begin_compiling(structure: Structure, asks: tuple[str, ...], precisions: tuple[str, ...]) -> None:
+    """Have what training will call by address compiled, if need be, while data are read and encoded."""
+    answers = [structure.oracle.task(which) for which in asks]
+    start([*answers, *(task for precision in precisions for task in row_tasks(precision))])
 
 
 def precision_of(dtype: Any) -> str:

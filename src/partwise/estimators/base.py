@@ -16,6 +16,7 @@ import numpy as np
 from partwise.compiled.clock import is_told, telling
 from partwise.core.losses import Loss
 from partwise.core.problem import Problem, check_positive
+from partwise.core.scorer import begin_compiling
 from partwise.errors import InputError
 from partwise.estimators.checks import check_cost, check_solver
 from partwise.estimators.parameters import check_parameters, plain_parameters
@@ -25,6 +26,7 @@ from partwise.storage.checks import expect_number
 
 if TYPE_CHECKING:
     from partwise.solvers import Progress, Solution, Solver
+    from partwise.structures.contract import Structure
 
 _RECORD = ("objective", "dual_objective", "duality_gap", "converged", "stop_reason", "n_passes", "history")
 
@@ -88,6 +90,11 @@ class DualEstimator(Estimator):
         n_threads(self.n_jobs)
         check_parameters(self, self._parameters_in_file())
         return loss
+
+    def _begin_compiling(self, structure: Structure, asks: tuple[str, ...] = ()) -> None:
+        """Before data are encoded: what the loss asks of the structure, and `asks` besides."""
+        own = "best" if Loss.of(self.loss).is_hard else "sums"
+        begin_compiling(structure, tuple(dict.fromkeys((*asks, own))), ("single", "double"))
 
     def _solve(self, problem: Problem, state: Any = None) -> tuple[Solver, Solution]:
         """Train; `state` is an earlier one of the same solver, or None."""

@@ -174,6 +174,8 @@ class Classifier(ClassifierProtocol, DualEstimator):
 
     def _fit(self, data: ClassData, previous: Training | None) -> None:
         n, n_features = data.X.shape
+        structure = Multiclass(len(data.classes))
+        self._begin_compiling(structure)
         storage = storage_for(data.X)
         rows, dense = split_storage(data.X, storage)
         if self.fit_intercept:
@@ -182,7 +184,7 @@ class Classifier(ClassifierProtocol, DualEstimator):
         n_dense, n_attributes = (width, 0) if storage == "dense" else (0, width)
         feature_map = FeatureMap.build(len(data.classes), n_attributes, n_dense, rows, data.codes, self.pairs)
         problem = Problem.build(
-            Multiclass(len(data.classes)),
+            structure,
             data.codes,
             np.ones(n, np.int64),
             {"node": RowData(feature_map, rows, dense)},

@@ -207,6 +207,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         codes = data.codes(labels)
         encoder = choose_encoder(data.X, self.template)
         structure = chain_for(self, labels, encoder, data, codes)
+        self._begin_compiling(structure)
         encoded = encoder.fit_transform(data.X, self.min_count, self.hash_size)
         problem = self._problem(structure, encoder, encoded, data, codes)
         source = Source(data, encoder, codes)

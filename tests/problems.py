@@ -49,10 +49,17 @@ def small(
     n: int = 8,
     seed: int = 0,
     n_jobs: int = 1,
+    structure: Structure | None = None,
+    shift: int = 0,
+    **options: Any,
 ) -> Small:
-    """A problem of this `kind`; attributes, "binary", "real" or "dense", say something of the labels."""
+    """A problem of this `kind`; attributes, "binary", "real" or "dense", say something of the labels.
+
+    `structure` replaces the usual one of the kind, `shift` is added to all true labels once the attributes are
+    made, and `options` go to `Problem.build`.
+    """
     random = np.random.default_rng([seed, KINDS.index(kind)])
-    structure = make_structure(kind)
+    structure = structure or make_structure(kind)
     lengths = np.ones(n, np.int64) if kind == "multiclass" else random.integers(1, 5, n)
     if kind == "projective":
         lengths = np.minimum(lengths, 3)
@@ -82,6 +89,8 @@ def small(
         arguments["example_weight"] = random.uniform(0.2, 2.0, n)
     if kind == "projective":
         arguments["cost"] = "labelled"
+    labels = (labels + shift) % structure.n_labels if shift else labels
+    arguments |= options
     problem = Problem.build(
         structure, labels, layouts, node_map, loss=loss, l2=l2, n_jobs=n_jobs, **arguments
     )

@@ -310,7 +310,7 @@ def test_functions_cannot_be_saved(tmp_path: Path) -> None:
         ({"kernel": lambda A, B: A @ B.T[:, :1]}, "returned shape"),
         ({"kernel": "precomputed"}, "must be square"),
         ({"kernel": "sigmoid", "coef0": -5.0}, "positive semidefinite"),
-        ({"solver": "lbfgs"}, "needs explicit features"),
+        ({"solver": "sgd"}, "needs features; with a kernel there are auto, eg,"),
         ({"gamma": "wide"}, "gamma must be"),
         ({"gamma": -1.0}, "gamma must be"),
         ({"degree": "three", "kernel": "poly"}, "degree must be"),

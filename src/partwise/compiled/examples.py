@@ -98,11 +98,12 @@ def scatter_example(batch, example, weights, scale, delta, threshold, row):  # t
     if batch.edge.width > 0:
         more, offset = scatter_group(batch.edge, example, weights, scale, delta, offset, threshold, row)
         growth += more
+    # A sum beside a store is added up in vectors or one by one, depending on what lies behind the arrays in memory.
     for j in range(batch.tied_size):
-        old = weights[batch.tied_first + j]
-        change = scale * delta[offset + j]
-        weights[batch.tied_first + j] = old + change
+        old, change = weights[batch.tied_first + j], scale * delta[offset + j]
         growth += change * (old + old + change)
+    for j in range(batch.tied_size):
+        weights[batch.tied_first + j] += scale * delta[offset + j]
     return growth
 
 

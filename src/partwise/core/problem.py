@@ -48,7 +48,8 @@ class Problem:
     """Data bound to structure × loss × l2.
 
     Build one with :meth:`build`; `batch` holds flat arrays only, which may be memory-mapped. In `views`
-    solvers keep the same data in other layouts, by name, each with the batch it was made from.
+    solvers keep the same data in other layouts and what they computed of it, by name, each with the batch it was
+    made from.
     """
 
     structure: Structure
@@ -59,7 +60,7 @@ class Problem:
     node_map: FeatureMap
     edge_map: FeatureMap | None
     n_jobs: int = 1
-    views: dict[str, tuple[Batch, Problem]] = field(default_factory=dict, repr=False)
+    views: dict[str, tuple[Batch, Any]] = field(default_factory=dict, repr=False)
     _scratch: dict[Any, Scratch] = field(default_factory=dict, repr=False)
 
     @property

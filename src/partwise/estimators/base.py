@@ -16,8 +16,9 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from partwise.core.losses import Loss
 from partwise.core.problem import Problem, check_positive
 from partwise.errors import InputError
-from partwise.solvers import SOLVERS, Progress, Solution, Solver, solve, solver_for
-from partwise.storage.checks import expect_number
+from partwise.solvers import SOLVERS, Progress, Solution, Solver, WarmStart, solve, solver_for
+from partwise.solvers.base import CERTIFICATE_KINDS
+from partwise.storage.checks import expect_number, expect_text
 
 _RECORD = ("objective", "dual_objective", "duality_gap", "converged", "stop_reason", "n_passes", "history")
 
@@ -77,8 +78,8 @@ class DualEstimator(BaseEstimator):
         n_threads(self.n_jobs)
         return loss
 
-    def _solve(self, problem: Problem, state: Any = None) -> tuple[Solver, Solution]:
-        """Train; `state` is an earlier one of the same solver, or None."""
+    def _solve(self, problem: Problem, warm_start: WarmStart | None = None) -> tuple[Solver, Solution]:
+        """Train, from an earlier state of the same solver if there is one."""
         solver = solver_for(problem, self.solver, self.tol)
         solution = solve(
             problem,
@@ -89,7 +90,7 @@ class DualEstimator(BaseEstimator):
             callback=self._callback(),
             time_limit=self.time_limit,
             certificate_every=self.certificate_every,
-            warm_start=state,
+            warm_start=warm_start,
         )
         return solver, solution
 
@@ -102,7 +103,7 @@ class DualEstimator(BaseEstimator):
                 record = progress.record
                 print(
                     f"pass {record.passes:7.1f}  {record.seconds:8.2f} s  primal {record.primal:.6g}  "
-                    f"dual {record.dual:.6g}  relative gap {record.relative_gap:.2e}"
+                    f"dual {record.dual:.6g}  relative gap {record.relative_gap:.2e}{record.note}"
                 )
             return self.callback(progress) if self.callback is not None else None
 
@@ -115,7 +116,8 @@ class DualEstimator(BaseEstimator):
         self.dual_objective_ = float(certificate.dual)
         self.duality_gap_ = max(float(certificate.relative_gap), 0.0)
         self.converged_ = bool(solution.converged)
-        self.stop_reason_ = str(solution.stop_reason.value)
+        self.stop_reason_ = solution.why
+        self.certificate_kind_ = certificate.kind
         self.n_passes_ = float(solution.passes)
         self.history_ = [record.as_dict() for record in solution.history]
 
@@ -156,7 +158,7 @@ class DualEstimator(BaseEstimator):
         raise NotImplementedError
 
     def _record_state(self) -> dict[str, Any]:
-        return {name: getattr(self, f"{name}_") for name in _RECORD}
+        return {name: getattr(self, f"{name}_") for name in (*_RECORD, "certificate_kind")}
 
     def _set_record(self, record: Mapping[str, Any]) -> None:
         for name in ("objective", "dual_objective", "duality_gap", "n_passes"):
@@ -165,6 +167,9 @@ class DualEstimator(BaseEstimator):
             raise InputError("the training record has no history")
         for name in _RECORD:
             setattr(self, f"{name}_", record[name])
+        # Files from before there were other kinds do not say it.
+        kind = {"certificate_kind": "exact"} | dict(record)
+        self.certificate_kind_ = expect_text(kind, "certificate_kind", CERTIFICATE_KINDS)
 
     def _parameters_state(self, names: list[str]) -> dict[str, Any]:
         """Parameters as JSON values; callbacks and generators are left out, solver objects named."""

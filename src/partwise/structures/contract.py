@@ -84,12 +84,18 @@ class Structure(ABC):
         Score entries fed by one edge row; 0 without edge rows.
     tied_size : int
         Entries of the tied block that ends every example's parts.
+    exactness : {"exact", "relaxation", "approximate"}
+        What the sums over labellings are: exact, a convex upper bound, or neither (then nothing is certified).
+    equal_part_counts : bool
+        Whether all labellings of an example have the same number of parts.
     """
 
     n_labels: int
     node_width: int
     edge_width: int = 0
     tied_size: int = 0
+    exactness: str = "exact"
+    equal_part_counts: bool = True
 
     # The user's side; each structure writes its scores out as named arguments.
 

@@ -58,7 +58,7 @@ def optimum_of(key: str, loss: str) -> float:
     problem = changed_problem(key, loss)
     fresh = BlockFrankWolfe(precision="double") if problem.loss.is_hard else LBFGS()
     found = solve(problem, fresh, tol=1e-7, max_passes=3000)
-    assert found.converged
+    assert found.certificate.relative_gap < 1e-6
     return found.certificate.dual
 
 

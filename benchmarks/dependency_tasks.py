@@ -193,7 +193,8 @@ def task_path(
     problem, encoder = parser.problem_for(read(folder, 0, limit))
     parts = {"dev": read(folder, 1), "test": read(folder, 2)}
     solve(problem, solver_for(problem, "auto"), tol=1.0, max_passes=0.1)
-    rows, state = [], None
+    rows: list[dict[str, Any]] = []
+    before = None
     for l2 in l2s:
         at = problem.with_l2(l2)
 
@@ -207,8 +208,8 @@ def task_path(
         row: dict[str, Any] = {"l2": l2}
         if cold:
             row["cold"] = run(None)[1]
-        solution, row["warm"] = run(state)
-        state = solution.state
+        solution, row["warm"] = run(before)
+        before = solution
         with_weights(parser, at, encoder, solution.weights)
         rows.append({**row, **{name: scores(parser, corpus) for name, corpus in parts.items()}})
     return {"rows": rows}

@@ -76,12 +76,13 @@ def task_bracket(data: dict[str, Any]) -> dict[str, Any]:
     """(dual, primal) around the optimum, and the names of the solvers that minimise this loss."""
     from partwise.errors import InputError
     from partwise.solvers import SOLVERS, solve, solver_for
+    from partwise.solvers.needs import check_solver
 
     problem = build(data)
     names = [SHARPENED] if problem.loss.is_hard else []
     for name, solver in SOLVERS.items():
         try:
-            solver.check(problem)
+            check_solver(problem, solver)
         except InputError:
             continue
         if getattr(solver, "minimises", True):

@@ -48,10 +48,17 @@ def small(
     n: int = 8,
     seed: int = 0,
     n_jobs: int = 1,
+    structure: Structure | None = None,
+    shift: int = 0,
+    **options: Any,
 ) -> Small:
-    """A problem of this `kind`; attributes, "binary", "real" or "dense", say something of the labels."""
+    """A problem of this `kind`; attributes, "binary", "real" or "dense", say something of the labels.
+
+    `structure` replaces the usual one of the kind, `shift` is added to all true labels once the attributes are
+    made, and `options` go to `Problem.build`.
+    """
     random = np.random.default_rng([seed, KINDS.index(kind)])
-    structure = make_structure(kind)
+    structure = structure or make_structure(kind)
     lengths = np.ones(n, np.int64) if kind == "multiclass" else random.integers(1, 5, n)
     if kind in ("projective", "labelled"):
         lengths = np.minimum(lengths, 3)
@@ -75,6 +82,8 @@ def small(
         arguments["example_weight"] = random.uniform(0.2, 2.0, n)
     if kind in ("projective", "labelled"):
         arguments["cost"] = "labelled"
+    labels = (labels + shift) % structure.n_labels if shift else labels
+    arguments |= options
     problem = Problem.build(structure, labels, shapes, rows, loss=loss, l2=l2, n_jobs=n_jobs, **arguments)
     return Small(problem, labels, lengths, node, edge, shapes)
 
@@ -88,11 +97,12 @@ def tight(loss: str | Loss, *, n: int, l2: float) -> Small:
     structure, labels, lengths = Multiclass(2), np.zeros(n, np.int64), np.ones(n, np.int64)
     node = np.zeros((n, N_ATTRIBUTES))
     node[:, 0] = 1.0
-    layouts = structure.layouts(lengths)
+    shapes = structure.shapes(lengths)
     problem = Problem.build(
-        structure, labels, layouts, FeatureMap.build(2, 0, N_ATTRIBUTES), node_dense=node, loss=loss, l2=l2
-    )
-    return Small(problem, labels, lengths, node, np.zeros((0, 0)), layouts)
+        structure, labels, shapes, {"node": RowData(FeatureMap.build(2, 0, N_ATTRIBUTES), None, node)},
+        loss=loss, l2=l2,
+    )  # fmt: skip
+    return Small(problem, labels, lengths, node, np.zeros((0, 0)), shapes)
 
 
 def make_structure(kind: str) -> Structure:

@@ -118,7 +118,7 @@ def test_divergences_follow_from_sums(case: str, loss: str) -> None:
         draws = [(random.normal(size=len(exists)) * exists, random.random(), r) for r in (rho, 0.7 * rho)]
         points = [Labels.at(data.problem, *draw) for draw in draws]
         own = [distributions(written, *draw) for draw in draws]
-        ours = points[0].divergence(points[1], data.problem.loss.gamma)
+        ours = points[0].divergence(points[1], data.problem)
         assert ours == pytest.approx(weighted_divergence(written, *own), rel=1e-9, abs=1e-9)
         assert points[0].dual(data.problem) == pytest.approx(written.dual(own[0]), rel=1e-9)
 
@@ -159,7 +159,7 @@ def test_another_l2_begins_anew() -> None:
     problem = problem_of("multiclass", "hinge").problem
     first = solve(problem, Extragradient(), tol=1e-2, max_passes=500)
     weaker = problem.with_l2(0.5)
-    second = solve(weaker, Extragradient(), tol=2e-3, max_passes=2000, warm_start=first.state)
+    second = solve(weaker, Extragradient(), tol=2e-3, max_passes=2000, warm_start=first)
     assert second.converged
     assert second.certificate.primal == pytest.approx(optimum("multiclass", "hinge", 0.5), rel=2e-3)
 

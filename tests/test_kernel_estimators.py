@@ -266,7 +266,7 @@ def test_small_budgets_change_nothing(precision: str) -> None:
     }
     whole = KernelClassifier(**settings).fit(DIGITS[:200], DIGIT[:200])
     partly = KernelClassifier(cache_mb=0.05, **settings).fit(DIGITS[:200], DIGIT[:200])
-    gram = partly._training.problem.node_gram
+    gram = partly._training.problem.grams["node"]
     assert gram.n_kept < 200 and gram._kept.nbytes <= 0.05 * 2**20
     assert partly.objective_ == pytest.approx(whole.objective_, rel=1e-3)
     assert (partly.predict(DIGITS[200:500]) == whole.predict(DIGITS[200:500])).all()
@@ -311,7 +311,7 @@ def test_functions_cannot_be_saved(tmp_path: Path) -> None:
         ({"kernel": lambda A, B: A @ B.T[:, :1]}, "returned shape"),
         ({"kernel": "precomputed"}, "must be square"),
         ({"kernel": "sigmoid", "coef0": -5.0}, "positive semidefinite"),
-        ({"solver": "lbfgs"}, "needs explicit features"),
+        ({"solver": "sgd"}, "needs features; with a kernel there are auto, eg,"),
         ({"gamma": "wide"}, "gamma must be"),
         ({"gamma": -1.0}, "gamma must be"),
         ({"degree": "three", "kernel": "poly"}, "degree must be"),

@@ -297,7 +297,7 @@ def test_resumes_bit_for_bit(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("solver", "loss", "word"),
     [
-        (KBestMIRA(), "log", "use 'mira'"),
+        (KBestMIRA(), "log", "needs beta = inf .*: use"),
         (KBestMIRA(k=0), "hinge", "k must"),
         (KBestMIRA(k=True), "hinge", "k must"),
         (KBestMIRA(labels="best"), "hinge", "labels must"),  # type: ignore[arg-type]

@@ -144,13 +144,13 @@ def test_a_path_of_l2_is_cheaper_with_warm_starts() -> None:
         structure=Multiclass(5), labels=labels, shapes=np.ones(300, int), dense=inputs,
         feature_map=FeatureMap.build(5, n_dense=200),
     )  # fmt: skip
-    solver, state, passes = solver_for(problem), None, np.zeros(2)
+    solver, before, passes = solver_for(problem), None, np.zeros(2)
     for l2 in (100.0, 50.0, 25.0, 12.0, 6.0, 3.0, 1.5, 0.8):
         at = problem.with_l2(l2)
-        warm, cold = solve(at, solver, warm_start=state), solve(at, solver)
+        warm, cold = solve(at, solver, warm_start=before), solve(at, solver)
         assert warm.converged
         passes += warm.passes, cold.passes
-        state = warm.state
+        before = warm
     assert passes[0] < 0.7 * passes[1], passes
 
 

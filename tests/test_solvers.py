@@ -399,7 +399,7 @@ def test_searched_step_improves_a_tenth_of_the_data(loss: str) -> None:
     point = starting_point(problem, solver.start, np.float64)
     trial = DualPoint(*(array.copy() for array in point))
     trial.step[:] = step
-    rule = solver._rule(problem)._replace(kind=FIXED)
+    rule = solver._rule(problem, point)._replace(kind=FIXED)
     _, improved = online_pass(
         problem.batch, sample, trial, problem.loss.beta, problem.loss.gamma, problem.l2, rule,
         problem.scratch(np.float64),
@@ -409,7 +409,8 @@ def test_searched_step_improves_a_tenth_of_the_data(loss: str) -> None:
 
 def test_single_precision_is_certified_in_double() -> None:
     data = problem_of("tied", "log")
-    found = solve(data.problem, SOLVERS["eg-permuted"], tol=1e-5, max_passes=500)
+    single = ExponentiatedGradient("permuted", precision="single")
+    found = solve(data.problem, single, tol=1e-5, max_passes=500)
     assert found.converged
     assert found.state.theta.dtype == np.float32
     written = data.written_out

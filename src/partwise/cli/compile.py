@@ -100,12 +100,12 @@ def _usual_runs() -> Iterator[tuple[Item, str, Any]]:
 
 def _every_run() -> Iterator[tuple[Item, str, Any]]:
     """The usual ones first, then all others; the same solver may come in two precisions."""
-    from partwise.estimators.kernel_base import KERNEL_SOLVERS
     from partwise.solvers import SOLVERS
 
     yield from _usual_runs()
     for item in [*_usual_items(), *_unusual_items()]:
-        names = KERNEL_SOLVERS if item.name.startswith("kernel") else tuple(SOLVERS)
+        is_kernel = item.name.startswith("kernel")
+        names = [name for name, each in SOLVERS.items() if not (is_kernel and each.needs.features)]
         for loss in _LOSSES:
             for name in names:
                 for solver in _precisions(SOLVERS[name]):

@@ -127,6 +127,7 @@ def _summary(
         "objective": estimator.objective_,
         "dual_objective": estimator.dual_objective_,
         "relative_gap": estimator.duality_gap_,
+        "certificate_kind": estimator.certificate_kind_,
         "converged": estimator.converged_,
         "stop_reason": estimator.stop_reason_,
         "interrupted": interrupted,

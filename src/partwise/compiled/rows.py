@@ -248,11 +248,13 @@ def scatter_run(kind, first_row, n_rows, weights, scale, delta, part, threshold,
             for j in range(kind.width):
                 delta[part + j] = 0.0
         elif plain and kind.wide_ptr[row + 1] - first == 1:
+            # A sum beside a store is added up in vectors or one by one, depending on what lies behind the arrays.
             start = kind.wide_start[first]
             for j in range(kind.width):
                 old, change = own[start + j], scale * delta[part + j]
-                own[start + j] = old + change
                 growth += change * (old + old + change)
+            for j in range(kind.width):
+                own[start + j] += scale * delta[part + j]
         else:
             for j in range(kind.width):
                 row_work[j] = scale * delta[part + j]

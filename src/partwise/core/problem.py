@@ -68,9 +68,7 @@ class Problem:
     loss: Loss
     l2: float
     batch: Batch = field(init=False, repr=False)
-    _views: dict[str, tuple[tuple[Any, ...], Problem]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    _kept: dict[str, tuple[tuple[Any, ...], Any]] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.batch = self.scorer.batch._replace(
@@ -216,13 +214,13 @@ class Problem:
         """The same data with other true labels."""
         return replace(self, gold=gold)
 
-    def view(self, name: str, make: Callable[[], Problem]) -> Problem:
-        """The same data in another form, made once for these examples, true labels, costs and weights."""
+    def kept(self, name: str, make: Callable[[], Any]) -> Any:
+        """Something made once for these examples, true labels, costs and weights, whatever the loss and l2."""
         made_from = self.scorer, self.gold, self.cost, self.example_weight
-        kept = self._views.get(name)
-        if kept is None or any(a is not b for a, b in zip(kept[0], made_from, strict=True)):
-            kept = self._views[name] = made_from, make()
-        return replace(kept[1], l2=self.l2, loss=self.loss)
+        found = self._kept.get(name)
+        if found is None or any(a is not b for a, b in zip(found[0], made_from, strict=True)):
+            found = self._kept[name] = made_from, make()
+        return found[1]
 
     def scratch(self, dtype: Any, thread: int = 0) -> Scratch:
         """Room for one example, made once per thread and type; of the structure, what the loss asks for."""

@@ -22,10 +22,10 @@ from partwise.estimators.checks import check_cost, check_solver
 from partwise.estimators.parameters import check_parameters, plain_parameters
 from partwise.estimators.protocol import Estimator, not_fitted
 from partwise.report.compiling import CompilingLine
-from partwise.storage.checks import expect_number
+from partwise.storage.checks import expect_number, expect_text
 
 if TYPE_CHECKING:
-    from partwise.solvers import Progress, Solution, Solver
+    from partwise.solvers import Progress, Solution, Solver, WarmStart
     from partwise.structures.contract import Structure
 
 _RECORD = ("objective", "dual_objective", "duality_gap", "converged", "stop_reason", "n_passes", "history")
@@ -96,8 +96,8 @@ class DualEstimator(Estimator):
         own = "best" if Loss.of(self.loss).is_hard else "sums"
         begin_compiling(structure, tuple(dict.fromkeys((*asks, own))), ("single", "double"))
 
-    def _solve(self, problem: Problem, state: Any = None) -> tuple[Solver, Solution]:
-        """Train; `state` is an earlier one of the same solver, or None."""
+    def _solve(self, problem: Problem, warm_start: WarmStart | None = None) -> tuple[Solver, Solution]:
+        """Train, from an earlier state of the same solver if there is one."""
         from partwise.estimators.long_passes import warn_if_long, watched
         from partwise.solvers import solve, solver_for
 
@@ -120,7 +120,7 @@ class DualEstimator(Estimator):
                     callback=callback,
                     time_limit=self.time_limit,
                     certificate_every=self.certificate_every,
-                    warm_start=state,
+                    warm_start=warm_start,
                 )
         except MemoryError as error:
             parts = f"{problem.n_examples:,} examples have {problem.n_parts:,} parts"
@@ -164,7 +164,7 @@ class DualEstimator(Estimator):
                 record = progress.record
                 print(
                     f"pass {record.passes:7.1f}  {record.seconds:8.2f} s  primal {record.primal:.6g}  "
-                    f"dual {record.dual:.6g}  relative gap {record.relative_gap:.2e}"
+                    f"dual {record.dual:.6g}  relative gap {record.relative_gap:.2e}{record.note}"
                 )
             return self.callback(progress) if self.callback is not None else None
 
@@ -177,7 +177,8 @@ class DualEstimator(Estimator):
         self.dual_objective_ = float(certificate.dual)
         self.duality_gap_ = max(float(certificate.relative_gap), 0.0)
         self.converged_ = bool(solution.converged)
-        self.stop_reason_ = str(solution.stop_reason.value)
+        self.stop_reason_ = solution.why
+        self.certificate_kind_ = certificate.kind
         self.n_passes_ = float(solution.passes)
         self.history_ = [record.as_dict() for record in solution.history]
 
@@ -220,11 +221,16 @@ class DualEstimator(Estimator):
         raise NotImplementedError
 
     def _record_state(self) -> dict[str, Any]:
-        return {name: getattr(self, f"{name}_") for name in _RECORD}
+        return {name: getattr(self, f"{name}_") for name in (*_RECORD, "certificate_kind")}
 
     def _set_record(self, record: Mapping[str, Any]) -> None:
         for name in _RECORD:
             setattr(self, f"{name}_", record[name])
+        from partwise.solvers.base import CERTIFICATE_KINDS
+
+        # Files from before there were other kinds do not say it.
+        kind = {"certificate_kind": "exact"} | dict(record)
+        self.certificate_kind_ = expect_text(kind, "certificate_kind", CERTIFICATE_KINDS)
 
     @classmethod
     def _parameters_in_file(cls) -> list[str]:

@@ -15,11 +15,8 @@ from partwise.mercer.functions import KernelFunction
 from partwise.mercer.gram import Gram
 from partwise.mercer.problem import KernelProblem
 from partwise.mercer.support import Support
+from partwise.solvers import SOLVERS
 from partwise.structures.contract import Structure
-
-KERNEL_SOLVERS = (
-    "eg", "eg-cyclic", "eg-permuted", "eg-gap", "eg-batch", "eg-primal", "bcfw", "excessive-gap",
-)  # fmt: skip
 
 
 class KernelEstimator(DualEstimator):
@@ -42,11 +39,11 @@ class KernelEstimator(DualEstimator):
 
     def _check_parameters(self) -> Loss:
         loss = super()._check_parameters()
-        name = self.solver if isinstance(self.solver, str) else self.solver.name
-        if name not in ("auto", *KERNEL_SOLVERS):
+        solver = SOLVERS.get(self.solver) if isinstance(self.solver, str) else self.solver
+        if solver is not None and solver.needs.features:  # before the kernel matrix is computed
+            able = [name for name, each in SOLVERS.items() if not each.needs.features]
             raise InputError(
-                f"solver {name!r} needs explicit features; with a kernel there are auto, "
-                f"{', '.join(KERNEL_SOLVERS)}"
+                f"solver {solver.name!r} needs features; with a kernel there are auto, {', '.join(able)}"
             )
         check_positive("cache_mb", self.cache_mb)
         if not isinstance(self.support_tol, (int, float)) or not 0 <= self.support_tol < np.inf:

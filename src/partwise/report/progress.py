@@ -68,7 +68,8 @@ class TrainingDisplay:
                 self.dev_scores.append((progress.passes, self.dev_score(progress.weights)))
             self._rows.append(self._row(progress, progress.record.primal, progress.record.dual, gap))
             if self.console is not None and self._live is None:
-                self.console.print(self._line(self._rows[-1]), highlight=False, soft_wrap=True)
+                line = self._line(self._rows[-1]) + progress.record.note
+                self.console.print(line, highlight=False, soft_wrap=True, markup=False)
         wait = _LONGEST_SILENCE if self._live is None else _SHORTEST_REFRESH
         if progress.record is None and time.monotonic() < self._refreshed + wait:
             return

@@ -132,6 +132,7 @@ def _certificate(model: Any) -> dict[str, Any]:
         "primal": model.objective_,
         "dual": model.dual_objective_,
         "relative gap": model.duality_gap_,
+        "kind": model.certificate_kind_,
         "converged": model.converged_,
         "passes": model.n_passes_,
         "stopped": model.stop_reason_,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import Certificate, Record, Solution, Solver, StepInfo, StopReason
+from partwise.solvers.base import Certificate, Record, Solution, Solver, StepInfo, StopReason, WarmStart
 from partwise.solvers.bundle.cutting_plane import BMRM, SVMStruct
-from partwise.solvers.driver import Progress, solve
+from partwise.solvers.driver import Progress, solve, with_precision
 from partwise.solvers.dual.batch_gradient import BatchEG, PrimalEG
 from partwise.solvers.dual.block_coordinate import BlockFrankWolfe
 from partwise.solvers.dual.exponentiated_gradient import Annealing, ExponentiatedGradient
 from partwise.solvers.dual.segments import SegmentAscent
-from partwise.solvers.dual.smo import SMO, is_first_order
+from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
+from partwise.solvers.needs import Needs, is_first_order
 from partwise.solvers.primal.gradient import LBFGS, ConjugateGradient
 from partwise.solvers.primal.mira import MIRA, KBestMIRA, Perceptron
 from partwise.solvers.primal.sgd import SGD
@@ -50,28 +49,27 @@ SOLVERS: dict[str, Solver] = {
 def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-3) -> Solver:
     """The solver of that name, or the one itself; "auto" takes the fastest measured for the problem.
 
-    A state in single precision settles at a relative gap of about 1e-5, so "auto" works in double
-    precision where `tol` asks for nearly that.
+    Its precision follows `tol`, unless it was fixed.
     """
-    if not isinstance(solver, str):
-        return solver
     if solver == "auto":
-        return _fastest(problem, "single" if tol >= 2e-4 else "double")
-    if solver not in SOLVERS:
-        raise InputError(f"unknown solver {solver!r}; there are auto, {', '.join(SOLVERS)}")
-    return SOLVERS[solver]
+        solver = _fastest(problem)
+    if isinstance(solver, str):
+        if solver not in SOLVERS:
+            raise InputError(f"unknown solver {solver!r}; there are auto, {', '.join(SOLVERS)}")
+        solver = SOLVERS[solver]
+    return with_precision(solver, tol)
 
 
-def _fastest(problem: Problem, precision: Literal["single", "double"]) -> Solver:
+def _fastest(problem: Problem) -> Solver:
     """By the tables that benchmarks/sequence.py, multiclass.py and dependency.py print."""
     if not problem.loss.is_hard:
-        return ExponentiatedGradient("gap", "newton", precision=precision)
+        return ExponentiatedGradient("gap", "newton")
     if problem.lengths.max() == 1 or isinstance(problem.structure, TreeParts):
         # Sums over trees become several times slower as potentials grow sharp; best trees do not.
-        return BlockFrankWolfe(precision=precision)
+        return BlockFrankWolfe()
     if problem.has_features and is_first_order(problem.structure):
-        return SegmentAscent(precision=precision)
-    return ExponentiatedGradient("gap", "newton", sharpen=True, precision=precision)
+        return SegmentAscent()
+    return ExponentiatedGradient("gap", "newton", sharpen=True)
 
 
 __all__ = [
@@ -90,6 +88,7 @@ __all__ = [
     "ExponentiatedGradient",
     "Extragradient",
     "KBestMIRA",
+    "Needs",
     "Perceptron",
     "PrimalEG",
     "Progress",
@@ -101,6 +100,7 @@ __all__ = [
     "Solver",
     "StepInfo",
     "StopReason",
+    "WarmStart",
     "solve",
     "solver_for",
 ]

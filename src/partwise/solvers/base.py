@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Set
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
@@ -10,6 +12,24 @@ import numpy as np
 
 from partwise.core.problem import Evaluation, Problem
 from partwise.errors import InputError
+from partwise.solvers.needs import Needs
+
+_ROUNDING = 1e-9  # of the larger bound: what adding up in double precision may do to a gap of zero
+
+
+CERTIFICATE_KINDS = ("exact", "relaxation", "approximate")
+PRECISIONS = ("auto", "single", "double")
+
+
+def state_type(precision: str) -> Any:
+    """Of a state's arrays; the driver settles "auto", which is single where nobody asks for a tolerance."""
+    return np.float64 if precision == "double" else np.float32
+
+
+def check_precision(precision: str) -> None:
+    """Raise InputError unless it is one of the three words."""
+    if precision not in PRECISIONS:
+        raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
 
 
 class StopReason(Enum):
@@ -25,7 +45,12 @@ class StopReason(Enum):
     )
     CALLBACK = "stopped by the callback: the gap shown holds for the weights returned"
     STALLED = (
-        "stopped because the dual no longer moves at this precision: use precision='double', or a larger tol"
+        "stopped because neither bound moves any more at this precision: use a larger tol, or precision='double' "
+        "where it was fixed to 'single'"
+    )
+    UNSOUND = (
+        "stopped because a bound is not finite or the dual lies above the primal, so that they prove nothing: l2, "
+        "costs, sample weights or features are too large or too small for this precision; rescale them"
     )
 
 
@@ -37,6 +62,9 @@ class Certificate:
     ----------
     primal, dual : float
         P(w) for the weights returned and D(α); the optimum lies between them.
+    kind : {"exact", "relaxation", "approximate"}
+        What the structure's sums over labellings are, and so what was certified: the problem itself; its
+        relaxation, whose objective is never below the exact one; or nothing, and `dual` is −inf.
     weights : ndarray (n_weights,)
         The w of `primal`.
     drift : float
@@ -47,6 +75,7 @@ class Certificate:
     dual: float
     weights: np.ndarray = field(repr=False)
     drift: float = 0.0
+    kind: str = "exact"
 
     @property
     def gap(self) -> float:
@@ -55,7 +84,21 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        return self.gap / max(abs(self.primal), 1e-12)
+        """gap / |primal|; inf where a bound is not finite, or where the primal is zero and the dual is not."""
+        if not (math.isfinite(self.primal) and math.isfinite(self.dual)):
+            return math.inf
+        if self.primal == 0.0:
+            return 0.0 if self.dual == 0.0 else math.inf
+        return self.gap / abs(self.primal)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the bounds can be what they are said to be: finite (but for a dual that is not claimed), and in
+        order but for rounding."""
+        if self.kind == "approximate":
+            return math.isfinite(self.primal)
+        size = max(abs(self.primal), abs(self.dual))
+        return math.isfinite(size) and self.gap >= -_ROUNDING * size
 
 
 @dataclass(frozen=True)
@@ -70,8 +113,18 @@ class Record:
     gap: float
     relative_gap: float
     drift: float
+    kind: str = "exact"
 
-    def as_dict(self) -> dict[str, float]:
+    def proves(self, tol: float) -> bool:
+        """Whether the bounds are finite and within `tol` of each other, relative to the primal."""
+        return abs(self.relative_gap) <= tol < math.inf
+
+    @property
+    def note(self) -> str:
+        """What to add to a line that shows the record: its kind, where that is not exact."""
+        return "" if self.kind == "exact" else f"  ({self.kind})"
+
+    def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
@@ -100,8 +153,12 @@ class Solver(Protocol):
     def name(self) -> str:
         """What users call it."""
 
+    @property
+    def needs(self) -> Needs:
+        """What a problem must have; the driver refuses others."""
+
     def check(self, problem: Problem) -> None:
-        """Raise InputError, naming what is missing, if this solver cannot work on `problem`."""
+        """Raise InputError, naming the setting, where a setting cannot be."""
 
     def init(self, problem: Problem, random: np.random.Generator) -> Any:
         """The starting state."""
@@ -109,8 +166,22 @@ class Solver(Protocol):
     def step(self, problem: Problem, state: Any, random: np.random.Generator) -> tuple[Any, StepInfo]:
         """About one pass over the data."""
 
+    def carry_over(self, problem: Problem, state: Any, changed: Set[str]) -> Any:
+        """A state for `problem` from one of another problem of the same structure and sizes.
+
+        `changed` names what differs: "features", "true labels", "cost", "sample_weight", "loss", "l2".
+        Whatever followed from that is computed again or forgotten.
+        """
+
     def certificate(self, problem: Problem, state: Any) -> tuple[Any, Certificate]:
         """Primal and dual of the state, in double precision; the state may be repaired on the way."""
+
+
+class WarmStart(NamedTuple):
+    """A solver's state and the problem that it belongs to."""
+
+    problem: Problem
+    state: Any
 
 
 @dataclass(frozen=True)
@@ -119,6 +190,8 @@ class Solution:
 
     Attributes
     ----------
+    problem : Problem
+        What was solved.
     weights : ndarray (n_weights,)
     state : NamedTuple
         The solver's state, to go on from.
@@ -129,8 +202,9 @@ class Solution:
         Effective iterations.
     """
 
+    problem: Problem = field(repr=False)
     weights: np.ndarray
-    state: Any
+    state: Any = field(repr=False)
     certificate: Certificate
     history: list[Record]
     stop_reason: StopReason
@@ -140,14 +214,17 @@ class Solution:
     def converged(self) -> bool:
         return self.stop_reason is StopReason.CONVERGED
 
+    @property
+    def why(self) -> str:
+        """The reason in words, with what the certificate is of where that is not the problem itself."""
+        return str(self.stop_reason.value) + _WHAT_WAS_CERTIFIED[self.certificate.kind]
 
-def require_finite_beta(problem: Problem, name: str) -> None:
-    """For solvers that need gradients."""
-    if problem.loss.is_hard:
-        raise InputError(
-            f"solver {name!r} needs a smooth loss (finite beta) and loss={problem.loss.name!r} has beta = inf: "
-            "use an 'eg' solver, 'sgd', or Loss(beta, gamma) with a large beta"
-        )
+
+_WHAT_WAS_CERTIFIED = {
+    "exact": "",
+    "relaxation": " (relaxation: both bounds are those of the relaxed problem)",
+    "approximate": " (approximate: sums over labellings are not exact, so there is no dual bound and no certificate)",
+}
 
 
 def primal_certificate(problem: Problem, weights: np.ndarray, point: Evaluation) -> Certificate:
@@ -168,4 +245,4 @@ def model_primal(problem: Problem, weights: np.ndarray, point: Evaluation) -> fl
     """P(w) from the evaluation of the model at w."""
     beta = 1.0 if problem.loss.is_hard else problem.loss.beta
     loss = (point.log_total - point.gold) / beta
-    return float(problem.batch.example_weight @ loss + 0.5 * problem.l2 * (weights @ weights))
+    return float(problem.batch.example_weight @ loss + 0.5 * problem.l2 * problem.inner(weights, weights))

@@ -11,23 +11,18 @@ import numpy as np
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import Record, Solver
+from partwise.solvers.fingerprint import fingerprint
 from partwise.storage.atomic import write_atomically
+
+_IN_WORDS = ("solver", "loss", "l2", "n_examples", "n_parts", "n_weights")  # the others are hashes
 
 if TYPE_CHECKING:
     from partwise.solvers.driver import Run
 
 
-def _fingerprint(problem: Problem, solver: Solver) -> dict[str, Any]:
-    """What must not have changed for a run to go on."""
-    return {
-        "solver": repr(solver),
-        "loss": [repr(problem.loss.beta), problem.loss.gamma],
-        "l2": problem.l2,
-        "n_examples": problem.n_examples,
-        "n_parts": problem.n_parts,
-        "n_weights": problem.n_weights,
-        "gold": int(problem.batch.gold_part.sum()),
-    }
+def _made_with(problem: Problem, solver: Solver) -> dict[str, str]:
+    """What must not have changed for a run to go on; precision "auto" may follow another tol."""
+    return {"solver": repr(solver), **fingerprint(problem)}
 
 
 def save_checkpoint(
@@ -40,7 +35,7 @@ def save_checkpoint(
 ) -> None:
     """Write the whole run to `path`, atomically."""
     header = {
-        "problem": _fingerprint(problem, solver),
+        "problem": _made_with(problem, solver),
         "random": random.bit_generator.state,
         "schedule": [run.schedule.last, run.schedule.correction],
         "run": [run.passes, run.seconds, run.cpu_seconds],
@@ -52,9 +47,14 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    path: str | os.PathLike[str], problem: Problem, solver: Solver, run: Run, random: np.random.Generator
+    path: str | os.PathLike[str],
+    problem: Problem,
+    solver: Solver,
+    run: Run,
+    random: np.random.Generator,
+    template: Any,
 ) -> Any:
-    """Read a run back into `run` and `random`; returns the solver's state."""
+    """Read a run back into `run` and `random`; returns the solver's state, laid out like `template`."""
     damaged = InputError("is not a whole partwise checkpoint; delete it to start again", path)
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -63,15 +63,15 @@ def load_checkpoint(
         made_with = dict(header["problem"])
     except Exception as error:  # a damaged archive can raise nearly anything
         raise damaged from error
-    for key, value in _fingerprint(problem, solver).items():
-        if made_with.get(key) != value:
+    for name, value in _made_with(problem, solver).items():
+        if made_with.get(name) != value:
+            values = f" ({made_with.get(name)} then, {value} now)" if name in _IN_WORDS else ""
             raise InputError(
-                f"was made with another {key} ({made_with.get(key)} then, {value} now): "
-                "use the same settings and data, or delete it to start again",
+                f"was made with another {name}{values}: use the same settings and data, or delete it to start again",
                 path,
             )
     try:
-        state = _state_like(solver.init(problem, np.random.default_rng(0)), arrays)
+        state = state_like(template, arrays)
         random.bit_generator.state = header["random"]
         run.schedule.last, run.schedule.correction = header["schedule"]
         run.passes, run.seconds, run.cpu_seconds = header["run"]
@@ -81,20 +81,28 @@ def load_checkpoint(
     return state
 
 
-def _state_like(template: Any, arrays: dict[str, np.ndarray]) -> Any:
+def state_like(template: Any, arrays: dict[str, np.ndarray]) -> Any:
     """A state of the template's class; ValueError unless names, shapes and types are the same.
 
-    Arrays that its `growing` names may be larger than they start, if the state then is sound.
+    Arrays that its `growing` names may be larger than they start, if the state then is sound. Numbers in single
+    precision become double where the template's are.
     """
     growing = template.growing() if hasattr(template, "growing") else ()
+    fitting = {}
     for name, value in template._asdict().items():
         found = arrays[name]
         may_grow = (
             name in growing and found.ndim == value.ndim and np.greater_equal(found.shape, value.shape).all()
         )
-        if not (may_grow or found.shape == value.shape) or found.dtype != value.dtype:
+        if not (may_grow or found.shape == value.shape) or not _fits(found.dtype, value.dtype):
             raise ValueError(name)
-    state = type(template)(**arrays)
+        fitting[name] = found.astype(np.promote_types(found.dtype, value.dtype), copy=False)
+    state = type(template)(**fitting)
     if growing and not state.is_sound():
         raise ValueError("arrays do not fit together")
     return state
+
+
+def _fits(found: np.dtype, wanted: np.dtype) -> bool:
+    """The same type, or the other floating-point precision: states know their own."""
+    return found == wanted or {found, wanted} == {np.dtype(np.float32), np.dtype(np.float64)}

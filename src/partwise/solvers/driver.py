@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,22 @@ import numpy as np
 from partwise.compiled.clock import working_time
 from partwise.core.problem import Problem, check_positive
 from partwise.errors import InputError
-from partwise.solvers.base import Certificate, Record, Solution, Solver, StepInfo, StopReason
-from partwise.solvers.checkpoint import load_checkpoint, save_checkpoint
+from partwise.solvers.base import (
+    Certificate,
+    Record,
+    Solution,
+    Solver,
+    StepInfo,
+    StopReason,
+    WarmStart,
+)
+from partwise.solvers.checkpoint import load_checkpoint, save_checkpoint, state_like
+from partwise.solvers.fingerprint import changes
+from partwise.solvers.needs import check_solver
+
+_SMALLEST_TOL_OF_SINGLE = 2e-4
+# States are arrays over examples, parts and weights, with labellings that the structure allows.
+_START_AFRESH = {"structure", "n_examples", "n_parts", "n_weights"}
 
 
 @dataclass(frozen=True)
@@ -93,7 +107,7 @@ def solve(
     certificate_every: float | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
-    warm_start: Any = None,
+    warm_start: Solution | WarmStart | None = None,
 ) -> Solution:
     """Train until the duality gap proves the tolerance is met.
 
@@ -115,22 +129,56 @@ def solve(
         File to save to after every step; written atomically.
     resume : bool
         Go on from `checkpoint` if it exists, exactly as if training had not been interrupted.
-    warm_start : solver state
-        Start from the state of an earlier solution on the same data.
+    warm_start : Solution or WarmStart
+        Start from an earlier solution by the same solver. Where the problem has changed, what followed from the
+        old one is computed again; where its structure or sizes have, training starts afresh.
     """
     check_positive("tol", tol)
     check_positive("max_passes", max_passes)
-    solver.check(problem)
+    check_solver(problem, solver)
     random = np.random.default_rng(random_state)
     run = Run(Schedule(tol, certificate_every))
-    state = None
-    if resume and checkpoint is not None and os.path.exists(checkpoint):
-        state = load_checkpoint(checkpoint, problem, solver, run, random)
-    elif resume and checkpoint is None:
+    at_work = with_precision(solver, tol)
+    if resume and checkpoint is None:
         raise InputError("resume=True needs checkpoint, the file to go on from")
-    if state is None:
-        state = solver.init(problem, random) if warm_start is None else warm_start
-    return _Loop(problem, solver, run, random, tol, max_passes, time_limit, callback, checkpoint).run(state)
+    if resume and checkpoint is not None and os.path.exists(checkpoint):
+        template = at_work.init(problem, np.random.default_rng(0))
+        state = load_checkpoint(checkpoint, problem, solver, run, random, template)
+    elif warm_start is not None:
+        state = _warm_state(problem, at_work, warm_start, random)
+    else:
+        state = at_work.init(problem, random)
+    saved_as = None if checkpoint is None else (checkpoint, solver)
+    return _Loop(problem, at_work, run, random, tol, max_passes, time_limit, callback, saved_as).run(state)
+
+
+def with_precision(solver: Solver, tol: float) -> Solver:
+    """The solver with precision "auto" settled; others as they are.
+
+    A state in single precision ends at a relative gap of 1e-5 to 1e-4, so that a smaller `tol` needs double.
+    """
+    if getattr(solver, "precision", None) != "auto":
+        return solver
+    precision = "single" if tol >= _SMALLEST_TOL_OF_SINGLE else "double"
+    return replace(solver, precision=precision)  # type: ignore[type-var]
+
+
+def _warm_state(
+    problem: Problem, solver: Solver, before: Solution | WarmStart, random: np.random.Generator
+) -> Any:
+    """The state to start from: as it is on the same problem, carried over to another, or a fresh one."""
+    fresh = solver.init(problem, random)
+    changed = changes(before.problem, problem)
+    if type(before.state) is not type(fresh) or not changed.isdisjoint(_START_AFRESH):
+        return fresh
+    if before.problem.loss.is_hard != problem.loss.is_hard:
+        return fresh
+    try:
+        # A copy: steps change states in place, and the earlier solution keeps its own.
+        state = state_like(fresh, {name: array.copy() for name, array in before.state._asdict().items()})
+    except ValueError:  # of other settings
+        return fresh
+    return solver.carry_over(problem, state, changed) if changed else state
 
 
 @dataclass
@@ -143,7 +191,7 @@ class _Loop:
     max_passes: float
     time_limit: float | None
     callback: Callable[[Progress], bool | None] | None
-    checkpoint: str | os.PathLike[str] | None
+    saved_as: tuple[str | os.PathLike[str], Solver] | None
 
     def run(self, state: Any) -> Solution:
         run, certificate = self.run_, None
@@ -157,15 +205,16 @@ class _Loop:
                 certificate, record = None, None
                 last_step = run.passes >= self.max_passes or self._out_of_time(wall)
                 if last_step or run.schedule.is_due(run.passes, info):
-                    state, certificate = self.solver.certificate(self.problem, state)
+                    state, certificate = self._certificate(state)
                 now, cpu_now = working_time()
                 run.seconds, run.cpu_seconds = run.seconds + now - wall, run.cpu_seconds + cpu_now - cpu
                 if certificate is not None:
                     record = self._record(certificate)
                     run.schedule.made(run.passes, info, certificate)
-                reason = self._reason(certificate)
-                if self.checkpoint is not None:
-                    save_checkpoint(self.checkpoint, self.problem, self.solver, run, self.random, state)
+                reason = self._reason(certificate, record)
+                if self.saved_as is not None:
+                    path, solver = self.saved_as
+                    save_checkpoint(path, self.problem, solver, run, self.random, state)
                 if self._report(info, record, certificate) and reason is None:
                     reason = StopReason.CALLBACK
         except KeyboardInterrupt:
@@ -173,18 +222,28 @@ class _Loop:
                 raise  # nothing is trained yet, so there is nothing to return
             reason, certificate = StopReason.INTERRUPTED, None
         if certificate is None:
-            state, certificate = self.solver.certificate(self.problem, state)
+            state, certificate = self._certificate(state)
             if not run.history or run.history[-1].passes != run.passes:
                 self._record(certificate)
+        if not certificate.is_sound:
+            reason = StopReason.UNSOUND
         assert reason is not None
-        return Solution(certificate.weights, state, certificate, run.history, reason, run.passes)
+        return Solution(
+            self.problem, certificate.weights, state, certificate, run.history, reason, run.passes
+        )
 
     def _reason_to_stay(self) -> StopReason | None:
         """A resumed run may have ended already."""
         history = self.run_.history
-        if history and history[-1].passes == self.run_.passes and history[-1].relative_gap <= self.tol:
+        if history and history[-1].passes == self.run_.passes and history[-1].proves(self.tol):
             return StopReason.CONVERGED
         return StopReason.MAX_PASSES if self.run_.passes >= self.max_passes else None
+
+    def _certificate(self, state: Any) -> tuple[Any, Certificate]:
+        """The solver's, with the word for what it is of; none is claimed where sums are approximate."""
+        state, found = self.solver.certificate(self.problem, state)
+        kind = self.problem.structure.exactness
+        return state, replace(found, kind=kind, dual=-math.inf if kind == "approximate" else found.dual)
 
     def _out_of_time(self, step_start: float) -> bool:
         elapsed = self.run_.seconds + working_time()[0] - step_start
@@ -201,12 +260,15 @@ class _Loop:
             gap=certificate.gap,
             relative_gap=certificate.relative_gap,
             drift=certificate.drift,
+            kind=certificate.kind,
         )
         run.history.append(record)
         return record
 
-    def _reason(self, certificate: Certificate | None) -> StopReason | None:
-        if certificate is not None and certificate.gap <= self.tol * max(abs(certificate.primal), 1e-12):
+    def _reason(self, certificate: Certificate | None, record: Record | None) -> StopReason | None:
+        if certificate is not None and not certificate.is_sound:
+            return StopReason.UNSOUND
+        if record is not None and record.proves(self.tol):
             return StopReason.CONVERGED
         if self.run_.passes >= self.max_passes:
             return StopReason.MAX_PASSES
@@ -221,8 +283,9 @@ class _Loop:
         recent = self.run_.history[-3:]
         if len(recent) < 3 or recent[-1].passes - recent[0].passes < 3:
             return False
-        size = 1e-13 * max(abs(recent[-1].primal), 1e-12)
-        duals, primals = [r.dual for r in recent], [r.primal for r in recent]
+        size = 1e-13 * abs(recent[-1].primal)
+        duals = [r.dual for r in recent if math.isfinite(r.dual)] or [0.0]
+        primals = [r.primal for r in recent]
         return max(duals) - min(duals) <= size and max(primals) - min(primals) <= size
 
     def _report(self, info: StepInfo, record: Record | None, certificate: Certificate | None) -> bool:

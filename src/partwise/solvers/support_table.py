@@ -19,6 +19,7 @@ from partwise.core.problem import Problem
 from partwise.core.rows import AttributeRows, RowData
 from partwise.errors import InputError
 from partwise.solvers import SOLVERS
+from partwise.solvers.needs import check_solver
 from partwise.structures import Chain, Multiclass, Projective, Spanning, Structure
 from partwise.structures.contract import PartLists
 
@@ -33,6 +34,11 @@ STRUCTURES: dict[str, tuple[Structure, int]] = {
     "spanning tree": (Spanning(), 2),
 }
 BEGIN, END = "<!-- support table -->", "<!-- end of support table -->"
+_OTHER_NEEDS = {
+    "features": "features, not a kernel function",
+    "whole_labels": "true labels, not expectations of them",
+    "exact": "exact sums over labellings, not a relaxation or an approximation",
+}
 _NOT_MINIMISING = "runs, but what it ends at is not the minimum of the objective"
 
 
@@ -57,7 +63,7 @@ def refusal(solver: str, loss: Loss, structure: str) -> str | None:
     """Why the solver refuses, in words that name neither it nor the loss; None where it works."""
     problem = tiny_problem(*STRUCTURES[structure], loss)
     try:
-        SOLVERS[solver].check(problem)
+        check_solver(problem, SOLVERS[solver])
     except InputError as error:
         beta = "beta = inf" if loss.is_hard else "a finite beta"
         reason = str(error).replace(f"loss={loss.name!r} has beta = {loss.beta:g}", f"the loss has {beta}")
@@ -66,7 +72,7 @@ def refusal(solver: str, loss: Loss, structure: str) -> str | None:
 
 
 def table() -> str:
-    """The table and, below it, the reasons its cells refer to."""
+    """The table, below it the reasons its cells refer to, and who needs what else."""
     notes: list[str] = []
     lines = ["| solver | " + " | ".join(_name(loss) for loss in LOSSES) + " |"]
     lines.append("|---" * (1 + len(LOSSES)) + "|")
@@ -76,6 +82,10 @@ def table() -> str:
     lines += ["", f"*all*: {', '.join(STRUCTURES)}.", ""]
     for number, note in enumerate(notes, 1):
         lines += textwrap.wrap(f"{number}. {note}", 105, subsequent_indent="   ", break_on_hyphens=False)
+    lines += ["", "| and needs | solvers |", "|---|---|"]
+    for need, words in _OTHER_NEEDS.items():
+        names = [f"`{name}`" for name, solver in SOLVERS.items() if getattr(solver.needs, need)]
+        lines.append(f"| {words} | {', '.join(names)} |")
     return "\n".join(lines) + "\n"
 
 

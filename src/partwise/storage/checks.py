@@ -165,11 +165,13 @@ def expect_header(header: Mapping[str, Any]) -> None:
 
 
 def _is_record(record: Any) -> bool:
-    """Whether a record maps names to numbers, with at least those that curves are drawn from."""
+    """Whether a record maps names to numbers, with at least those that curves are drawn from, and may say what kind
+    of certificate it holds."""
     return (
         isinstance(record, dict)
         and record.keys() >= {"passes", "primal", "dual", "gap"}
-        and all(map(_is_float, record.values()))
+        and all(_is_float(value) for name, value in record.items() if name != "kind")
+        and record.get("kind", "exact") in ("exact", "relaxation", "approximate")
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,17 +202,20 @@ def edge_map_for(
 
 
 def warm_state(estimator: Any, problem: Problem, previous: Training | None) -> Any:
-    """A starting state with the dual variables of sequences trained on before; None if there are none."""
+    """What was learnt on earlier data, for the driver to carry over; None if there is nothing.
+
+    Potentials are kept for the sequences that were trained on before, also where others have joined them.
+    """
     if previous is None:
         return None
-    from partwise.solvers import solver_for
+    from partwise.solvers import WarmStart, solver_for
     from partwise.solvers.dual.potentials import EGState, refresh
 
     solver = solver_for(problem, estimator.solver, estimator.tol)
     old, state = previous.problem, previous.state
     if type(solver) is not type(previous.solver) or old.structure.kinds != problem.structure.kinds:
         return None
-    if isinstance(state, EGState) and _begins_with(problem, old):
+    if isinstance(state, EGState) and _begins_with(problem, old) and _has_grown(problem, old):
         fresh = solver.init(problem, random_generator(estimator.random_state))
         n, n_parts = old.n_examples, old.n_parts
         fresh.theta[:n_parts] = state.theta
@@ -222,9 +224,8 @@ def warm_state(estimator: Any, problem: Problem, previous: Training | None) -> A
         point = fresh.point()
         refresh(problem, point)
         fresh.average[:] = point.v
-        return fresh
-    # A copy, because solvers change states in place, and training may fail.
-    return deepcopy(state) if _same_rows(problem, old) else None
+        return WarmStart(problem, fresh)
+    return WarmStart(old, state)
 
 
 def _begins_with(problem: Problem, old: Problem) -> bool:
@@ -238,19 +239,6 @@ def _begins_with(problem: Problem, old: Problem) -> bool:
     )
 
 
-def _same_rows(problem: Problem, old: Problem) -> bool:
-    """Whether nothing but l2 has changed: states that hold weights fit only the same data."""
-    new, batch = problem.batch, old.batch
-    return (
-        problem.n_weights == old.n_weights
-        and problem.loss == old.loss
-        and all(
-            np.array_equal(getattr(new, name), getattr(batch, name))
-            for name in ("part_ptr", "gold_part", "example_weight")
-        )
-        and all(
-            np.array_equal(getattr(own, name), getattr(other, name))
-            for own, other in zip(problem.scorer.kinds, old.scorer.kinds, strict=True)
-            for name in ("wide_start", "narrow_start", "wide_value", "narrow_value", "dense")
-        )
-    )
+def _has_grown(problem: Problem, old: Problem) -> bool:
+    """Whether sequences or weights have joined, so that the state itself does not fit."""
+    return problem.n_examples > old.n_examples or problem.n_weights != old.n_weights

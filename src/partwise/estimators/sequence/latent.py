@@ -20,7 +20,7 @@ from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads, random_generator
 from partwise.estimators.model import Excluded, LinearModel
-from partwise.solvers import Solution, Solver, StopReason, solver_for
+from partwise.solvers import Solution, Solver, StopReason, WarmStart, solver_for
 from partwise.solvers.dual.potentials import GOLD_POTENTIAL, EGState, refresh
 from partwise.structures.contract import PartLists
 
@@ -85,7 +85,7 @@ def fit_marginalised(estimator: Any, problem: Problem, codes: np.ndarray) -> Mar
         soft, constant = current.convex(weights)
         state = _start(soft, solver, None if best is None else best.solution.state, estimator)
         try:
-            _, solution = estimator._solve(soft, state)
+            _, solution = estimator._solve(soft, WarmStart(soft, state))
         except KeyboardInterrupt:
             if best is None:
                 raise
@@ -94,7 +94,8 @@ def fit_marginalised(estimator: Any, problem: Problem, codes: np.ndarray) -> Mar
         value = current.objective(solution.weights)
         for record in solution.history:
             moved = {"passes": passes, "seconds": seconds, "cpu_seconds": cpu_seconds}
-            entry = {key: number + moved.get(key, 0.0) for key, number in record.as_dict().items()}
+            entry = record.as_dict()
+            entry |= {key: entry[key] + before for key, before in moved.items()}
             history.append({**entry, "round": float(round_), "objective": value})
         passes, seconds, cpu_seconds = (history[-1][key] for key in ("passes", "seconds", "cpu_seconds"))
         gain = objective - value
@@ -107,7 +108,7 @@ def fit_marginalised(estimator: Any, problem: Problem, codes: np.ndarray) -> Mar
         )
         weights, objective = solution.weights, value
         if not solution.converged:
-            best.stop_reason = str(solution.stop_reason.value)
+            best.stop_reason = solution.why
             return best
         if passes >= estimator.max_passes:
             best.stop_reason = str(StopReason.MAX_PASSES.value)

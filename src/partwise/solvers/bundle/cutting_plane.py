@@ -6,6 +6,7 @@ The solution is a dual point, so the certificate comes with it. A pass is one of
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from partwise.solvers.bundle.cutting_plane_pass import (
     planes_pass,
     sweep_planes,
 )
+from partwise.solvers.needs import Needs
 
 _MAX_SWEEPS = 300
 _SWEEP_TARGET = 0.1  # of the last gap: closer than that, a new plane gains more than further sweeps
@@ -70,16 +72,10 @@ class SVMStruct:
 
     memory: int = 20
     name = "svm-struct"
+    needs = Needs(loss="hard", features=True, whole_labels=True, exact=True)
 
     def check(self, problem: Problem) -> None:
         _check_memory(self.memory, 2)
-        if not problem.loss.is_hard:
-            raise InputError(
-                f"solver 'svm-struct' is for beta = inf and loss={problem.loss.name!r} has "
-                f"beta = {problem.loss.beta:g}: use 'bmrm', its form for every loss"
-            )
-        if problem.batch.gold_amount.size:
-            raise InputError("solver 'svm-struct' needs true labels, not expectations of them: use 'bmrm'")
 
     def init(self, problem: Problem, random: np.random.Generator) -> PlanesState:
         n, width = problem.n_examples, self.memory + 1
@@ -94,6 +90,13 @@ class SVMStruct:
             v=np.zeros(problem.n_weights),
             gap=np.full(1, np.inf),
         )
+
+    def carry_over(self, problem: Problem, state: PlanesState, changed: Set[str]) -> PlanesState:
+        """Planes are differences of features and costs from the true labels: they hold for any l2."""
+        if changed == {"l2"}:
+            state.gap[0] = np.inf
+            return state
+        return self.init(problem, np.random.default_rng(0))
 
     def step(
         self, problem: Problem, state: PlanesState, random: np.random.Generator
@@ -173,8 +176,8 @@ class BundleState(NamedTuple):
         Steps since the plane last had a share; −1 where there is none.
     weights, best : ndarray (n_weights,)
         Σ_k λ_k v_k / l2, and the weights with the lowest objective met.
-    value : ndarray (2,)
-        Their objective (inf before the first), and the l2 all this was computed for.
+    value : ndarray (1,)
+        Their objective; inf before the first.
     """
 
     v: np.ndarray
@@ -206,6 +209,7 @@ class BMRM:
 
     memory: int = 100
     name = "bmrm"
+    needs = Needs()
 
     def check(self, problem: Problem) -> None:
         _check_memory(self.memory, 3)
@@ -216,31 +220,37 @@ class BMRM:
         share[0], idle[0] = 1.0, 0  # the plane of the true labels: no loss is below zero
         weights, best = np.zeros((2, problem.n_weights))
         v, gram = np.zeros((self.memory, problem.n_weights)), np.zeros((self.memory, self.memory))
-        return BundleState(v, offset, gram, share, idle, weights, best, np.array([np.inf, problem.l2]))
+        return BundleState(v, offset, gram, share, idle, weights, best, np.full(1, np.inf))
+
+    def carry_over(self, problem: Problem, state: BundleState, changed: Set[str]) -> BundleState:
+        """The best weights stay, and the next plane is found there; planes hold for any l2."""
+        if changed == {"l2"}:
+            state.value[0] = np.inf
+            _solve_bundle(state, problem.l2)
+            return state
+        fresh = self.init(problem, np.random.default_rng(0))
+        return fresh._replace(weights=state.best.copy(), best=state.best)
 
     def step(
         self, problem: Problem, state: BundleState, random: np.random.Generator
     ) -> tuple[BundleState, StepInfo]:
-        if state.value[1] != problem.l2:
-            state.value[:] = np.inf, problem.l2
-            _solve_bundle(state, problem.l2)
         point = evaluate_model(problem, state.weights)
         primal = model_primal(problem, state.weights, point)
         if primal < state.value[0]:
             state.value[0], state.best[:] = primal, state.weights
         value = problem.loss.inverse_beta * point.entropy + problem.loss.gamma * point.cost
-        _add_plane(state, point.v, float(problem.batch.example_weight @ value))
+        _add_plane(problem, state, point.v, float(problem.batch.example_weight @ value))
         _solve_bundle(state, problem.l2)
         dual = _bundle_dual(state, problem.l2)
         return state, StepInfo(1.0, dual, max(float(state.value[0]) - dual, 0.0))
 
     def certificate(self, problem: Problem, state: BundleState) -> tuple[BundleState, Certificate]:
-        """From the evaluation of the best weights, in double precision: a new pass only for another l2."""
+        """From the evaluation of the best weights, in double precision: a new pass only where there was none."""
         primal = float(state.value[0])
-        if not np.isfinite(primal) or state.value[1] != problem.l2:
+        if not np.isfinite(primal):
             primal = problem.primal(state.best)
         v = state.share @ state.v
-        dual = float(state.share @ state.offset - (v @ v) / (2.0 * problem.l2))
+        dual = float(state.share @ state.offset - problem.inner(v, v) / (2.0 * problem.l2))
         drift = abs(_bundle_dual(state, problem.l2) - dual)
         return state, Certificate(primal, dual, state.best.copy(), drift)
 
@@ -253,12 +263,14 @@ def _solve_bundle(state: BundleState, l2: float) -> None:
     """λ, and the weights that follow."""
     used = np.flatnonzero(state.idle >= 0)
     matrix = state.gram[np.ix_(used, used)] / l2
+    if not (np.isfinite(matrix).all() and np.isfinite(state.offset[used]).all()):
+        return  # out of range: the certificate says so
     state.share[used] = maximise_on_simplex(matrix, state.offset[used], state.share[used])
     state.idle[used] = np.where(state.share[used] > 0.0, 0, state.idle[used] + 1)
     state.weights[:] = state.share @ state.v / l2
 
 
-def _add_plane(state: BundleState, v: np.ndarray, offset: float) -> None:
+def _add_plane(problem: Problem, state: BundleState, v: np.ndarray, offset: float) -> None:
     """Into a free place, that of the plane longest idle, or one that a merger frees; its share is zero."""
     empty = np.flatnonzero(state.idle < 0)
     if len(empty):
@@ -267,21 +279,22 @@ def _add_plane(state: BundleState, v: np.ndarray, offset: float) -> None:
         place = int(state.idle.argmax())
     else:
         place, into = (int(k) for k in np.argsort(state.share)[:2])
-        _merge(state, place, into)
+        _merge(problem, state, place, into)
     state.v[place], state.offset[place] = v, offset
     state.share[place], state.idle[place] = 0.0, 0
-    _update_gram(state, place)
+    _update_gram(problem, state, place)
 
 
-def _merge(state: BundleState, source: int, into: int) -> None:
+def _merge(problem: Problem, state: BundleState, source: int, into: int) -> None:
     """Two planes become their mean, weighted by their shares."""
     total = state.share[source] + state.share[into]
     part = state.share[source] / total
     state.v[into] += part * (state.v[source] - state.v[into])
     state.offset[into] += part * (state.offset[source] - state.offset[into])
     state.share[into] = total
-    _update_gram(state, into)
+    _update_gram(problem, state, into)
 
 
-def _update_gram(state: BundleState, place: int) -> None:
-    state.gram[place] = state.gram[:, place] = state.v @ state.v[place]
+def _update_gram(problem: Problem, state: BundleState, place: int) -> None:
+    row = [problem.inner(v, state.v[place]) for v in state.v]
+    state.gram[place] = state.gram[:, place] = row

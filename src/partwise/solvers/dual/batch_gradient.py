@@ -10,6 +10,7 @@ the potentials are a weighted mean of past scores, so one d-vector and two numbe
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -20,13 +21,14 @@ from partwise.core.problem import Evaluation, Problem
 from partwise.errors import InputError
 from partwise.solvers.base import Certificate, StepInfo
 from partwise.solvers.dual.potentials import GOLD_POTENTIAL, starting_point
+from partwise.solvers.needs import Needs
 
 _GROWTH = 1.05
 _MAX_HALVINGS = 60
 
 
 class BatchState(NamedTuple):
-    """Potentials of all parts, v(α), the dual value with the l2 it holds for, and the step size."""
+    """Potentials of all parts, v(α), the dual value, and the step size."""
 
     theta: np.ndarray
     v: np.ndarray
@@ -35,7 +37,7 @@ class BatchState(NamedTuple):
 
 
 class PrimalState(NamedTuple):
-    """The vector u, the numbers (κ, ρ), v(α), the dual value with the l2 it holds for, and the step size."""
+    """The vector u, the numbers (κ, ρ), v(α), the dual value, and the step size."""
 
     u: np.ndarray
     scales: np.ndarray
@@ -58,6 +60,7 @@ class _BatchSettings:
 
     step_rule: Literal["adaptive", "safe"] = "adaptive"
     start: Literal["smoothed", "uniform"] = "smoothed"
+    needs = Needs()
 
     def check(self, problem: Problem) -> None:
         if self.step_rule not in ("adaptive", "safe"):
@@ -73,9 +76,7 @@ class _BatchSettings:
 
     def _search(self, problem: Problem, state: Any, move: Any) -> tuple[Any, StepInfo]:
         """Try `move(η)` → (new state, its dual) with halved η until the dual does not fall."""
-        step, old = float(state.step[0]), _kept_dual(problem, state)
-        if self.step_rule == "safe" and state.dual[1] != problem.l2:
-            step = self._first_step(problem)
+        step, old = float(state.step[0]), float(state.dual[0])
         slack = 1e-13 * (1.0 + abs(old))
         for tried in range(1, _MAX_HALVINGS + 1):
             new, dual = move(step)
@@ -83,11 +84,18 @@ class _BatchSettings:
                 grown = step if self.step_rule == "safe" else step * _GROWTH
                 if not problem.loss.is_hard:
                     grown = min(grown, problem.loss.beta)
-                new.dual[:], new.step[0] = (dual, problem.l2), grown
+                new.dual[0], new.step[0] = dual, grown
                 return new, StepInfo(float(tried), dual)
             step *= 0.5
-        state.dual[:], state.step[0] = (old, problem.l2), step
+        state.step[0] = step
         return state, StepInfo(float(tried), old)
+
+    def _carried(self, problem: Problem, state: Any, exact: Evaluation) -> Any:
+        """The state with what follows from the point it stores, evaluated on `problem`."""
+        step = self._first_step(problem) if self.step_rule == "safe" else float(state.step[0])
+        if not problem.loss.is_hard:
+            step = min(step, problem.loss.beta)
+        return state._replace(v=exact.v, dual=np.array([problem.dual(exact)]), step=np.array([step]))
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,11 @@ class BatchEG(_BatchSettings):
         point = starting_point(problem, self.start, np.float64)
         dual = problem.dual(_as_evaluation(problem, point.theta))
         step = np.array([self._first_step(problem)])
-        return BatchState(point.theta, point.v, np.array([dual, problem.l2]), step)
+        return BatchState(point.theta, point.v, np.array([dual]), step)
+
+    def carry_over(self, problem: Problem, state: BatchState, changed: Set[str]) -> BatchState:
+        carried: BatchState = self._carried(problem, state, _as_evaluation(problem, state.theta))
+        return carried
 
     def step(
         self, problem: Problem, state: BatchState, random: np.random.Generator
@@ -113,13 +125,13 @@ class BatchEG(_BatchSettings):
         def move(step: float) -> tuple[BatchState, float]:
             theta = state.theta + step * target
             exact = _as_evaluation(problem, theta)
-            return BatchState(theta, exact.v, np.zeros(2), np.zeros(1)), problem.dual(exact)
+            return BatchState(theta, exact.v, np.zeros(1), np.zeros(1)), problem.dual(exact)
 
         return self._search(problem, state, move)
 
     def certificate(self, problem: Problem, state: BatchState) -> tuple[BatchState, Certificate]:
         exact = _as_evaluation(problem, state.theta)
-        return state, _certify(problem, exact, _kept_dual(problem, state))
+        return state, _certify(problem, exact, float(state.dual[0]))
 
 
 @dataclass(frozen=True)
@@ -133,8 +145,12 @@ class PrimalEG(_BatchSettings):
         scales = np.array([0.0, gold])
         exact = _from_vector(problem, np.zeros(problem.n_weights), scales)
         step = np.array([self._first_step(problem)])
-        dual = np.array([problem.dual(exact), problem.l2])
+        dual = np.array([problem.dual(exact)])
         return PrimalState(np.zeros(problem.n_weights), scales, exact.v, dual, step)
+
+    def carry_over(self, problem: Problem, state: PrimalState, changed: Set[str]) -> PrimalState:
+        carried: PrimalState = self._carried(problem, state, _from_vector(problem, state.u, state.scales))
+        return carried
 
     def step(
         self, problem: Problem, state: PrimalState, random: np.random.Generator
@@ -146,19 +162,13 @@ class PrimalEG(_BatchSettings):
             u = keep * state.u + step * weights
             scales = keep * state.scales + np.array([step, 0.0])
             exact = _from_vector(problem, u, scales)
-            return PrimalState(u, scales, exact.v, np.zeros(2), np.zeros(1)), problem.dual(exact)
+            return PrimalState(u, scales, exact.v, np.zeros(1), np.zeros(1)), problem.dual(exact)
 
         return self._search(problem, state, move)
 
     def certificate(self, problem: Problem, state: PrimalState) -> tuple[PrimalState, Certificate]:
         exact = _from_vector(problem, state.u, state.scales)
-        return state, _certify(problem, exact, _kept_dual(problem, state))
-
-
-def _kept_dual(problem: Problem, state: BatchState | PrimalState) -> float:
-    """The state's dual value, which a warm start may carry over from another l2."""
-    dual, l2 = state.dual
-    return float(dual + 0.5 * problem.inner(state.v, state.v) * (1.0 / l2 - 1.0 / problem.l2))
+        return state, _certify(problem, exact, float(state.dual[0]))
 
 
 def _as_evaluation(problem: Problem, theta: np.ndarray) -> Evaluation:

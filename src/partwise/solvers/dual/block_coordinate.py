@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -11,9 +11,16 @@ import numpy as np
 from partwise.compiled.examples import Batch, Scratch
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.base import Certificate, StepInfo, check_precision, state_type
 from partwise.solvers.dual.frank_wolfe_pass import CornerPoint, corner_counts, frank_wolfe_pass
-from partwise.solvers.dual.hard import add_to_average, hard_certificate, hard_dual, settle
+from partwise.solvers.dual.hard import (
+    add_to_average,
+    forget_averages,
+    hard_certificate,
+    hard_dual,
+    settle,
+)
+from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import due_chunks, expected_gap, note_exact, note_visits
 from partwise.structures.multiclass.multiclass import Multiclass
 
@@ -56,22 +63,19 @@ class BlockFrankWolfe:
         Labellings remembered per example; with too few, long sequences stop short of the optimum.
     n_cached : int
         Further steps of a visit, among the remembered labellings only.
-    precision : {"single", "double"}
-        Of v; certificates are always computed in double precision.
+    precision : {"auto", "single", "double"}
+        Of v; "auto" follows `tol`. Certificates are always computed in double precision.
     """
 
     order: Literal["gap", "permuted", "random", "cyclic"] = "gap"
     n_slots: int = 32
     n_cached: int = 2
-    precision: Literal["single", "double"] = "single"
+    precision: Literal["auto", "single", "double"] = "auto"
     name = "bcfw"
+    needs = Needs(loss="hard", whole_labels=True, exact=True)
 
     def check(self, problem: Problem) -> None:
-        if not problem.loss.is_hard:
-            raise InputError(
-                f"solver 'bcfw' is for beta = inf and loss={problem.loss.name!r} has beta = {problem.loss.beta:g}: "
-                "use an 'eg' solver"
-            )
+        check_precision(self.precision)
         if self.order not in ("gap", "permuted", "random", "cyclic"):
             raise InputError(f"order must be gap, permuted, random or cyclic, not {self.order!r}")
         if self.n_slots < 2 or self.n_cached < 0:
@@ -90,7 +94,7 @@ class BlockFrankWolfe:
         corners = np.full((n_slots, corner_ptr[-1]), -1, np.int32)
         at = np.arange(len(batch.gold_part)) + np.repeat(corner_ptr[:-1] - batch.gold_ptr[:-1], n_gold)
         corners[0, at] = batch.gold_part
-        v = np.zeros(problem.n_weights, np.float32 if self.precision == "single" else np.float64)
+        v: np.ndarray = np.zeros(problem.n_weights, state_type(self.precision))
         return CornerState(
             alpha,
             corners,
@@ -104,6 +108,12 @@ class BlockFrankWolfe:
             v.copy(),
             np.zeros(1),
         )
+
+    def carry_over(self, problem: Problem, state: CornerState, changed: Set[str]) -> CornerState:
+        """Labellings and their shares stay."""
+        settle(problem, state.expected_counts(problem), state.point(problem))
+        forget_averages(state)
+        return state
 
     def step(
         self, problem: Problem, state: CornerState, random: np.random.Generator

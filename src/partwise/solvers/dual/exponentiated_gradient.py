@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -12,9 +12,10 @@ from partwise.compiled.examples import Batch, Scratch
 from partwise.core.bounds import safe_steps
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.base import PRECISIONS, Certificate, StepInfo, state_type
 from partwise.solvers.dual.online_pass import FIXED, HALVING, NEWTON, DualPoint, StepRule, online_pass
 from partwise.solvers.dual.potentials import EGState, certify, refresh, starting_point
+from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import (
     PASSES_BEFORE_GAPS,
     expected_gap,
@@ -71,8 +72,8 @@ class ExponentiatedGradient:
     sharpen : bool
         For β = ∞: work with a finite β that grows as soon as the smoothing, not the optimisation, makes
         up most of the gap. The certificate is that of β = ∞ all the same.
-    precision : {"single", "double"}
-        Of the state; certificates are always computed in double precision.
+    precision : {"auto", "single", "double"}
+        Of the state; "auto" follows `tol`. Certificates are always computed in double precision.
     """
 
     order: Literal["random", "cyclic", "permuted", "gap"] = "random"
@@ -82,7 +83,7 @@ class ExponentiatedGradient:
     start: Literal["gold", "smoothed", "uniform"] = "gold"
     annealing: Annealing | None = None
     sharpen: bool = False
-    precision: Literal["single", "double"] = "single"
+    precision: Literal["auto", "single", "double"] = "auto"
 
     @property
     def name(self) -> str:
@@ -90,22 +91,26 @@ class ExponentiatedGradient:
             return "sdca"
         return "eg" if self.order == "random" else f"eg-{self.order}"
 
+    @property
+    def needs(self) -> Needs:
+        return Needs(loss="smooth" if self.path == "arithmetic" else "any")
+
     def check(self, problem: Problem) -> None:
         for field, allowed in _CHOICES.items():
             if getattr(self, field) not in allowed:
                 raise InputError(f"{field} must be one of {', '.join(allowed)}, not {getattr(self, field)!r}")
         if isinstance(self.initial_step, (int, float)) and not 0 < self.initial_step < np.inf:
             raise InputError(f"initial_step must be > 0 or 'search', not {self.initial_step!r}")
-        if self.path == "arithmetic" and problem.loss.is_hard:
+        if self.sharpen and self.step_rule == "safe":
             raise InputError(
-                f"solver 'sdca' is for finite beta and loss={problem.loss.name!r} has beta = inf: use 'bcfw'"
+                "sharpen=True climbs the dual of a finite beta, and step_rule='safe' promises that the dual of "
+                "the loss itself never falls: use one of them"
             )
 
     # -- start ----------------------------------------------------------------------------------
 
     def init(self, problem: Problem, random: np.random.Generator) -> EGState:
-        dtype = np.float32 if self.precision == "single" else np.float64
-        point = starting_point(problem, self.start, dtype)
+        point = starting_point(problem, self.start, state_type(self.precision))
         if self.step_rule == "safe":
             point.step[:] = safe_steps(problem)
         else:
@@ -138,7 +143,7 @@ class ExponentiatedGradient:
         """Halve until one pass over a tenth of the data improves the dual on 95 % of its examples."""
         n_sample = max(1, problem.n_examples // 10)
         sample = random.permutation(problem.n_examples)[:n_sample]
-        rule = self._rule(problem)._replace(kind=FIXED, exact_gap=False)
+        rule = self._rule(problem, point)._replace(kind=FIXED, exact_gap=False)
         start = DualPoint(*(array.copy() for array in point))
         start.visited[sample] = 1  # the trial is to measure the step, not the move off the true label
         refresh(problem, start)
@@ -151,8 +156,8 @@ class ExponentiatedGradient:
             step *= 0.5
         return step
 
-    def _rule(self, problem: Problem) -> StepRule:
-        single = self.precision == "single"
+    def _rule(self, problem: Problem, point: DualPoint) -> StepRule:
+        single = point.v.dtype == np.float32
         return StepRule(
             kind={"halving": HALVING, "newton": NEWTON, "safe": FIXED}[self.step_rule],
             arithmetic=self.path == "arithmetic" and bool(problem.batch.gold_ptr[-1] == problem.n_examples),
@@ -167,9 +172,8 @@ class ExponentiatedGradient:
     # -- passes ---------------------------------------------------------------------------------
 
     def step(self, problem: Problem, state: EGState, random: np.random.Generator) -> tuple[EGState, StepInfo]:
-        point, rule, n = state.point(), self._rule(problem), problem.n_examples
-        if state.step_l2[0] != problem.l2:  # a warm start from another l2
-            self._carry_over(problem, state)
+        point, n = state.point(), problem.n_examples
+        rule = self._rule(problem, point)
         beta = self._sharpness(problem, state)
         rule = rule._replace(largest=min(beta, _LARGEST_STEP))
         l2 = problem.l2 * (1.0 if self.annealing is None else self.annealing.factor(float(state.passes[0])))
@@ -191,24 +195,28 @@ class ExponentiatedGradient:
             tried / n, self._dual(problem, point), self._estimated_gap(problem, state, beta)
         )
 
-    def _carry_over(self, problem: Problem, state: EGState) -> None:
-        """What was learnt of gaps and of curvature, which is ∝ 1/l2, was of another problem."""
+    def carry_over(self, problem: Problem, state: EGState, changed: Set[str]) -> EGState:
+        """Potentials stay; what was learnt of gaps and of curvature, which is ∝ 1/l2, was of another problem."""
         weaker = min(problem.l2 / state.step_l2[0], 1.0)
+        if self.sharpen and problem.loss.is_hard:  # there is more to gain again, and less to be smoothed away
+            state.beta[0] = max(weaker * state.beta[0], _FIRST_BETA)
+        else:
+            state.beta[0] = problem.loss.beta
         if self.step_rule == "safe":
             state.step[:] = safe_steps(problem)
         else:
-            state.step[:] *= weaker
-        if self.sharpen and problem.loss.is_hard:  # a smaller l2 has a larger gap: more may be smoothed
-            state.beta[0] = max(weaker * state.beta[0], _FIRST_BETA)
+            state.step[:] = np.minimum(weaker * state.step, min(state.beta[0], _LARGEST_STEP))
+        state.average[:] = refresh(problem, state.point())
         state.n_averaged[0] = 0.0
         forget_gaps(state.seen, state.waited, state.clock)
         state.step_l2[0] = problem.l2
+        return state
 
     def _chunks(self, problem: Problem, state: EGState, random: np.random.Generator) -> Iterator[np.ndarray]:
         """About n visits, in chunks between which training can be interrupted."""
         n = problem.n_examples
         chunk = max(1, n // 10)  # gaps learnt in one chunk steer the next
-        if self.order == "gap" and state.clock[0] >= PASSES_BEFORE_GAPS and state.visited.all():
+        if self.order == "gap" and state.clock[0] >= PASSES_BEFORE_GAPS and _all_seen(state):
             for first in range(0, n, chunk):
                 expected = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
                 yield most_due(expected * problem.batch.example_weight, min(chunk, n - first), random)
@@ -226,7 +234,7 @@ class ExponentiatedGradient:
         return float(problem.batch.example_weight @ value - point.norm[0] / (2.0 * problem.l2))
 
     def _estimated_gap(self, problem: Problem, state: EGState, beta: float) -> float:
-        if not state.visited.all() or (np.isinf(beta) and self.order != "gap"):
+        if not _all_seen(state) or (np.isinf(beta) and self.order != "gap"):
             return float("nan")
         smoothing = state.entropy / beta if problem.loss.is_hard else 0.0
         gap = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
@@ -237,7 +245,7 @@ class ExponentiatedGradient:
 
     def _sharpness(self, problem: Problem, state: EGState) -> float:
         """β of the next pass; raised when entropy / β exceeds what optimising can still gain."""
-        if self.sharpen and problem.loss.is_hard and state.visited.all():
+        if self.sharpen and problem.loss.is_hard and _all_seen(state):
             weight = problem.batch.example_weight
             gap = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
             if weight @ state.entropy / state.beta[0] > weight @ gap:
@@ -268,8 +276,13 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "step_rule": ("halving", "newton", "safe"),
     "path": ("geometric", "arithmetic"),
     "start": ("gold", "smoothed", "uniform"),
-    "precision": ("single", "double"),
+    "precision": PRECISIONS,
 }
+
+
+def _all_seen(state: EGState) -> bool:
+    """Whether every gap is known; one that stays at its true label was looked at too."""
+    return bool((state.seen >= 0.0).all())
 
 
 def _visit(

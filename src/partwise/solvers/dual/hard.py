@@ -25,6 +25,15 @@ def add_to_average(average: np.ndarray, n_averaged: np.ndarray, v: np.ndarray) -
     average += (v - average) * average.dtype.type(share)
 
 
+def forget_averages(state: Any) -> None:
+    """The problem has changed: the mean of the iterates begins anew, and all gaps are unknown.
+
+    The point's v must have been settled already.
+    """
+    state.average[:], state.n_averaged[0] = state.v, 0.0
+    state.gap[:], state.seen[:], state.waited[:], state.clock[0] = np.nan, -1.0, 1.0, 0.0
+
+
 def settle(problem: Problem, mu: np.ndarray, point: Any) -> np.ndarray:
     """Recompute a point's v, costs and norm from the expected part counts `mu`; returns v in double precision."""
 

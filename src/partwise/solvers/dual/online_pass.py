@@ -108,13 +108,16 @@ def _move_on_geometric_path(batch, i, point, step, inverse_beta, lift, noise, co
     """
     start = batch.part_ptr[i]
     inner, theta_mu = 0.0, 0.0
+    # Sums have a loop without stores: beside one they would be added up in vectors or one by one, depending on
+    # what lies behind the arrays in memory, and equal runs would differ.
     for j in range(count):
         theta, mu = point.theta[start + j], point.mu[start + j]
-        direction = scratch.scores[j] - inverse_beta * theta
-        scratch.potentials[j] = theta + step * direction
         if mu != 0.0:
-            inner += mu * direction
+            inner += mu * (scratch.scores[j] - inverse_beta * theta)
             theta_mu += theta * mu
+    for j in range(count):
+        theta = point.theta[start + j]
+        scratch.potentials[j] = theta + step * (scratch.scores[j] - inverse_beta * theta)
     if lift > 0.0:
         add_gold_rows(batch, i, lift, scratch.potentials)
     log_total = expectations(batch, i, scratch.potentials, scratch.counts, scratch)
@@ -156,10 +159,11 @@ def _exact_gap(batch, i, point, beta, count, scratch):  # type: ignore
     """g_i = KL(α_i ‖ p_i) / β, by one more sum over labellings."""
     start = batch.part_ptr[i]
     inner = 0.0
+    for j in range(count):  # without stores, as above
+        mu = point.mu[start + j]
+        inner += mu * (beta * scratch.scores[j]) if mu != 0.0 else 0.0
     for j in range(count):
-        target, mu = beta * scratch.scores[j], point.mu[start + j]
-        scratch.potentials[j] = target
-        inner += mu * target if mu != 0.0 else 0.0
+        scratch.potentials[j] = beta * scratch.scores[j]
     log_target = log_partition(batch, i, scratch.potentials, scratch)
     return max(log_target - inner - point.entropy[i], 0.0) / beta
 
@@ -231,9 +235,9 @@ def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
         value = inverse_beta * (entropy - point.entropy[i]) + gamma * (cost - point.cost[i])
         growth = scatter_example(batch, i, point.v, weight, scratch.delta, rule.threshold, scratch)
         gain = weight * value - growth / (2.0 * l2)
-        if (
-            gain >= -weight * (rule.noise * length_of(batch, i) + _ROUNDING * (1.0 + abs(log_total)))
-            or rule.kind == FIXED
+        # The bound behind fixed steps holds where every labelling has mass, not at the true label itself.
+        if gain >= -weight * (rule.noise * length_of(batch, i) + _ROUNDING * (1.0 + abs(log_total))) or (
+            rule.kind == FIXED and not fresh
         ):
             if beta != np.inf:
                 point.gap[i] = gap if exact != exact else exact
@@ -249,7 +253,8 @@ def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
             lift += rule.lift
         else:
             step *= 0.5
-    point.step[i] *= 0.5
+    if rule.kind != FIXED:
+        point.step[i] *= 0.5
     return MAX_HALVINGS, 0.0
 
 

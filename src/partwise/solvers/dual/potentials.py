@@ -17,8 +17,8 @@ class EGState(NamedTuple):
     """A :class:`DualPoint`, when examples were visited (see `sampling.py`), a mean of v with its number of
     points, and what the settings made of the run.
 
-    `passes` were made so far (for annealing), `step_l2` is the l2 that steps and gaps were found for, `beta`
-    the sharpness now.
+    `passes` were made so far (for annealing), `step_l2` is the l2 that steps were found for, `beta` the sharpness
+    now.
     """
 
     theta: np.ndarray

@@ -6,16 +6,23 @@ The steps are those of dual coordinate descent for linear classifiers (Hsieh, Ch
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from partwise.core.arrays import offsets
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import Certificate, StepInfo
-from partwise.solvers.dual.hard import add_to_average, hard_certificate, hard_dual, settle
+from partwise.solvers.base import Certificate, StepInfo, check_precision, state_type
+from partwise.solvers.dual.hard import (
+    add_to_average,
+    forget_averages,
+    hard_certificate,
+    hard_dual,
+    settle,
+)
 from partwise.solvers.dual.segment_pass import segment_pass, sweep
 from partwise.solvers.dual.segment_point import ChainView, PathRoom, SegmentPoint, pair_counts
 from partwise.solvers.dual.segment_store import (
@@ -31,7 +38,8 @@ from partwise.solvers.dual.segment_store import (
     make_store,
     with_room,
 )
-from partwise.solvers.dual.smo import n_labels_of, require_marginals
+from partwise.solvers.dual.smo import n_labels_of
+from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import due_chunks, expected_gap, note_exact, note_visits
 
 _FEW_SLOTS = 4  # per position, to begin with
@@ -123,8 +131,8 @@ class SegmentAscent:
     ----------
     n_sweeps : int
         After each tenth of a pass. More of them take fewer passes.
-    precision : {"single", "double"}
-        Of v; certificates are always computed in double precision.
+    precision : {"auto", "single", "double"}
+        Of v; "auto" follows `tol`. Certificates are always computed in double precision.
 
     Notes
     -----
@@ -133,28 +141,24 @@ class SegmentAscent:
     """
 
     n_sweeps: int = 2
-    precision: Literal["single", "double"] = "single"
+    precision: Literal["auto", "single", "double"] = "auto"
     name = "segments"
+    needs = Needs(loss="hard", features=True, first_order=True, whole_labels=True, exact=True)
 
     def check(self, problem: Problem) -> None:
-        require_marginals(problem, self.name)
-        if not problem.has_features:
-            raise InputError(
-                f"solver {self.name!r} writes out features, and this model has a kernel function in their place: "
-                "use 'bcfw' or an 'eg' solver"
-            )
+        check_precision(self.precision)
         if self.n_sweeps < 0:
             raise InputError(f"n_sweeps must be >= 0, not {self.n_sweeps}")
 
     def init(self, problem: Problem, random: np.random.Generator) -> SegmentState:
-        n, dtype = problem.n_examples, np.float32 if self.precision == "single" else np.float64
+        n, dtype = problem.n_examples, state_type(self.precision)
         pair = np.full((int(problem.lengths.sum()), _FEW_SLOTS), -1, np.int32)
         pair[:, 0] = _gold_pairs(problem)
         mass = np.zeros(pair.shape)
         mass[:, 0] = 1.0
         v = np.zeros(problem.n_weights, dtype)
         point = SegmentPoint(pair, mass, v, np.zeros(n), np.full(n, np.nan), np.zeros(1))
-        store = make_store(n, 4 * n, 16 * n, 256 * n, dtype)
+        store = _empty_store(n, dtype)
         return SegmentState(
             **point._asdict(),
             **store._asdict(),
@@ -164,6 +168,14 @@ class SegmentAscent:
             average=v.copy(),
             n_averaged=np.zeros(1),
         )
+
+    def carry_over(self, problem: Problem, state: SegmentState, changed: Set[str]) -> SegmentState:
+        """Pairs of labels and their mass stay; segments, which hold features and costs, mostly do not."""
+        if changed != {"l2"}:
+            state = state._replace(**_empty_store(problem.n_examples, state.v.dtype)._asdict())
+        settle(problem, state.expected_counts(problem), state.point())
+        forget_averages(state)
+        return state
 
     def step(
         self, problem: Problem, state: SegmentState, random: np.random.Generator
@@ -217,6 +229,10 @@ class SegmentAscent:
 
 def _chain_view(problem: Problem) -> ChainView:
     return ChainView(n_labels_of(problem), offsets(problem.lengths))
+
+
+def _empty_store(n: int, dtype: Any) -> SegmentStore:
+    return make_store(n, 4 * n, 16 * n, 256 * n, dtype)
 
 
 def _gold_pairs(problem: Problem) -> np.ndarray:

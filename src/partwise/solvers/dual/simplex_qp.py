@@ -211,7 +211,7 @@ def _iterate(
     converged = stopped = False
     while not converged and not stopped:
         history.append(run.record(history[-1].iterations + passes()))
-        converged = history[-1].gap <= tol * run.scale()
+        converged = np.isfinite(history[-1].gap) and history[-1].gap <= tol * run.scale()
         stopped = history[-1].iterations >= max_iterations
         if callback is not None and callback(history[-1]):
             stopped = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -10,13 +11,18 @@ import numpy as np
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import Certificate, StepInfo
-from partwise.solvers.dual.hard import add_to_average, hard_certificate, hard_dual
+from partwise.solvers.dual.hard import (
+    add_to_average,
+    forget_averages,
+    hard_certificate,
+    hard_dual,
+    settle,
+)
 from partwise.solvers.dual.smo_pass import MarginalPoint, log_conditionals, smo_pass
 from partwise.solvers.dual.untied import untied
+from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import due_chunks, expected_gap, note_exact, note_visits
-from partwise.structures.chain.chain import Chain
-from partwise.structures.contract import PositionLabels, Structure
-from partwise.structures.multiclass.multiclass import Multiclass
+from partwise.structures.contract import PositionLabels
 
 
 class SMOState(NamedTuple):
@@ -60,9 +66,9 @@ class SMO:
 
     mass: Literal["marginals", "entropy"] = "marginals"
     name = "smo"
+    needs = Needs(loss="hard", features=True, first_order=True, whole_labels=True, exact=True)
 
     def check(self, problem: Problem) -> None:
-        require_marginals(problem, self.name)
         if self.mass not in ("marginals", "entropy"):
             raise InputError(f"mass must be marginals or entropy, not {self.mass!r}")
 
@@ -81,6 +87,12 @@ class SMO:
             average=average,
             n_averaged=np.zeros(1),
         )
+
+    def carry_over(self, problem: Problem, state: SMOState, changed: Set[str]) -> SMOState:
+        """Marginals stay."""
+        settle(untied(problem), state.marginals, state.point())
+        forget_averages(state)
+        return state
 
     def step(
         self, problem: Problem, state: SMOState, random: np.random.Generator
@@ -106,25 +118,6 @@ class SMO:
         found = hard_certificate(view, point.mu, point, point.v, kept, average)
         note_exact(state.seen, state.waited, state.clock)
         return state, replace(found, weights=found.weights[: problem.n_weights].copy())
-
-
-def require_marginals(problem: Problem, name: str) -> None:
-    """For solvers that keep only marginals: β = ∞, and parts whose consistent marginals are always those of an α."""
-    if not problem.loss.is_hard:
-        raise InputError(
-            f"solver {name!r} is for beta = inf and loss={problem.loss.name!r} has "
-            f"beta = {problem.loss.beta:g}: use an 'eg' solver"
-        )
-    if not is_first_order(problem.structure):
-        raise InputError(
-            f"solver {name!r} keeps marginals of classes, or of neighbours in chains of order 1; other "
-            "structures have other parts: use 'bcfw' or an 'eg' solver"
-        )
-
-
-def is_first_order(structure: Structure) -> bool:
-    """Whether consistent marginals of the structure's parts are always those of a distribution."""
-    return isinstance(structure, Multiclass) or (isinstance(structure, Chain) and structure.order == 1)
 
 
 def n_labels_of(problem: Problem) -> int:

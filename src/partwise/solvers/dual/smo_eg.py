@@ -7,6 +7,7 @@ would have one block for all of them; so EG sees tied chains untied, as SMO does
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from partwise.errors import InputError
 from partwise.solvers.base import Certificate, StepInfo
 from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
 from partwise.solvers.dual.potentials import EGState, refresh
-from partwise.solvers.dual.smo import SMO, SMOState, conditional_potentials, require_marginals
+from partwise.solvers.dual.smo import SMO, SMOState, conditional_potentials
 from partwise.solvers.dual.untied import untied
 
 FLOOR = 1e-6  # share of the uniform distribution in the point where EG takes over
@@ -71,9 +72,9 @@ class SMOThenEG:
     smo_passes: int = 5
     smo: SMO = field(default_factory=SMO)
     name = "smo-eg"
+    needs = SMO.needs
 
     def check(self, problem: Problem) -> None:
-        require_marginals(problem, self.name)
         self.smo.check(problem)
         if isinstance(self.smo_passes, bool) or not isinstance(self.smo_passes, int) or self.smo_passes < 1:
             raise InputError(f"smo_passes must be an integer of at least 1, not {self.smo_passes!r}")
@@ -91,6 +92,13 @@ class SMOThenEG:
             beta=np.array([np.inf]),
             **start._asdict(),
         )
+
+    def carry_over(self, problem: Problem, state: HybridState, changed: Set[str]) -> HybridState:
+        if state.passes[0] < self.smo_passes:
+            self.smo.carry_over(problem, state.smo_state(), changed)
+        else:
+            _EG.carry_over(untied(problem), EGState(*state), changed)
+        return state
 
     def step(
         self, problem: Problem, state: HybridState, random: np.random.Generator

@@ -7,6 +7,8 @@ Every edge row then has one attribute, always present, whose weights are the tie
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from partwise.core.arrays import positions
@@ -21,7 +23,8 @@ def untied(problem: Problem) -> Problem:
     structure = problem.structure
     if not isinstance(structure, Chain) or not structure.tied or structure.order > 1:
         return problem
-    return problem.view("untied", lambda: _untie(problem, structure))
+    view = problem.kept("untied", lambda: _untie(problem, structure))
+    return replace(view, l2=problem.l2, loss=problem.loss)
 
 
 def _untie(problem: Problem, structure: Chain) -> Problem:

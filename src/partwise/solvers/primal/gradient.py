@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Set
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import line_search
 
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import (
-    Certificate,
-    StepInfo,
-    evaluate_model,
-    model_primal,
-    require_finite_beta,
-)
+from partwise.solvers.base import Certificate, StepInfo, evaluate_model, model_primal
+from partwise.solvers.needs import Needs
 
 _SUFFICIENT_DECREASE = 1e-4
 _MAX_HALVINGS = 40
@@ -42,7 +38,7 @@ class _Ray:
 
     def __init__(self, problem: Problem, start: _Point, direction: np.ndarray):
         self.problem, self.start, self.direction = problem, start, direction
-        self.slope = float(start.gradient @ direction)
+        self.slope = problem.inner(start.gradient, direction)
         self.evaluations = 0
         self._last_distance, self._last = 0.0, start
 
@@ -59,7 +55,7 @@ class _Ray:
             warnings.simplefilter("ignore")  # its warning of failure is handled here
             distance, _, _, _, _, slope = line_search(
                 lambda t: self.point(float(t[0])).value,
-                lambda t: np.array([self.point(float(t[0])).gradient @ self.direction]),
+                lambda t: np.array([self.problem.inner(self.point(float(t[0])).gradient, self.direction)]),
                 np.zeros(1), np.ones(1), np.array([self.slope]), self.start.value, previous_value,
                 c1=_SUFFICIENT_DECREASE, c2=curvature, maxiter=20,
             )  # fmt: skip
@@ -86,8 +82,8 @@ class LBFGSState(NamedTuple):
     Attributes
     ----------
     weights, gradient : ndarray (n_weights,)
-    value : ndarray (3,)
-        P, D, and the l2 they were computed for.
+    value : ndarray (2,)
+        P and D; nan until they are computed.
     moves, changes : ndarray (memory, n_weights)
         Pair k lies in row k mod memory.
     n_pairs : ndarray (1,) of int64
@@ -109,8 +105,8 @@ class CGState(NamedTuple):
     ----------
     weights, gradient, direction : ndarray (n_weights,)
         `direction` is zero where the next one starts afresh.
-    value : ndarray (3,)
-        P, D, and the l2 they were computed for.
+    value : ndarray (2,)
+        P and D; nan until they are computed.
     previous : ndarray (1,)
         P one step before; nan where there is none.
     """
@@ -126,9 +122,18 @@ class _Gradient:
     """What both do: start at zero, certify from what the state holds."""
 
     name = ""
+    needs = Needs(loss="smooth")
 
     def check(self, problem: Problem) -> None:
-        require_finite_beta(problem, self.name)
+        """There are no settings."""
+
+    def carry_over(self, problem: Problem, state: Any, changed: Set[str]) -> Any:
+        """The weights stay; what was computed at them is forgotten."""
+        fresh = self.init(problem, np.random.default_rng(0))
+        return fresh._replace(weights=state.weights)
+
+    def init(self, problem: Problem, random: np.random.Generator) -> Any:
+        raise NotImplementedError
 
     def certificate(self, problem: Problem, state: LBFGSState | CGState) -> tuple[object, Certificate]:
         """From the evaluation of the state's own weights, in double precision: no further pass."""
@@ -150,13 +155,12 @@ class LBFGS(_Gradient):
     name = "lbfgs"
 
     def check(self, problem: Problem) -> None:
-        super().check(problem)
         if not isinstance(self.memory, int) or self.memory < 1:
             raise InputError(f"memory must be an integer of at least 1, not {self.memory!r}")
 
     def init(self, problem: Problem, random: np.random.Generator) -> LBFGSState:
         pairs = np.zeros((2, self.memory, problem.n_weights))
-        unknown = np.full(3, np.nan)
+        unknown = np.full(2, np.nan)
         weights, gradient = np.zeros((2, problem.n_weights))
         return LBFGSState(weights, gradient, unknown, pairs[0], pairs[1], np.zeros(1, np.int64))
 
@@ -164,10 +168,8 @@ class LBFGS(_Gradient):
         self, problem: Problem, state: LBFGSState, random: np.random.Generator
     ) -> tuple[LBFGSState, StepInfo]:
         point, passes = _current(problem, state)
-        if passes:
-            state.n_pairs[0] = 0  # pairs of another objective
-        direction = self._direction(point.gradient, state)
-        if not direction @ point.gradient < 0:
+        direction = self._direction(problem, point.gradient, state)
+        if not problem.inner(direction, point.gradient) < 0:
             return _stay(problem, state, point, passes)
         ray = _Ray(problem, point, direction)
         new = ray.search(0.9, None)
@@ -176,26 +178,26 @@ class LBFGS(_Gradient):
             state.n_pairs[0] = 0
             return _stay(problem, state, point, passes)
         move, change = new.weights - point.weights, new.gradient - point.gradient
-        if move @ change > 1e-12 * (change @ change):
+        if problem.inner(move, change) > 1e-12 * problem.inner(change, change):
             row = int(state.n_pairs[0]) % self.memory
             state.moves[row], state.changes[row] = move, change
             state.n_pairs[0] += 1
         return _go(problem, state, new, passes)
 
-    def _direction(self, gradient: np.ndarray, state: LBFGSState) -> np.ndarray:
+    def _direction(self, problem: Problem, gradient: np.ndarray, state: LBFGSState) -> np.ndarray:
         """−H g by the two-loop recursion; a first step of length one."""
-        n_pairs = int(state.n_pairs[0])
+        n_pairs, inner = int(state.n_pairs[0]), problem.inner
         if n_pairs == 0:
-            return -gradient / max(float(np.linalg.norm(gradient)), 1e-300)
+            return -gradient / max(math.sqrt(max(inner(gradient, gradient), 0.0)), 1e-300)
         rows = [k % self.memory for k in range(max(0, n_pairs - self.memory), n_pairs)]
         direction, shares = -gradient, {}
         for k in reversed(rows):
-            shares[k] = (state.moves[k] @ direction) / (state.moves[k] @ state.changes[k])
+            shares[k] = inner(state.moves[k], direction) / inner(state.moves[k], state.changes[k])
             direction -= shares[k] * state.changes[k]
         last_move, last_change = state.moves[rows[-1]], state.changes[rows[-1]]
-        direction *= (last_move @ last_change) / (last_change @ last_change)
+        direction *= inner(last_move, last_change) / inner(last_change, last_change)
         for k in rows:
-            share = (state.changes[k] @ direction) / (state.moves[k] @ state.changes[k])
+            share = inner(state.changes[k], direction) / inner(state.moves[k], state.changes[k])
             direction += (shares[k] - share) * state.moves[k]
         return direction
 
@@ -208,17 +210,17 @@ class ConjugateGradient(_Gradient):
 
     def init(self, problem: Problem, random: np.random.Generator) -> CGState:
         weights, gradient, direction = np.zeros((3, problem.n_weights))
-        return CGState(weights, gradient, np.full(3, np.nan), direction, np.full(1, np.nan))
+        return CGState(weights, gradient, np.full(2, np.nan), direction, np.full(1, np.nan))
 
     def step(self, problem: Problem, state: CGState, random: np.random.Generator) -> tuple[CGState, StepInfo]:
         point, passes = _current(problem, state)
         direction, before = state.direction, float(state.previous[0])
-        norm = float(point.gradient @ point.gradient)
-        fresh = passes > 0 or not direction @ point.gradient < -1e-3 * norm
+        norm = problem.inner(point.gradient, point.gradient)
+        fresh = passes > 0 or not problem.inner(direction, point.gradient) < -1e-3 * norm
         if fresh:
             direction = -point.gradient
-            before = point.value + 0.5 * math.sqrt(norm)  # makes the first move about one long
-        if norm == 0.0:
+            before = point.value + 0.5 * math.sqrt(max(norm, 0.0))  # makes the first move about one long
+        if norm <= 0.0:
             return _stay(problem, state, point, passes)
         ray = _Ray(problem, point, direction)
         new = ray.search(0.4, before)
@@ -226,21 +228,21 @@ class ConjugateGradient(_Gradient):
         if new is None:
             return _stay(problem, state._replace(direction=np.zeros_like(direction)), point, passes)
         # Polak–Ribière+: a negative factor means starting afresh.
-        factor = max(0.0, float(new.gradient @ (new.gradient - point.gradient)) / norm)
+        factor = max(0.0, problem.inner(new.gradient, new.gradient - point.gradient) / norm)
         state = state._replace(direction=factor * direction - new.gradient, previous=np.array([point.value]))
         return _go(problem, state, new, passes)
 
 
 def _current(problem: Problem, state: LBFGSState | CGState) -> tuple[_Point, int]:
-    """The state's point, evaluated now if it was not yet (or for another l2), and the passes that took."""
-    if state.value[2] == problem.l2:
+    """The state's point, evaluated now if it was not yet, and the passes that took."""
+    if not np.isnan(state.value).any():
         return _Point(state.weights, state.gradient, float(state.value[0]), float(state.value[1])), 0
     return _evaluate(problem, state.weights), 1
 
 
 def _go(problem: Problem, state, point: _Point, passes: int):  # type: ignore[no-untyped-def]
     """The state moved to `point`."""
-    value = np.array([point.value, point.dual, problem.l2])
+    value = np.array([point.value, point.dual])
     moved = state._replace(weights=point.weights, gradient=point.gradient, value=value)
     return moved, StepInfo(float(passes), point.dual, point.value - point.dual)
 

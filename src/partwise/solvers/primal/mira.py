@@ -7,6 +7,7 @@ the tolerance is rarely met, and the certificate says how far from the optimum t
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import Certificate, StepInfo, evaluate_model, model_primal
+from partwise.solvers.needs import Needs
 from partwise.solvers.primal.mira_pass import HalfSpaces, augmented_scores, half_space_visit, mira_pass
 
 _CHUNK = 1024  # examples between two chances to interrupt
@@ -57,14 +59,20 @@ class _Averaged:
 
     name = ""
     minimises = False
+    needs = Needs(features=True)
 
     def check(self, problem: Problem) -> None:
-        """Nothing is missing for any loss or structure."""
+        """There are no settings."""
 
     def init(self, problem: Problem, random: np.random.Generator) -> OnlineState:
         weights, moments = np.zeros((2, problem.n_weights))
         v = np.zeros(problem.n_weights if problem.loss.is_hard else 0)
         return OnlineState(weights, moments, np.zeros(1, np.int64), np.zeros(1, np.int64), v, np.zeros(1))
+
+    def carry_over(self, problem: Problem, state: OnlineState, changed: Set[str]) -> OnlineState:
+        """The weights stay, with their average; the labels met say nothing of another problem's dual."""
+        state.v[:], state.cost[0], state.n_passes[0] = 0.0, 0.0, 0
+        return state
 
     def step(
         self, problem: Problem, state: OnlineState, random: np.random.Generator
@@ -94,7 +102,9 @@ class _Averaged:
             primal, v = model_primal(problem, weights, point), point.v
             value = loss.inverse_beta * point.entropy + loss.gamma * point.cost
             linear = float(problem.batch.example_weight @ value)
-        return state, Certificate(primal, _dual_towards_truth(linear, float(v @ v), problem.l2), weights)
+        return state, Certificate(
+            primal, _dual_towards_truth(linear, problem.inner(v, v), problem.l2), weights
+        )
 
 
 def _dual_towards_truth(linear: float, norm: float, l2: float) -> float:
@@ -175,19 +185,13 @@ class KBestMIRA(_Averaged):
     k: int = 5
     labels: Literal["augmented", "predicted"] = "augmented"
     name = "kbest-mira"
+    needs = Needs(loss="hard", features=True, whole_labels=True, exact=True)
 
     def check(self, problem: Problem) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
             raise InputError(f"k must be an integer of at least 1, not {self.k!r}")
         if self.labels not in ("augmented", "predicted"):
             raise InputError(f"labels must be augmented or predicted, not {self.labels!r}")
-        if not problem.loss.is_hard:
-            raise InputError(
-                f"solver 'kbest-mira' ranks single labels, which needs beta = inf, and "
-                f"loss={problem.loss.name!r} has beta = {problem.loss.beta:g}: use 'mira', or loss='hinge'"
-            )
-        if problem.batch.gold_amount.size:
-            raise InputError("solver 'kbest-mira' needs true labels, not expectations of them: use 'mira'")
 
     def _visit(self, problem: Problem, state: OnlineState, order: np.ndarray, v: np.ndarray) -> float:
         scratch, gamma = problem.scratch(np.float64), problem.loss.gamma

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import Certificate, StepInfo, evaluate_model, primal_certificate
+from partwise.solvers.needs import Needs
 from partwise.solvers.primal.sgd_pass import sample_loss, sgd_pass
 
 _CHUNK = 1024  # examples between two chances to interrupt
@@ -37,8 +39,6 @@ class SGDState(NamedTuple):
         Its Σ_r μ_r e_r, summed over examples.
     n_passes : ndarray (1,) of int64
         Whole passes in that mean.
-    l2 : ndarray (1,)
-        The regulariser the schedule was started for.
     """
 
     direction: np.ndarray
@@ -48,7 +48,6 @@ class SGDState(NamedTuple):
     v: np.ndarray
     cost: np.ndarray
     n_passes: np.ndarray
-    l2: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,7 @@ class SGD:
 
     initial_step: float | Literal["search"] = "search"
     name = "sgd"
+    needs = Needs(features=True)
 
     def check(self, problem: Problem) -> None:
         if self.initial_step == "search":
@@ -92,17 +92,17 @@ class SGD:
             v=np.zeros(problem.n_weights if problem.loss.is_hard else 0),
             cost=np.zeros(1),
             n_passes=np.zeros(1, np.int64),
-            l2=np.array([problem.l2]),
         )
+
+    def carry_over(self, problem: Problem, state: SGDState, changed: Set[str]) -> SGDState:
+        """The weights stay; the shrunken steps of the old schedule would hardly move them."""
+        fresh = self.init(problem, np.random.default_rng(0))
+        return fresh._replace(direction=state.direction, scale=state.scale)
 
     def step(
         self, problem: Problem, state: SGDState, random: np.random.Generator
     ) -> tuple[SGDState, StepInfo]:
         n, passes = problem.n_examples, 1.0
-        if state.l2[0] != problem.l2:
-            # A warm start from another l2 keeps the weights; the shrunken steps would hardly move them.
-            fresh = self.init(problem, random)
-            state = fresh._replace(direction=state.direction, scale=state.scale)
         if math.isnan(state.initial_step[0]):
             state.initial_step[0], trial_passes = _search_step(problem, random)
             passes += trial_passes

@@ -15,6 +15,7 @@ iteration is two passes over the data, each from one weight vector to one sum of
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -24,6 +25,7 @@ from partwise.core.bounds import dual_smoothness
 from partwise.core.problem import Problem, check_positive
 from partwise.errors import InputError
 from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.needs import Needs
 
 _SHRINK, _BACK_OFF = 0.9, 1.5  # of the trial L after a success, after a failure
 _FIRST_GUESS = 2.0**-20  # of the bound
@@ -41,8 +43,6 @@ class ExcessiveGapState(NamedTuple):
         μ_k; the L last found to do; k, 0 before the first step.
     log_count : ndarray (1,)
         Σ_i c_i log|Y_i|.
-    l2 : ndarray (1,)
-        The one for which the condition holds.
     """
 
     weights: np.ndarray
@@ -53,7 +53,6 @@ class ExcessiveGapState(NamedTuple):
     smoothness: np.ndarray
     iteration: np.ndarray
     log_count: np.ndarray
-    l2: np.ndarray
 
 
 class _Smoothed(NamedTuple):
@@ -82,13 +81,9 @@ class ExcessiveGap:
     rule: Literal["adaptive", "fixed"] = "adaptive"
     smoothness: float | None = None
     name = "excessive-gap"
+    needs = Needs(loss="hard")
 
     def check(self, problem: Problem) -> None:
-        if not problem.loss.is_hard:
-            raise InputError(
-                f"solver 'excessive-gap' is for beta = inf and loss={problem.loss.name!r} has "
-                f"beta = {problem.loss.beta:g}: use an 'eg' solver"
-            )
         if self.rule not in ("adaptive", "fixed"):
             raise InputError(f"rule must be adaptive or fixed, not {self.rule!r}")
         if self.smoothness is not None:
@@ -97,15 +92,17 @@ class ExcessiveGap:
     def init(self, problem: Problem, random: np.random.Generator) -> ExcessiveGapState:
         """α at the true labels and w = 0, where nothing has been computed yet."""
         weights, v, smoothed_v = np.zeros((3, problem.n_weights))
-        numbers = [np.full(1, np.nan) for _ in range(5)]
-        return ExcessiveGapState(weights, v, smoothed_v, np.zeros(2), *numbers)._replace(
-            iteration=np.zeros(1), l2=np.array([problem.l2])
-        )
+        mu, smoothness, log_count = np.full((3, 1), np.nan)
+        return ExcessiveGapState(weights, v, smoothed_v, np.zeros(2), mu, smoothness, np.zeros(1), log_count)
+
+    def carry_over(self, problem: Problem, state: ExcessiveGapState, changed: Set[str]) -> ExcessiveGapState:
+        """The condition holds for the old problem only: everything starts afresh."""
+        return self.init(problem, np.random.default_rng(0))
 
     def step(
         self, problem: Problem, state: ExcessiveGapState, random: np.random.Generator
     ) -> tuple[ExcessiveGapState, StepInfo]:
-        if state.iteration[0] == 0 or state.l2[0] != problem.l2:
+        if state.iteration[0] == 0:
             return self._start(problem)
         bound, passes = self._bound(problem), 0
         smoothness = float(state.smoothness[0])
@@ -114,7 +111,7 @@ class ExcessiveGap:
             new, smoothed = self._move(problem, state, tau, mu)
             passes += 2
             dual = _dual(problem, new)
-            if self.rule == "fixed" or smoothness >= bound or _holds(smoothed.value, dual):
+            if self.rule == "fixed" or not smoothness < bound or _holds(smoothed.value, dual):
                 break
             smoothness = min(_BACK_OFF * smoothness, bound)
         new.smoothness[0] = bound if self.rule == "fixed" else max(_SHRINK * smoothness, 1e-300)
@@ -132,10 +129,10 @@ class ExcessiveGap:
             dual = problem.loss.gamma * smoothed.cost - problem.inner(smoothed.v, smoothed.v) / (
                 2.0 * problem.l2
             )
-            if mu >= bound or _holds(smoothed.value, dual):
+            if not mu < bound or _holds(smoothed.value, dual):
                 break
             mu = min(4.0 * mu, bound)
-        one = [np.array([number]) for number in (mu, mu, 1.0, log_count, problem.l2)]
+        one = [np.array([number]) for number in (mu, mu, 1.0, log_count)]
         cost = np.array([smoothed.cost, smoothed.cost])
         state = ExcessiveGapState(weights, smoothed.v.copy(), smoothed.v, cost, *one)
         return state, StepInfo(float(passes), dual, _estimated_gap(state, smoothed, dual))

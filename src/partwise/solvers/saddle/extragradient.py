@@ -24,6 +24,7 @@ cannot fail for τσ = 1/B², B² = Σ_i weight_i max_y,z ‖φ(x_i, y) − φ(x
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ import numpy as np
 
 from partwise.core.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.needs import Needs
 
 _TARGET, _SHRINK, _GROWTH = 0.8, 0.7, 10.0
 _ROUNDING = 1e-14
@@ -50,8 +52,8 @@ class ExtragradientState(NamedTuple):
         v(α).
     sums : ndarray (4,)
         Entropy, cost, log-partition and true score at θ, summed over examples.
-    terms : ndarray (5,)
-        A, C, τσ, the safe 1/B², and the l2 all this holds for.
+    terms : ndarray (4,)
+        A, C, τσ and the safe 1/B².
     mean_weights, mean_v : ndarray (2, n_weights)
         Of the points looked at since the last two powers of two in the number of steps.
     mean_sums : ndarray (2, 3)
@@ -98,16 +100,16 @@ class Labels(NamedTuple):
             gold=float(weight @ point.gold),
         )
 
-    def inner(self, other: Labels, gamma: float) -> float:
+    def inner(self, other: Labels, problem: Problem) -> float:
         """Σ_i weight_i θ_other·μ, where Σ_i weight_i s_i(u)·μ_i = u·(Σ_i weight_i φ(x_i, y_i) − v)."""
-        return other.gold - float(other.u @ self.v) + other.kappa * gamma * self.cost
+        return other.gold - problem.inner(other.u, self.v) + other.kappa * problem.loss.gamma * self.cost
 
-    def divergence(self, other: Labels, gamma: float) -> float:
+    def divergence(self, other: Labels, problem: Problem) -> float:
         """Σ_i weight_i KL(α_i ‖ other_i) = A(θ_other) − A(θ) − (θ_other − θ)·μ."""
-        own = self.inner(self, gamma)
+        own = self.inner(self, problem)
         # What θ·μ has besides is ρ θ⁰·μ; the other point has its own share of θ⁰.
         start = self.log_total - self.entropy - own
-        across = self.inner(other, gamma) + (start * other.rho / self.rho if self.rho > 0.0 else 0.0)
+        across = self.inner(other, problem) + (start * other.rho / self.rho if self.rho > 0.0 else 0.0)
         return max(other.log_total - self.log_total - across + own + start, 0.0)
 
     def dual(self, problem: Problem) -> float:
@@ -134,9 +136,10 @@ class Extragradient:
     """Extragradient on weights and labels together, for every loss; no step size to choose."""
 
     name = "extragradient"
+    needs = Needs()
 
     def check(self, problem: Problem) -> None:
-        """Nothing is missing for any loss or structure."""
+        """There are no settings."""
 
     def init(self, problem: Problem, random: np.random.Generator) -> ExtragradientState:
         d = problem.n_weights
@@ -146,7 +149,7 @@ class Extragradient:
             scales=np.zeros(2),
             v=np.zeros(d),
             sums=np.zeros(4),
-            terms=np.zeros(5),
+            terms=np.zeros(4),
             mean_weights=np.zeros((2, d)),
             mean_v=np.zeros((2, d)),
             mean_sums=np.zeros((2, 3)),
@@ -156,28 +159,34 @@ class Extragradient:
         self._start(problem, state)
         return state
 
+    def carry_over(
+        self, problem: Problem, state: ExtragradientState, changed: Set[str]
+    ) -> ExtragradientState:
+        """Both players stay where they are."""
+        _keep(state, state.weights, Labels.at(problem, state.u, *state.scales))
+        self._start(problem, state)
+        return state
+
     def _start(self, problem: Problem, state: ExtragradientState) -> None:
-        """First weights of the steps, also after a change of l2; means begin anew."""
+        """First weights of the steps; means begin anew."""
         spread = float(problem.batch.example_weight @ problem.feature_spread()) / 4.0
         safe = 1.0 / spread if spread > 0.0 else 1.0
-        state.terms[:] = _first_ratio(problem), 1.0, problem.n_examples * safe, safe, problem.l2
+        state.terms[:] = _first_ratio(problem), 1.0, problem.n_examples * safe, safe
         state.mean_sums[:], state.n_steps[:] = 0.0, 0
 
     def step(
         self, problem: Problem, state: ExtragradientState, random: np.random.Generator
     ) -> tuple[ExtragradientState, StepInfo]:
-        if state.terms[4] != problem.l2:
-            self._start(problem, state)
         if state.terms[1] > _LARGE:  # for finite β weights grow geometrically, and only their ratios matter
             state.mean_sums[:, 0] /= state.terms[1]
             state.terms[:2] /= state.terms[1]
-        a, c, product, safe, l2 = state.terms.tolist()
+        (a, c, product, safe), l2 = state.terms.tolist(), problem.l2
         labels, trials = _labels(state), 0
         while True:
             trials += 1
             tau, sigma = float(np.sqrt(product * c / a)), float(np.sqrt(product * a / c))
             step = _try(problem, state.weights, labels, tau, sigma)
-            if step.excess <= 0.0 or product <= safe:
+            if not step.excess > 0.0 or product <= safe:
                 break
             product = max(safe, product * min(_SHRINK, (_TARGET / step.ratio) ** 2))
         weight = c * sigma
@@ -224,16 +233,17 @@ def _first_ratio(problem: Problem) -> float:
 
 
 def _try(problem: Problem, weights: np.ndarray, labels: Labels, tau: float, sigma: float) -> Step:
-    l2, gamma, shrink = problem.l2, problem.loss.gamma, 1.0 + sigma * problem.loss.inverse_beta
+    l2, shrink = problem.l2, 1.0 + sigma * problem.loss.inverse_beta
     kappa, rho = (labels.kappa + sigma) / shrink, labels.rho / shrink
     ahead_weights = (weights + tau * labels.v) / (1.0 + tau * l2)
     ahead = Labels.at(problem, (labels.u + sigma * weights) / shrink, kappa, rho)
     new_weights = (weights + tau * ahead.v) / (1.0 + tau * l2)
     new = Labels.at(problem, (labels.u + sigma * ahead_weights) / shrink, kappa, rho)
     back, forth = ahead_weights - new_weights, ahead_weights - weights
-    product = float((ahead.v - new.v) @ forth - (ahead.v - labels.v) @ back)
-    distance = ((1.0 + tau * l2) * float(back @ back) + float(forth @ forth)) / (2.0 * tau)
-    distance += (shrink * new.divergence(ahead, gamma) + ahead.divergence(labels, gamma)) / sigma
+    inner = problem.inner
+    product = inner(ahead.v - new.v, forth) - inner(ahead.v - labels.v, back)
+    distance = ((1.0 + tau * l2) * inner(back, back) + inner(forth, forth)) / (2.0 * tau)
+    distance += (shrink * new.divergence(ahead, problem) + ahead.divergence(labels, problem)) / sigma
     noise = _ROUNDING * max(abs(p.log_total) for p in (labels, ahead, new)) / sigma
     excess = product - distance - noise
     return Step(
@@ -243,7 +253,7 @@ def _try(problem: Problem, weights: np.ndarray, labels: Labels, tau: float, sigm
 
 def _dual(problem: Problem, v: np.ndarray, entropy: float, cost: float) -> float:
     value = problem.loss.inverse_beta * entropy + problem.loss.gamma * cost
-    return float(value - (v @ v) / (2.0 * problem.l2))
+    return value - problem.inner(v, v) / (2.0 * problem.l2)
 
 
 def _labels(state: ExtragradientState) -> Labels:

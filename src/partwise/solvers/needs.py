@@ -1,0 +1,78 @@
+"""What a solver needs of a problem: declared by the solver, asked here, before any work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from partwise.core.problem import Problem
+from partwise.errors import InputError
+from partwise.structures.chain.chain import Chain
+from partwise.structures.contract import Structure
+from partwise.structures.multiclass.multiclass import Multiclass
+
+if TYPE_CHECKING:
+    from partwise.solvers.base import Solver
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Conditions without which a solver would be wrong, not just slow.
+
+    Attributes
+    ----------
+    loss : {"any", "smooth", "hard"}
+        Finite β, β = ∞, or either.
+    features : bool
+        Weights belong to features: a visit reads and writes them where a kernel function has coefficients.
+    whole_labels : bool
+        True labels themselves, not expectations of them.
+    exact : bool
+        Sums and maxima over labellings are exact, and a maximiser is a labelling.
+    first_order : bool
+        Consistent marginals of parts are always those of a distribution: classes, chains of order 1.
+    """
+
+    loss: Literal["any", "smooth", "hard"] = "any"
+    features: bool = False
+    whole_labels: bool = False
+    exact: bool = False
+    first_order: bool = False
+
+
+def is_first_order(structure: Structure) -> bool:
+    """Whether consistent marginals of the structure's parts are always those of a distribution."""
+    return isinstance(structure, Multiclass) or (isinstance(structure, Chain) and structure.order == 1)
+
+
+def refusal(problem: Problem, needs: Needs) -> str | None:
+    """The first need that `problem` does not meet, what it has, and what to use instead; None if it meets all."""
+    loss, structure = problem.loss, problem.structure
+    has_beta = f"loss={loss.name!r} has beta = {loss.beta:g}"
+    unmet = {
+        f"needs a smooth loss (finite beta) and {has_beta}: use an 'eg' solver, 'sgd', or Loss(beta, gamma) "
+        "with a large beta": needs.loss == "smooth" and loss.is_hard,
+        f"needs beta = inf and {has_beta}: use an 'eg' solver or 'bmrm'": needs.loss == "hard"
+        and not loss.is_hard,
+        "needs features, and this problem has a kernel function in their place: use an 'eg' solver, or 'bcfw' "
+        "where beta = inf": needs.features and not problem.has_features,
+        "keeps marginals of classes, or of neighbours in chains of order 1, and this structure has other "
+        "parts: use an 'eg' solver or 'bcfw'": needs.first_order and not is_first_order(structure),
+        "needs true labels, and this problem has expectations of them: use an 'eg' solver or 'bmrm'": (
+            needs.whole_labels and problem.batch.gold_amount.size > 0
+        ),
+        f"needs exact sums over labellings, and this structure's are {_SUMS.get(structure.exactness)}: use an "
+        "'eg' solver or 'bmrm'": needs.exact and structure.exactness != "exact",
+    }
+    return next((words for words, is_unmet in unmet.items() if is_unmet), None)
+
+
+_SUMS = {"relaxation": "a relaxation", "approximate": "approximate"}
+
+
+def check_solver(problem: Problem, solver: Solver) -> None:
+    """Raise InputError, in one line, unless `solver` can work on `problem` with its settings."""
+    words = refusal(problem, solver.needs)
+    if words is not None:
+        raise InputError(f"solver {solver.name!r} {words}")
+    solver.check(problem)

@@ -67,16 +67,16 @@ def small(
     if kind == "spanning":
         shapes = _without_some_arcs(structure, labels, shapes, random)
     node_label, edge_label = _row_labels(structure, labels, shapes)
-    first, *others = [kind for kind in structure.kinds if not kind.tied]
+    first, *others = [each for each in structure.kinds if not each.tied]
     node = _attributes(node_label, features, random)
     edge = _attributes(edge_label, features, random) if others else np.zeros((0, 0))
     n_dense = N_ATTRIBUTES if features == "dense" else 0
     sparse = None if n_dense else _rows(node)
     node_map = FeatureMap.build(first.width, N_ATTRIBUTES - n_dense, n_dense, sparse, node_label, pairs)
     rows = {first.name: RowData(node_map, sparse, node if n_dense else None)}
-    for kind in others:
-        edge_map = FeatureMap.build(kind.width, N_ATTRIBUTES, 0, _rows(edge), edge_label, pairs)
-        rows[kind.name] = RowData(edge_map, _rows(edge))
+    for other in others:
+        edge_map = FeatureMap.build(other.width, N_ATTRIBUTES, 0, _rows(edge), edge_label, pairs)
+        rows[other.name] = RowData(edge_map, _rows(edge))
     arguments: dict[str, Any] = {}
     if weighted:
         arguments["example_weight"] = random.uniform(0.2, 2.0, n)

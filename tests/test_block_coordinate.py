@@ -82,7 +82,7 @@ def test_first_step_has_the_closed_form() -> None:
     frank_wolfe_pass(
         problem.batch,
         np.arange(1),
-        state.point(),
+        state.point(problem),
         1.0,
         problem.l2,
         0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -70,7 +71,7 @@ def kernelised(loss: str) -> KernelProblem:
     data = usual(loss)
     gram = Gram.of_points(KernelFunction("linear"), data.node, 10.0)
     return KernelProblem.of_kernels(
-        data.problem.structure, data.labels, data.lengths, gram, loss=loss, l2=2.0
+        data.problem.structure, data.labels, data.lengths, {"node": gram}, loss=loss, l2=2.0
     )
 
 
@@ -313,8 +314,7 @@ def masked_like(problem: Problem) -> Problem:
         3, allowed_start=np.isin(np.arange(3), data.labels[np.cumsum(data.lengths) - data.lengths])
     )
     assert not structure.allowed_start.all()
-    masked = problem.batch._replace(specification=structure.specification())
-    return Problem(structure, masked, problem.loss, problem.l2, problem.n_weights, problem.node_map, None)
+    return replace(problem, scorer=replace(problem.scorer, structure=structure))
 
 
 def cost_loss(name: str) -> str:
@@ -377,7 +377,10 @@ def test_a_kernel_matrix_is_part_of_the_problem() -> None:
     data = usual("log")
     one, other = (
         KernelProblem.of_kernels(
-            data.problem.structure, data.labels, data.lengths, Gram.of_points(function, data.node, 10.0)
+            data.problem.structure,
+            data.labels,
+            data.lengths,
+            {"node": Gram.of_points(function, data.node, 10.0)},
         )
         for function in (KernelFunction("linear"), KernelFunction("rbf", {"gamma": 0.5}))
     )
@@ -462,10 +465,7 @@ def test_an_example_that_stays_at_its_true_label_is_visited() -> None:
     )  # fmt: skip
     encoded = model.fit(X, labels)._training.problem
     structure = Chain(2, allowed_start=[True, False])
-    problem = Problem(
-        structure, encoded.batch._replace(specification=structure.specification()), encoded.loss, 1.0,
-        encoded.n_weights, encoded.node_map, None,
-    )  # fmt: skip
+    problem = replace(encoded, scorer=replace(encoded.scorer, structure=structure))
     infos: list[float] = []
 
     def note(progress: Any) -> None:

@@ -73,10 +73,10 @@ def array_address(array: np.ndarray) -> Any:
 
 
 def addresses(functions: list[Any]) -> Any:
-    """Where compiled functions (see :class:`Addressed`) lie; 0 for None."""
+    """Where compiled functions (see :class:`Addressed`) lie."""
     if IS_OFF:
-        return [function and function.__wrapped__ for function in functions]
-    return np.array([0 if each is None else each.address for each in functions], np.int64)
+        return [function.__wrapped__ for function in functions]
+    return np.array([each.address for each in functions], np.int64)
 
 
 def stack_packed(records: list[Any]) -> Any:

@@ -223,8 +223,8 @@ class Problem:
         return found[1]
 
     def scratch(self, dtype: Any, thread: int = 0) -> Scratch:
-        """Room for one example, made once per thread and type; of the structure, what the loss asks for."""
-        return self.scorer.scratch(dtype, thread, self.asks)
+        """Room for one example, made once per thread and type."""
+        return self.scorer.scratch(dtype, thread)
 
     @property
     def asks(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 from partwise.compiled.ahead import obtain, start
 from partwise.compiled.boundary import addresses, pack, stack_packed
 from partwise.compiled.examples import Batch, Scratch
+from partwise.compiled.oracles import NEVER_ASKED
 from partwise.compiled.rows import KindRows, Rows, row_tasks
 from partwise.compiled.simd import LANES
 from partwise.core.arrays import offsets
@@ -53,7 +54,7 @@ class Scorer:
     n_jobs: int = 1
     batch: Batch = field(init=False, repr=False)
     _held: Any = field(init=False, repr=False)
-    _scratch: dict[Any, tuple[Scratch, Any]] = field(default_factory=dict, repr=False)
+    _scratch: dict[Any, tuple[Scratch, dict[str, Any]]] = field(init=False, default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         rows, self._held = packed_rows(list(self.kinds), self.run_ptr, self.runs)
@@ -149,18 +150,21 @@ class Scorer:
         if key not in self._scratch:
             self._scratch[key] = self._make_scratch(np.dtype(dtype))
         scratch = self._scratch[key][0]
+        known = self._scratch[key][1]
         for place, which in enumerate(("sums", "best")):
-            if which in asks and not scratch.calls[place]:
+            if which in asks and which not in known:
                 scratch.calls[place] = addresses([obtain(self.structure.oracle.task(which))])[0]
+                known[which] = True
         return scratch
 
-    def _make_scratch(self, dtype: np.dtype) -> tuple[Scratch, Any]:
+    def _make_scratch(self, dtype: np.dtype) -> tuple[Scratch, dict[str, Any]]:
+        """The room, and what must be held while it is used; later also which answers it has."""
         structure = self.structure
         specification, work = structure.specification(), structure.workspace(self.shapes)
-        calls = [None, None, *map(obtain, row_tasks(precision_of(dtype)))]
+        calls = map(obtain, [NEVER_ASKED, NEVER_ASKED, *row_tasks(precision_of(dtype))])
         size = int(np.diff(self.batch.part_ptr).max(initial=0)) + 2 * LANES
         scratch = Scratch(
-            calls=addresses(calls),
+            calls=addresses(list(calls)),
             specification=pack(specification),
             structure=pack(work),
             scores=np.zeros(size),
@@ -169,7 +173,7 @@ class Scorer:
             delta=np.zeros(size),
             row=np.zeros(max([LANES, *(kind.stride for kind in self.kinds)]), dtype),
         )
-        return scratch, (specification, work)
+        return scratch, {"specification": specification, "work": work}
 
     def over_examples(
         self,

@@ -193,7 +193,7 @@ class SegmentAscent:
     def _visit(
         self, problem: Problem, state: SegmentState, here: np.ndarray, tally: np.ndarray
     ) -> SegmentState:
-        scratch, chain, done = problem.scratch(state.v.dtype), _chain_view(problem), 0
+        scratch, chain, done = problem.scorer.scratch(state.v.dtype, asks=("best",)), _chain_view(problem), 0
         while done < len(here):
             room = _path_room(problem, state)
             visited, has_no_slot = segment_pass(

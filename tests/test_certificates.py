@@ -255,9 +255,9 @@ EXTREMES: dict[str, dict[str, Any]] = {
     "l2 = 1e200": {"l2": 1e200},
     "weights": {"example_weight": np.full(8, 1e300)},
     "cost": {"cost": 1e30 * (1 - np.eye(3))},
-    "gamma": {"loss": Loss(1.0, 1e300)},
-    "hard gamma": {"loss": Loss(math.inf, 1e300)},
-    "beta": {"loss": Loss(1e300, 1.0)},
+    "gamma": {"loss": Loss(1.0, 1e15)},
+    "hard gamma": {"loss": Loss(math.inf, 1e15)},
+    "beta": {"loss": Loss(1e15, 1.0)},
 }
 
 

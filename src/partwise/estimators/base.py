@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from partwise.compiled.clock import is_told, telling
+from partwise.core.exactness import KINDS
 from partwise.core.losses import Loss
 from partwise.core.problem import Problem, check_positive
 from partwise.core.scorer import begin_compiling
@@ -226,11 +227,9 @@ class DualEstimator(Estimator):
     def _set_record(self, record: Mapping[str, Any]) -> None:
         for name in _RECORD:
             setattr(self, f"{name}_", record[name])
-        from partwise.solvers.base import CERTIFICATE_KINDS
-
         # Files from before there were other kinds do not say it.
         kind = {"certificate_kind": "exact"} | dict(record)
-        self.certificate_kind_ = expect_text(kind, "certificate_kind", CERTIFICATE_KINDS)
+        self.certificate_kind_ = expect_text(kind, "certificate_kind", KINDS)
 
     @classmethod
     def _parameters_in_file(cls) -> list[str]:

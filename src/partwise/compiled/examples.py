@@ -25,12 +25,15 @@ class Batch(NamedTuple):
         Offsets of the examples in every flat array over parts.
     n_tied : int
         How many of an example's parts, the last ones, are fed by rows that all examples share.
+    equal_part_counts : bool
+        Whether all labellings of an example have the same number of parts.
     gold_ptr, gold_part : ndarray of int64
         The parts of the true labels, counted within the example, with repetition.
     gold_amount : ndarray of float64
         How often each of them counts, where true labels are known only in expectation; empty when always once.
     cost : ndarray (n_parts,) of float32
-        Cost of each part; empty when the loss has no cost.
+        Cost of each part; empty when the loss has no cost. A labelling's cost is that of its parts minus that of the
+        true label's.
     example_weight : ndarray (n_examples,) of float64
     """
 
@@ -39,6 +42,7 @@ class Batch(NamedTuple):
     shape: np.ndarray
     part_ptr: np.ndarray
     n_tied: int
+    equal_part_counts: bool
     gold_ptr: np.ndarray
     gold_part: np.ndarray
     gold_amount: np.ndarray
@@ -132,18 +136,19 @@ def add_cost(batch, example, scale, scores):  # type: ignore
 
 @fragment
 def expected_cost(batch, example, counts):  # type: ignore
-    """Σ_r counts_r cost_r."""
+    """Σ_r (counts_r − those of the true label) cost_r."""
     total = 0.0
     if batch.cost.size > 0:
         start = batch.part_ptr[example]
         for j in range(batch.part_ptr[example + 1] - start):
             total += counts[j] * batch.cost[start + j]
+        total -= gold_score(batch, example, batch.cost[start:])
     return total
 
 
 @fragment
 def gold_score(batch, example, scores):  # type: ignore
-    """Score of the true label."""
+    """Score of the true label; with costs in the scores, that of both."""
     total = 0.0
     whole = batch.gold_amount.size == 0
     for k in range(batch.gold_ptr[example], batch.gold_ptr[example + 1]):
@@ -161,8 +166,16 @@ def add_gold(batch, example, amount, out):  # type: ignore
 
 @fragment
 def add_gold_rows(batch, example, amount, out):  # type: ignore
-    """The same without tied parts: used many times over, these would pull on every label."""
+    """The same without tied parts: used many times over, these would pull on every label.
+
+    Where labellings differ in their number of parts, one with more parts than the true label may have all of its parts
+    too: the other parts are then lowered as far as those of the true label are raised.
+    """
     n_row_parts = batch.part_ptr[example + 1] - batch.part_ptr[example] - batch.n_tied
+    if not batch.equal_part_counts:
+        for j in range(n_row_parts):
+            out[j] -= amount
+        amount = 2.0 * amount
     whole = batch.gold_amount.size == 0
     for k in range(batch.gold_ptr[example], batch.gold_ptr[example + 1]):
         if batch.gold_part[k] < n_row_parts:

@@ -51,7 +51,10 @@ def _log_sum(a, b):  # type: ignore
 @inner
 def _share(a, b):  # type: ignore
     """eᵇ / (eᵃ + eᵇ); `a` is finite, `b` may be −inf."""
-    return 1.0 / (1.0 + math.exp(a - b))
+    if b > a:
+        return 1.0 / (1.0 + math.exp(a - b))
+    odds = math.exp(b - a)
+    return odds / (1.0 + odds)
 
 
 @inner

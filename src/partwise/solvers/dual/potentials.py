@@ -52,8 +52,11 @@ def starting_point(
     mu: np.ndarray = np.zeros(problem.n_parts, dtype)
     gold = np.repeat(batch.part_ptr[:-1], np.diff(batch.gold_ptr)) + batch.gold_part
     if start != "uniform":
-        rows_end = np.repeat(batch.part_ptr[1:] - batch.n_tied, np.diff(batch.gold_ptr))
-        theta[gold[gold < rows_end]] = gold_potential
+        n_parts = np.diff(batch.part_ptr)
+        is_row = np.arange(problem.n_parts) < np.repeat(batch.part_ptr[1:] - batch.n_tied, n_parts)
+        if not batch.equal_part_counts:  # as in `add_gold_rows`
+            theta[is_row] = -gold_potential
+        theta[gold[is_row[gold]]] = gold_potential
     visited = np.full(n, start != "gold", np.uint8)
     # The gap of an example that was never visited is unknown; taken as infinite, no other would be visited.
     point = DualPoint(

@@ -25,8 +25,6 @@ class Batch(NamedTuple):
         Offsets of the examples in every flat array over parts.
     n_tied : int
         How many of an example's parts, the last ones, are fed by rows that all examples share.
-    equal_part_counts : bool
-        Whether all labellings of an example have the same number of parts.
     gold_ptr, gold_part : ndarray of int64
         The parts of the true labels, counted within the example, with repetition.
     gold_amount : ndarray of float64
@@ -42,7 +40,6 @@ class Batch(NamedTuple):
     shape: np.ndarray
     part_ptr: np.ndarray
     n_tied: int
-    equal_part_counts: bool
     gold_ptr: np.ndarray
     gold_part: np.ndarray
     gold_amount: np.ndarray
@@ -166,16 +163,14 @@ def add_gold(batch, example, amount, out):  # type: ignore
 
 @fragment
 def add_gold_rows(batch, example, amount, out):  # type: ignore
-    """The same without tied parts: used many times over, these would pull on every label.
+    """Raise the parts of the true label by half the amount and lower all others by as much.
 
-    Where labellings differ in their number of parts, one with more parts than the true label may have all of its parts
-    too: the other parts are then lowered as far as those of the true label are raised.
+    Another label may have all parts of the true one and more: raising those alone would not favour the true one. Tied
+    parts, used many times over, would pull on every label and stay as they are.
     """
     n_row_parts = batch.part_ptr[example + 1] - batch.part_ptr[example] - batch.n_tied
-    if not batch.equal_part_counts:
-        for j in range(n_row_parts):
-            out[j] -= amount
-        amount = 2.0 * amount
+    for j in range(n_row_parts):
+        out[j] -= 0.5 * amount
     whole = batch.gold_amount.size == 0
     for k in range(batch.gold_ptr[example], batch.gold_ptr[example + 1]):
         if batch.gold_part[k] < n_row_parts:

@@ -64,7 +64,6 @@ class Scorer:
             shape=np.ascontiguousarray(self.shapes.values, np.int32),
             part_ptr=offsets(self.structure.n_parts(self.shapes)),
             n_tied=self.structure.n_tied,
-            equal_part_counts=self.structure.equal_part_counts,
             gold_ptr=np.zeros(n + 1, np.int64),
             gold_part=np.zeros(0, np.int64),
             gold_amount=np.zeros(0),

@@ -101,14 +101,11 @@ class Trainable(ABC):
     exactness : {"exact", "relaxation", "approximate"}
         What the log-partition A is: itself; a convex upper bound, so that certificates are true of the relaxed
         problem; or neither, so that there is no certificate.
-    equal_part_counts : bool
-        Whether all labellings of an example have the same number of parts, counted with repetition.
     """
 
     kinds: tuple[RowKind, ...]
     oracle: Oracle
     exactness: ClassVar[Exactness] = "exact"
-    equal_part_counts: ClassVar[bool] = True
 
     @abstractmethod
     def specification(self) -> Any:

@@ -146,7 +146,6 @@ class Selection(PositionLabels):
     array([ True, False,  True])
     """
 
-    equal_part_counts = False
     kinds = (RowKind("item", 1), RowKind("pair", 1), RowKind("selected", 1, tied=True))
     oracle = SELECTION
     n_labels = 2

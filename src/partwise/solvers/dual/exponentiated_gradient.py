@@ -23,6 +23,7 @@ from partwise.solvers.sampling import (
     note_exact,
     note_visits,
 )
+from partwise.structures.multiclass.multiclass import Multiclass
 
 _CHUNK = 1024  # examples between two chances to interrupt
 _LIFT = 2.0
@@ -155,7 +156,7 @@ class ExponentiatedGradient:
         single = self.precision == "single"
         return StepRule(
             kind={"halving": HALVING, "newton": NEWTON, "safe": FIXED}[self.step_rule],
-            arithmetic=self.path == "arithmetic" and _has_single_parts(problem),
+            arithmetic=self.path == "arithmetic" and isinstance(problem.structure, Multiclass),
             growth=1.05 if self.step_rule == "halving" else 1.3,
             largest=min(problem.loss.beta, _LARGEST_STEP),
             threshold=2e-8 if single else 0.0,
@@ -291,12 +292,6 @@ def _average_in(state: EGState, hard: bool) -> None:
     k = state.n_averaged[0]
     share = 8.0 / (k + 7.0) if hard else 1.0 / k
     state.average[:] += (state.v - state.average) * np.float32(share)
-
-
-def _has_single_parts(problem: Problem) -> bool:
-    """Whether every labelling is one part, as classes are: mixtures of potentials are then mixtures of α."""
-    structure = problem.structure
-    return structure.equal_part_counts and bool(problem.labelling_ptr()[-1] == problem.n_examples)
 
 
 def _points_averaged(problem: Problem) -> int:

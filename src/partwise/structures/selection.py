@@ -71,7 +71,7 @@ def selection_log_partition(specification, shape, scores, work):  # type: ignore
 
 @inner
 def selection_expectations(specification, shape, scores, counts, work):  # type: ignore
-    """Backwards, each item's probability follows from its right neighbour's and what `work` holds of its left."""
+    """From right to left: an item's probability follows from its neighbour's and the sums in `work`."""
     n = shape[0]
     total = selection_log_partition(specification, shape, scores, work)
     without, within = work.without, work.within

@@ -223,6 +223,13 @@ def test_sdca_mixes_parts_only_where_a_labelling_is_one_part() -> None:
     assert best.dual <= found.certificate.primal <= best.primal * (1 + 1e-6)
 
 
+def test_feature_spread_bounds_every_difference() -> None:
+    data = problem_of("selection", "log")
+    for features, bound in zip(data.written_out.features, data.problem.feature_spread(), strict=True):
+        differences = features[:, None] - features[None, :]
+        assert ((differences**2).sum(axis=2) <= bound * (1 + 1e-12)).all()
+
+
 def test_shares_of_examples_without_true_parts() -> None:
     """What examples contribute to a score adds up to the score, with empty selections among them."""
     data = problem_of("selection", "log")

@@ -39,11 +39,15 @@ TREE_CASES: dict[str, dict[str, Any]] = {
     "projective": {"kind": "projective", "features": "real", "pairs": "observed", "weighted": True},
     "spanning": {"kind": "spanning", "features": "binary"},
 }
+# Its labellings differ in their number of parts: test_selection.py says what that asks of which solver.
+SELECTION_CASES: dict[str, dict[str, Any]] = {
+    "selection": {"kind": "selection", "features": "real", "weighted": True},
+}
 
 
 @cache
 def problem_of(case: str, loss: str) -> Small:
-    return small(loss=MORE_LOSSES[loss], **(CASES | TREE_CASES)[case])
+    return small(loss=MORE_LOSSES[loss], **(CASES | TREE_CASES | SELECTION_CASES)[case])
 
 
 @cache

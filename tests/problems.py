@@ -14,11 +14,21 @@ from partwise.core.problem import Problem
 from partwise.core.rows import AttributeRows, RowData
 from partwise.errors import InputError
 from partwise.solvers.dual.untied import untied
-from partwise.structures import Chain, Multiclass, Projective, Spanning, Structure, transition_mask
+from partwise.structures import (
+    Chain,
+    Multiclass,
+    Projective,
+    Selection,
+    Spanning,
+    Structure,
+    transition_mask,
+)
 from partwise.structures.contract import Shapes
 
 N_ATTRIBUTES = 7
-KINDS = ("multiclass", "tied", "untied", "order2", "masked", "projective", "spanning", "labelled")
+KINDS = (
+    "multiclass", "tied", "untied", "order2", "masked", "projective", "spanning", "labelled", "selection"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -116,12 +126,16 @@ def make_structure(kind: str) -> Structure:
         return Spanning(single_root=True)
     if kind == "labelled":
         return Spanning(single_root=True, n_relations=2)
+    if kind == "selection":
+        return Selection()
     return Chain(3, tied=kind != "untied", order=2 if kind == "order2" else 1)
 
 
 def _flat(structure: Structure, y: Any) -> np.ndarray:
     """A labelling as solvers see it, one number a position."""
-    return structure.codes(y) if isinstance(structure, Projective | Spanning) else np.atleast_1d(y)
+    if isinstance(structure, Projective | Spanning):
+        return structure.codes(y)
+    return np.atleast_1d(y).astype(np.int64)
 
 
 def _some_labelling(structure: Structure, length: int, random: np.random.Generator) -> np.ndarray:
@@ -150,6 +164,8 @@ def _row_labels(structure: Structure, labels: np.ndarray, shapes: Shapes) -> tup
         return node, edge
     lengths = shapes.lengths
     position = np.arange(len(labels)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    if isinstance(structure, Selection):
+        return labels - 1, (np.append(0, labels[:-1] * labels[1:]) - 1)[position > 0]
     return labels, np.append(0, labels[:-1] * structure.n_labels + labels[1:])[position > 0]
 
 

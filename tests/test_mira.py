@@ -306,3 +306,10 @@ def test_resumes_bit_for_bit(name: str, tmp_path: Path) -> None:
 def test_refusals_say_what_to_use(solver: Any, loss: str, word: str) -> None:
     with pytest.raises(InputError, match=word):
         solve(problem_of("tied", loss).problem, solver)
+
+
+def test_perceptron_asks_for_best_labels_whatever_the_loss() -> None:
+    """On a problem that nothing else has asked for them."""
+    problem = small("multiclass", "log", seed=3).problem
+    found = solve(problem, SOLVERS["perceptron"], max_passes=2)
+    assert found.certificate.primal == pytest.approx(problem.primal(found.weights), rel=1e-12)

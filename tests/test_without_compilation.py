@@ -9,7 +9,7 @@ from pathlib import Path
 
 SCRIPT = """
 import numpy as np
-from partwise.structures import Brute, Chain, Multiclass, Projective, Spanning
+from partwise.structures import Brute, Chain, Multiclass, Projective, Selection, Spanning
 
 generator = np.random.default_rng(0)
 scores = generator.normal(size=4)
@@ -37,6 +37,14 @@ for kind in (Projective, Spanning):
         for (y, a), (z, b) in zip(structure.kbest(scores), brute.kbest(scores)):
             assert (y == z).all() and np.isclose(a, b)
         assert structure.sample(scores, n_samples=3, random_state=0).shape == (3, 3)
+for scale in (1, 1e5):
+    structure, brute = Selection(), Brute(Selection(), 5)
+    scores = generator.normal(size=5) * scale, generator.normal(size=4) * scale, scale * 0.3
+    assert np.isclose(structure.log_partition(*scores), brute.log_partition(*scores), rtol=1e-12)
+    for ours, theirs in zip(structure.marginals(*scores), brute.marginals(*scores)):
+        assert np.abs(ours - theirs).max() < 1e-8
+    assert (structure.argmax(*scores) == brute.argmax(*scores)).all()
+    assert structure.sample(*scores, n_samples=3, random_state=0).shape == (3, 5)
 print("ran")
 """
 
@@ -46,10 +54,10 @@ FITS = """
 import sys
 sys.path[:0] = sys.argv[1:]
 import numpy as np
-from problems import small
+from problems import KINDS, small
 from partwise.solvers import SOLVERS, solve, solver_for
 
-for kind in ("multiclass", "tied", "untied", "order2", "masked", "projective", "spanning", "labelled"):
+for kind in KINDS:
     for loss in ("log", "hinge"):
         for features, pairs in (("binary", "all"), ("real", "observed")):
             data = small(kind, loss, features=features, pairs=pairs, n=4)
@@ -59,6 +67,11 @@ for kind in ("multiclass", "tied", "untied", "order2", "masked", "projective", "
             for found in (batch, auto):
                 primal = data.written_out.primal(found.weights)
                 assert np.isclose(found.certificate.primal, primal, rtol=1e-9), (kind, loss, primal)
+for name in ("bcfw", "svm-struct", "mira", "bmrm"):  # labellings of one example with different numbers of parts
+    data = small("selection", "hinge", n=4)
+    found = solve(data.problem, SOLVERS[name], tol=1e-2, max_passes=10)
+    primal = data.written_out.primal(found.weights)
+    assert np.isclose(found.certificate.primal, primal, rtol=1e-9), (name, primal)
 print("fitted")
 """
 EDGES = """

@@ -30,7 +30,8 @@ class Batch(NamedTuple):
     gold_amount : ndarray of float64
         How often each of them counts, where true labels are known only in expectation; empty when always once.
     cost : ndarray (n_parts,) of float32
-        Cost of each part; empty when the loss has no cost.
+        Cost of each part; empty when the loss has no cost. A labelling's cost is that of its parts minus that of the
+        true label's.
     example_weight : ndarray (n_examples,) of float64
     """
 
@@ -132,18 +133,19 @@ def add_cost(batch, example, scale, scores):  # type: ignore
 
 @fragment
 def expected_cost(batch, example, counts):  # type: ignore
-    """Σ_r counts_r cost_r."""
+    """Σ_r (counts_r − those of the true label) cost_r."""
     total = 0.0
     if batch.cost.size > 0:
         start = batch.part_ptr[example]
         for j in range(batch.part_ptr[example + 1] - start):
             total += counts[j] * batch.cost[start + j]
+        total -= gold_score(batch, example, batch.cost[start:])
     return total
 
 
 @fragment
 def gold_score(batch, example, scores):  # type: ignore
-    """Score of the true label."""
+    """Score of the true label; with costs in the scores, that of both."""
     total = 0.0
     whole = batch.gold_amount.size == 0
     for k in range(batch.gold_ptr[example], batch.gold_ptr[example + 1]):
@@ -161,8 +163,14 @@ def add_gold(batch, example, amount, out):  # type: ignore
 
 @fragment
 def add_gold_rows(batch, example, amount, out):  # type: ignore
-    """The same without tied parts: used many times over, these would pull on every label."""
+    """Raise the parts of the true label by half the amount and lower all others by as much.
+
+    Another label may have all parts of the true one and more: raising those alone would not favour the true one. Tied
+    parts, used many times over, would pull on every label and stay as they are.
+    """
     n_row_parts = batch.part_ptr[example + 1] - batch.part_ptr[example] - batch.n_tied
+    for j in range(n_row_parts):
+        out[j] -= 0.5 * amount
     whole = batch.gold_amount.size == 0
     for k in range(batch.gold_ptr[example], batch.gold_ptr[example + 1]):
         if batch.gold_part[k] < n_row_parts:

@@ -84,12 +84,12 @@ def model_pass(  # type: ignore
     """The same at potentials scale · scores(weights) + cost_scale · cost + gold_scale · gold rows.
 
     `hard` replaces the distribution by its mode (β = ∞). Also returns, per example, the log-partition
-    (or maximum) in `log_total` and the scaled score of the true label in `gold`.
+    (or maximum) in `log_total` and the true label's scaled score, costs included, in `gold`.
     """
     for i in range(first, last):
         count = score_example(batch, i, weights, scale, scratch.potentials, scratch)
-        gold[i] = gold_score(batch, i, scratch.potentials)
         add_cost(batch, i, cost_scale, scratch.potentials)
+        gold[i] = gold_score(batch, i, scratch.potentials)
         if gold_scale != 0.0:
             add_gold_rows(batch, i, gold_scale, scratch.potentials)
         if hard:
@@ -110,8 +110,8 @@ def loss_pass(batch, first, last, weights, scale, beta, gamma, mu, inner, loss, 
     """ℓ_i under scale · weights; with `mu` also the inner products Σ_r μ_r (s_r + γ e_r) for the gaps."""
     for i in range(first, last):
         count = score_example(batch, i, weights, scale, scratch.scores, scratch)
-        gold = gold_score(batch, i, scratch.scores)
         add_cost(batch, i, gamma, scratch.scores)
+        gold = gold_score(batch, i, scratch.scores)
         if mu.size > 0:
             start = batch.part_ptr[i]
             inner[i] = finite_dot(scratch.scores, mu[start : start + count], count) - gold

@@ -33,7 +33,8 @@ class Evaluation:
     v : ndarray (n_weights,)
         Σ_i weight_i (φ(true) − expected φ).
     entropy, cost, log_total, gold : ndarray (n_examples,)
-        H(α_i), Σ_r μ_r e_r, the log-partition (or maximum) and the true label's score.
+        H(α_i), expected cost, the log-partition (or maximum) and the true label's score where potentials are scores
+        and costs.
     """
 
     v: np.ndarray
@@ -55,7 +56,7 @@ class Problem:
     gold : PartLists
         The parts of the true labels.
     cost : float32 array, shape (n_parts,)
-        Cost of every part; empty when the loss has none.
+        Cost of every part, see :meth:`Trainable.part_costs`; empty when the loss has none.
     example_weight : float64 array, shape (n_examples,)
     batch : Batch
         All data as passes read them.

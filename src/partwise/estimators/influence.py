@@ -89,7 +89,8 @@ def _shares(training: Training, features: np.ndarray, n_jobs: int) -> np.ndarray
     expected = np.add.reduceat(mu * scores, batch.part_ptr[:-1])
     parts = np.repeat(batch.part_ptr[:-1], np.diff(batch.gold_ptr)) + batch.gold_part
     amounts = batch.gold_amount if batch.gold_amount.size else np.ones(len(parts))
-    gold = np.add.reduceat(scores[parts] * amounts, batch.gold_ptr[:-1])
+    example = np.repeat(np.arange(problem.n_examples), np.diff(batch.gold_ptr))
+    gold = np.bincount(example, scores[parts] * amounts, minlength=problem.n_examples)
     return batch.example_weight * (gold - expected) / problem.l2
 
 

@@ -13,22 +13,12 @@ _HOMES = {
     "ChainMarginals": "chain.chain",
     "LabelledHeads": "trees.parts",
     "Projective": "trees.projective",
+    "Selection": "selection",
     "Spanning": "trees.spanning",
     "TreeMarginals": "trees.parts",
     "transition_mask": "chain.masks",
 }
-__all__ = [
-    "Brute",
-    "Chain",
-    "ChainMarginals",
-    "LabelledHeads",
-    "Multiclass",
-    "Projective",
-    "Spanning",
-    "Structure",
-    "TreeMarginals",
-    "transition_mask",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -186,7 +186,11 @@ class Trainable(ABC):
 
     @abstractmethod
     def part_costs(self, labels: Any, shapes: Shapes, cost: Any) -> np.ndarray:
-        """Cost of every part, float32 (n_parts.sum(),)."""
+        """Cost of every part, float32 (n_parts.sum(),).
+
+        The cost of a labelling is the sum over its parts minus the sum over the true label's, which therefore costs
+        nothing. What leaving out a true part costs is a negative cost of that part.
+        """
 
     @abstractmethod
     def kbest_parts(self, shape: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:

@@ -128,7 +128,7 @@ def find_planes(batch, first, last, v, l2, gamma, planes, loss, gap, outcome, ve
             scratch.potentials[r] = scratch.scores[r]
         add_cost(batch, i, gamma, scratch.potentials)
         top = best(batch, i, scratch.potentials, scratch.counts, scratch)
-        loss[i], outcome[i] = top - gold, 0
+        loss[i], outcome[i] = top - gold_score(batch, i, scratch.potentials), 0
         known, mean = 0.0, 0.0
         for p in range(planes.n_used[i]):
             value = _difference(batch, i, planes, p, scratch.scores, gold) + gamma * planes.cost[i, p]

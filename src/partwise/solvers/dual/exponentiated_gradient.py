@@ -24,6 +24,7 @@ from partwise.solvers.sampling import (
     note_exact,
     note_visits,
 )
+from partwise.structures.multiclass.multiclass import Multiclass
 
 _CHUNK = 1024  # examples between two chances to interrupt
 _LIFT = 2.0
@@ -160,7 +161,7 @@ class ExponentiatedGradient:
         single = point.v.dtype == np.float32
         return StepRule(
             kind={"halving": HALVING, "newton": NEWTON, "safe": FIXED}[self.step_rule],
-            arithmetic=self.path == "arithmetic" and bool(problem.batch.gold_ptr[-1] == problem.n_examples),
+            arithmetic=self.path == "arithmetic" and isinstance(problem.structure, Multiclass),
             growth=1.05 if self.step_rule == "halving" else 1.3,
             largest=min(problem.loss.beta, _LARGEST_STEP),
             threshold=2e-8 if single else 0.0,

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from partwise.compiled.dispatch import entry, fragment, inner
-from partwise.compiled.examples import add_cost, add_gold, scatter_example, score_example
+from partwise.compiled.examples import add_cost, add_gold, expected_cost, scatter_example, score_example
 from partwise.compiled.oracles import best
 
 
@@ -224,10 +224,8 @@ def mixture_pass(batch, first, last, mu, v, cost, scratch):  # type: ignore
     """v and the costs that follow from expected counts."""
     for i in range(first, last):
         start = batch.part_ptr[i]
-        cost[i] = 0.0
+        cost[i] = expected_cost(batch, i, mu[start:])
         for j in range(batch.part_ptr[i + 1] - start):
             scratch.delta[j] = -mu[start + j]
-            if batch.cost.size > 0:
-                cost[i] += mu[start + j] * batch.cost[start + j]
         add_gold(batch, i, 1.0, scratch.delta)
         scatter_example(batch, i, v, batch.example_weight[i], scratch.delta, 0.0, scratch)

@@ -10,7 +10,9 @@ from partwise.core.problem import Problem
 from partwise.solvers.base import Certificate
 from partwise.solvers.dual.online_pass import DualPoint
 
-GOLD_POTENTIAL = 6.0  # θ of the true label's rows at the start: a probability near, not at, one
+GOLD_POTENTIAL = (
+    6.0  # by which θ of the true label's rows exceeds others at the start: a probability near one
+)
 
 
 class EGState(NamedTuple):
@@ -52,8 +54,10 @@ def starting_point(
     mu: np.ndarray = np.zeros(problem.n_parts, dtype)
     gold = np.repeat(batch.part_ptr[:-1], np.diff(batch.gold_ptr)) + batch.gold_part
     if start != "uniform":
-        rows_end = np.repeat(batch.part_ptr[1:] - batch.n_tied, np.diff(batch.gold_ptr))
-        theta[gold[gold < rows_end]] = gold_potential
+        n_parts, tied = np.diff(batch.part_ptr), np.full(n, batch.n_tied)
+        is_row = np.repeat(np.tile([True, False], n), np.column_stack([n_parts - tied, tied]).ravel())
+        theta[is_row] = -0.5 * gold_potential  # as in `add_gold_rows`
+        theta[gold[is_row[gold]]] = 0.5 * gold_potential
     visited = np.full(n, start != "gold", np.uint8)
     # The gap of an example that was never visited is unknown; taken as infinite, no other would be visited.
     point = DualPoint(

@@ -126,10 +126,11 @@ def _run_pass(
     gamma: float,
     hard: bool,
 ) -> float:
+    asks = ("best",) if hard else ("sums",)  # the perceptron asks for the best label whatever the loss
     return float(
         mira_pass(
             problem.batch, order, state.weights, state.moments, int(state.n_visits[0]), 1.0 / problem.l2,
-            unit, beta, gamma, hard, v, problem.scratch(np.float64),
+            unit, beta, gamma, hard, v, problem.scorer.scratch(np.float64, asks=asks),
         )
     )  # fmt: skip
 

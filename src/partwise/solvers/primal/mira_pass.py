@@ -37,10 +37,10 @@ def mira_pass(batch, order, w, m, t, largest, unit, beta, gamma, hard, v, scratc
     for index in range(order.size):
         i, t = order[index], t + 1
         count = score_example(batch, i, w, 1.0, scratch.scores, scratch)
-        gold = gold_score(batch, i, scratch.scores)
         for j in range(count):
             scratch.potentials[j] = beta * scratch.scores[j]
         add_cost(batch, i, beta * gamma, scratch.potentials)
+        gold = gold_score(batch, i, scratch.potentials)
         if hard:
             total = best(batch, i, scratch.potentials, scratch.counts, scratch)
         else:
@@ -56,7 +56,7 @@ def mira_pass(batch, order, w, m, t, largest, unit, beta, gamma, hard, v, scratc
             # ‖w − g‖² − ‖w‖² = ‖g‖² − 2 w·g: a whole step gives the norm, and is then cut back.
             growth = scatter_example(batch, i, w, 1.0, scratch.delta, 0.0, scratch)
             norm = growth - 2.0 * finite_dot(scratch.scores, scratch.delta, count)
-            loss = max(total / beta - gold, 0.0)
+            loss = max((total - gold) / beta, 0.0)
             step = weight * largest
             if loss < step * norm:
                 step = loss / norm

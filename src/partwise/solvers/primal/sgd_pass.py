@@ -26,8 +26,8 @@ SMALLEST_SCALE = 1e-9  # below it, `a` is multiplied into u
 def _model(batch, i, weights, scale, cost_scale, hard, scratch):  # type: ignore
     """Counts of the loss-augmented model or its mode; returns number of parts, total, true score."""
     count = score_example(batch, i, weights, scale, scratch.potentials, scratch)
-    gold = gold_score(batch, i, scratch.potentials)
     add_cost(batch, i, cost_scale, scratch.potentials)
+    gold = gold_score(batch, i, scratch.potentials)
     if hard:
         total = best(batch, i, scratch.potentials, scratch.counts, scratch)
     else:

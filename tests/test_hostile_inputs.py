@@ -149,16 +149,16 @@ def test_a_callback_cannot_change_the_weights(solver: str) -> None:
     [
         ({"solver": 5}, ["solver", "not 5"]),
         ({"solver": LBFGS}, ["solver", "LBFGS()"]),
-        ({"min_count": None}, ["min_count is None"]),
-        ({"min_count": 1.5}, ["min_count is 1.5"]),
-        ({"hash_size": "x"}, ["hash_size is 'x'"]),
-        ({"hash_size": True}, ["hash_size is True"]),
+        ({"min_count": None}, ["min_count must be a whole number, not None"]),
+        ({"min_count": 1.5}, ["min_count must be a whole number, not 1.5"]),
+        ({"hash_size": "x"}, ["hash_size must be a whole number or None, not 'x'"]),
+        ({"hash_size": True}, ["hash_size must be a whole number or None, not True"]),
         ({"scheme": []}, ["scheme", "not []"]),
         ({"pairs": np.array(["all", "all"])}, ["pairs must be"]),
         ({"transitions": {}}, ["transitions must be"]),
         ({"order": 10**8}, ["order=100000000", "use a smaller order"]),
         ({"order": 30}, ["order=30", "use a smaller order"]),
-        ({"order": 1.0}, ["order must be an integer"]),
+        ({"order": 1.0}, ["order must be"]),
         ({"l2": 10**400}, ["l2 must be a finite number > 0"]),
         ({"tol": 10**400}, ["tol must be a finite number > 0"]),
         ({"cost": [[0, 1], [1]]}, ["cost", "array of real numbers"]),
@@ -223,12 +223,14 @@ def test_no_weights_at_all(fit: Callable[[], Any]) -> None:
     ],
 )
 def test_templates_that_stand_for_too_much(line: str) -> None:
-    assert ":1: " in refused(lambda: parse_template(line), "attributes; at most 20,000 are possible")
+    assert ":1: " in refused(
+        lambda: parse_template(line), "the template stands for more than 20,000 attributes"
+    )
 
 
 def test_lines_of_a_template_add_up() -> None:
     lines = [f"col{k}[-49..50]|word[-49..50]" for k in range(3)]
-    assert ":3: " in refused(lambda: parse_template("\n".join(lines)), "30,000 attributes; at most 20,000")
+    assert ":3: " in refused(lambda: parse_template("\n".join(lines)), "more than 20,000 attributes")
 
 
 # -- labels ---------------------------------------------------------------------------------------
@@ -425,7 +427,9 @@ def test_a_classifier_of_numbers_and_one_of_dicts_tell_each_other_apart(classifi
     expected = named.predict(dicts).tolist()
     assert named.predict(iter(dicts)).tolist() == named.predict(np.array(dicts, object)).tolist() == expected
     refused(lambda: Classifier().fit(np.array([["2020-01-01"]] * 3, "M8[D]"), CLASSES), "real numbers")
-    refused(lambda: Classifier(min_count=None).fit(TABLE, CLASSES), "min_count is None")  # type: ignore[arg-type]
+    refused(
+        lambda: Classifier(min_count=None).fit(TABLE, CLASSES), "min_count must be a whole number, not None"
+    )  # type: ignore[arg-type]
     refused(lambda: Classifier(class_weight={"a": 0, "b": 0}).fit(TABLE, CLASSES), "class_weight leaves")
 
 
@@ -502,10 +506,10 @@ def test_scores_of_what_are_no_labels(name: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"templates": 5}, ["templates must be a list"]),
-        ({"templates": {"direction"}}, ["templates must be a list"]),
-        ({"min_count": None}, ["min_count is None"]),
-        ({"min_count": 1.5}, ["min_count is 1.5"]),
+        ({"templates": 5}, ["templates must be a string or a list"]),
+        ({"templates": {"direction"}}, ["templates must be a string or a list"]),
+        ({"min_count": None}, ["min_count must be a whole number, not None"]),
+        ({"min_count": 1.5}, ["min_count must be a whole number, not 1.5"]),
         ({"structure": []}, ["structure must be"]),
         ({"cost": np.eye(2)}, ["cost must be"]),
         ({"prune": []}, ["prune must be"]),

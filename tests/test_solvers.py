@@ -202,7 +202,6 @@ def test_sgd_counts_its_trials() -> None:
 # -- monotonicity and rates ----------------------------------------------------------------------
 
 
-UNSEEN = pytest.mark.xfail(strict=True, reason="the first visit of the safe rule is accepted unseen")
 EG = [name for name in SOLVERS if name.startswith("eg")]
 CONTRACTS = {"eg-batch": TestBatchEG, "eg-primal": TestPrimalEG}
 
@@ -240,7 +239,7 @@ def test_dual_never_decreases(
     assert certificate.drift <= 1e-9 * abs(certificate.dual)
 
 
-@pytest.mark.parametrize("rule", ["halving", "newton", pytest.param("safe", marks=UNSEEN)])
+@pytest.mark.parametrize("rule", ["halving", "newton", "safe"])
 def test_dual_never_decreases_where_steps_are_short(rule: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A weak regulariser: the first visits, which leave the true labels, are the ones that can lose."""
     data, random = small("tied", "hinge", features="real", l2=0.01), np.random.default_rng(0)

@@ -19,6 +19,7 @@ from contract_structures import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from partwise.compiled.dispatch import entry
 from partwise.compiled.simd import LANES
 from partwise.errors import InputError
 from partwise.structures import Projective, Spanning, Structure
@@ -27,6 +28,17 @@ from partwise.structures.trees.arc_tables import stride_of
 from partwise.structures.trees.eisner_log import projective_marginals_in_logs
 from partwise.structures.trees.matrix_tree_log import spanning_in_logs
 from partwise.structures.trees.parts import _all_trees
+
+
+@entry(allocates=True)
+def _projective(n, first_row, stride, scores, marginals):  # type: ignore
+    return projective_marginals_in_logs(n, first_row, stride, scores, marginals)
+
+
+@entry(allocates=True)
+def _spanning(n, single_root, stride, scores, marginals):  # type: ignore
+    return spanning_in_logs(n, single_root, stride, scores, marginals, True)
+
 
 KINDS: list[Any] = [Projective, Spanning]
 EVERY_MODE = pytest.mark.parametrize(
@@ -178,9 +190,9 @@ def test_linear_domain_agrees_with_logarithms(kind: Any, single_root: bool, scal
     table[1:, : n + 1] = np.where(np.eye(n + 1, dtype=bool), -np.inf, scores).T[1:]
     found = np.zeros(table.size)
     if kind is Projective:
-        value = projective_marginals_in_logs(n, int(single_root), stride, table.ravel(), found)
+        value = _projective(n, int(single_root), stride, table.ravel(), found)
     else:
-        value = spanning_in_logs(n, single_root, stride, table.ravel(), found, True)
+        value = _spanning(n, single_root, stride, table.ravel(), found)
     np.testing.assert_allclose(structure.log_partition(scores), value, rtol=1e-14, atol=1e-13)
     expected = found.reshape(n + 1, stride)[1:, : n + 1].T
     np.testing.assert_allclose(structure.marginals(scores)[:, 1:], expected, rtol=0, atol=1e-13 * (1 + scale))

@@ -70,8 +70,9 @@ def python_form(function: Any) -> Callable:
 
 @cache
 def source_digest(path: Path) -> str:
-    """Hash of a source file and of all files of this package that it imports, directly or not."""
-    seen, waiting = {path}, [path]
+    """Hash of a source file, of those beside it, which may register what it calls, and of all that these import."""
+    waiting = sorted(path.parent.glob("*.py")) if path.is_relative_to(_SOURCE / "partwise") else [path]
+    seen = set(waiting)
     digest = hashlib.blake2b(digest_size=16)
     while waiting:
         source = waiting.pop().read_bytes()

@@ -8,6 +8,7 @@ and a flat vector of part scores, with ``simd.LANES`` entries of slack behind it
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType
@@ -77,15 +78,15 @@ class Oracle:
         return f"{self.specification.__module__}:{self.name.upper()}:{which}"
 
     def _functions(self) -> dict[str, Any]:
-        """Written as if they stood in the file of `expectations`, where the cache keeps what they become."""
-        implementation = getattr(self.expectations, "py_func", self.expectations)
+        """Written as if they stood in the file of the specification, where the cache keeps what they become."""
+        home = sys.modules[self.specification.__module__]
         namespace: dict[str, Any] = {
             "Specification": self.specification, "Workspace": self.workspace, "int32": np.int32,
             "float64": np.float64, "load_record": load_record, "array_at": array_at,
             "expectations": self.expectations, "log_partition": self.log_partition, "best": self.best,
-            "__name__": implementation.__module__,
+            "__name__": home.__name__,
         }  # fmt: skip
-        code: CodeType = compile(_ENTRIES.format(name=self.name), implementation.__code__.co_filename, "exec")
+        code: CodeType = compile(_ENTRIES.format(name=self.name), str(home.__file__), "exec")
         exec(code, namespace)
         return namespace
 

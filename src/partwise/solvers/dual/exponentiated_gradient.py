@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,15 @@ from partwise.core.bounds import safe_steps
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import PRECISIONS, Certificate, StepInfo, state_type
-from partwise.solvers.dual.online_pass import FIXED, HALVING, NEWTON, DualPoint, StepRule, online_pass
+from partwise.solvers.dual.online_pass import (
+    FIXED,
+    HALVING,
+    NEWTON,
+    DualPoint,
+    MixingRule,
+    StepRule,
+    online_pass,
+)
 from partwise.solvers.dual.potentials import EGState, certify, refresh, starting_point
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import (
@@ -157,11 +165,11 @@ class ExponentiatedGradient:
             step *= 0.5
         return step
 
-    def _rule(self, problem: Problem, point: DualPoint) -> StepRule:
+    def _rule(self, problem: Problem, point: DualPoint) -> Any:
         single = point.v.dtype == np.float32
-        return StepRule(
+        is_mixing = self.path == "arithmetic" and isinstance(problem.structure, Multiclass)
+        return (MixingRule if is_mixing else StepRule)(
             kind={"halving": HALVING, "newton": NEWTON, "safe": FIXED}[self.step_rule],
-            arithmetic=self.path == "arithmetic" and isinstance(problem.structure, Multiclass),
             growth=1.05 if self.step_rule == "halving" else 1.3,
             largest=min(problem.loss.beta, _LARGEST_STEP),
             threshold=2e-8 if single else 0.0,
@@ -287,7 +295,7 @@ def _all_seen(state: EGState) -> bool:
 
 
 def _visit(
-    problem: Problem, order: np.ndarray, point: DualPoint, beta: float, l2: float, rule: StepRule
+    problem: Problem, order: np.ndarray, point: DualPoint, beta: float, l2: float, rule: Any
 ) -> tuple[int, int]:
     """EG steps on the examples of `order`; how many were tried, and how many visits gained."""
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import entry, fragment, inner
+from partwise.compiled.dispatch import chosen_by_type, entry, fragment, inner
 from partwise.compiled.examples import (
     add_cost,
     add_gold_rows,
@@ -75,8 +75,6 @@ class StepRule(NamedTuple):
     kind : int
         FIXED; HALVING: after a success η × growth (Collins et al. §7); NEWTON: the next η is where the
         parabola seen along this step has its top, at most × growth.
-    arithmetic : bool
-        The path; where a labelling is a single part only.
     growth, largest : float
     threshold : float
         Rows whose marginals moved less are not scattered now.
@@ -89,7 +87,18 @@ class StepRule(NamedTuple):
     """
 
     kind: int
-    arithmetic: bool
+    growth: float
+    largest: float
+    threshold: float
+    noise: float
+    lift: float
+    exact_gap: bool
+
+
+class MixingRule(NamedTuple):
+    """The same on the arithmetic path, for classes; by its type, so that other passes are compiled without it."""
+
+    kind: int
     growth: float
     largest: float
     threshold: float
@@ -168,15 +177,32 @@ def _exact_gap(batch, i, point, beta, count, scratch):  # type: ignore
     return max(log_target - inner - point.entropy[i], 0.0) / beta
 
 
+@chosen_by_type
+def _moved(rule, batch, i, point, step, beta, inverse_beta, lift, count, scratch):  # type: ignore
+    """Potentials and counts after a step; returns A(θ_new), the slope of the dual in η, and g_i before."""
+    raise TypeError
+
+
+@_moved.register(StepRule)
+@inner
+def _moved_geometrically(rule, batch, i, point, step, beta, inverse_beta, lift, count, scratch):  # type: ignore
+    noise = rule.noise * length_of(batch, i)
+    return _move_on_geometric_path(batch, i, point, step, inverse_beta, lift, noise, count, scratch)
+
+
+@_moved.register(MixingRule)
+@inner
+def _moved_by_mixing(rule, batch, i, point, step, beta, inverse_beta, lift, count, scratch):  # type: ignore
+    if point.visited[i] != 0:
+        return _move_on_arithmetic_path(batch, i, point, step, beta, count, scratch)
+    noise = rule.noise * length_of(batch, i)
+    return _move_on_geometric_path(batch, i, point, step, inverse_beta, lift, noise, count, scratch)
+
+
 @inner
 def _attempt(batch, i, point, step, beta, inverse_beta, lift, rule, count, scratch):  # type: ignore
-    """Potentials and counts after a step; returns A(θ_new), the slope of the dual in η, and g_i before."""
-    if rule.arithmetic and point.visited[i] != 0:
-        result = _move_on_arithmetic_path(batch, i, point, step, beta, count, scratch)
-    else:
-        result = _move_on_geometric_path(
-            batch, i, point, step, inverse_beta, lift, rule.noise * length_of(batch, i), count, scratch
-        )
+    """As `_moved`; also by how much the counts fall, in `delta`."""
+    result = _moved(rule, batch, i, point, step, beta, inverse_beta, lift, count, scratch)
     start = batch.part_ptr[i]
     for j in range(count):
         scratch.delta[j] = point.mu[start + j] - scratch.counts[j]

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from partwise.compiled.dispatch import entry, inner
+from partwise.compiled.dispatch import inner
 
 
 @inner
@@ -43,7 +43,7 @@ def projective_charts_in_logs(n, first_row, stride, scores):  # type: ignore
     return total, right, left, inner_right, inner_left
 
 
-@entry(allocates=True)
+@inner(allocates=True)
 def projective_marginals_in_logs(n, first_row, stride, scores, marginals):  # type: ignore
     """Log-partition; fills `marginals` by [modifier, head] unless it is −inf."""
     total, right, left, inner_right, inner_left = projective_charts_in_logs(n, first_row, stride, scores)

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from partwise.compiled.dispatch import entry, fragment, inner
+from partwise.compiled.dispatch import fragment, inner
 from partwise.structures.trees.eisner_log import log_add
 
 
@@ -113,7 +113,7 @@ def _read_levels(n, single_root, stride, scores, tables, roots, orders, remainin
             tables[0, m, h] = scores[(m + 1) * stride + 1 + h] if h != m else -np.inf
 
 
-@entry(allocates=True)
+@inner(allocates=True)
 def spanning_in_logs(n, single_root, stride, scores, marginals, with_marginals):  # type: ignore
     """Log-partition; fills `marginals` by [modifier, head] if asked to, unless it is −inf."""
     depths = 2

@@ -158,6 +158,18 @@ def test_against_all_trees(kind: Any, single_root: bool, n: int, scale: float, f
         assert len({as_key(y) for y, _ in ranked}) == len(ranked)
 
 
+@pytest.mark.parametrize("scale", [300.0, 400.0, 500.0, 700.0])
+def test_words_whose_heads_all_underflow(scale: float) -> None:
+    """At these scales a word's shares may all be too small for a number although the trees' sum is not."""
+    structure, random = Spanning(single_root=True), np.random.default_rng(0)
+    for n in (4, 5):
+        for _ in range(300):
+            scores = scale * random.normal(size=(n + 1, n + 1))
+            expected = _enumerated(structure, n, scores)[1]
+            atol = 1e-12 + 2e-15 * scale * n
+            np.testing.assert_allclose(structure.marginals(scores), expected, rtol=0, atol=atol)
+
+
 @EVERY_MODE
 @pytest.mark.parametrize("n", [1, 2, 9, 30, 130])
 @pytest.mark.parametrize("scale", [0.0, 3.0, 60.0, 1e6])

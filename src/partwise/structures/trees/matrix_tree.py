@@ -50,6 +50,7 @@ from partwise.structures.trees.matrix_tree_log import spanning_in_logs
 
 # Errors of the size of the smallest number grow by at most 1 / Z; below this they might be seen.
 _SMALLEST_LOG = -600.0
+_SMALLEST_TOTAL = 1e-250  # of a word's shares, before they are made to sum to one
 
 
 class SpanningSpecification(NamedTuple):
@@ -265,6 +266,8 @@ def spanning_marginals(specification, n, work):  # type: ignore
             share = work.levels[m * width + h] * work.escapes[h * width + m]
             work.marginals[row + 1 + h] = share
             total += share
+        if not total > _SMALLEST_TOTAL:  # underflow has taken all heads of a word
+            return spanning_in_logs(n, specification.single_root, stride, work.scores, work.marginals, True)
         inverse = 1.0 / total
         for h in range(n + 1):
             work.marginals[row + h] *= inverse

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract_solvers import CASES, MORE_LOSSES, TREE_CASES, optimum, problem_of
+from contract_solvers import CASES, MORE_LOSSES, SELECTION_CASES, TREE_CASES, optimum, problem_of
 
 from partwise.core.losses import Loss
 from partwise.errors import InputError
@@ -24,6 +24,7 @@ CASES_OF = {
     "chain of order 2": ["order2"],
     "projective tree": ["projective"],
     "spanning tree": ["spanning"],
+    "selection": ["selection"],
 }
 LOSS_NAMES = {Loss.of(loss): name for name, loss in MORE_LOSSES.items()}
 
@@ -48,7 +49,9 @@ def test_every_structure_and_case_is_in_the_table() -> None:
     kinds = {kind for kind in exported if isinstance(kind, type) and issubclass(kind, Structure)}
     assert {type(structure) for structure, _ in STRUCTURES.values()} == kinds - {Structure, Brute}
     assert set(CASES_OF) == set(STRUCTURES)
-    assert sorted(case for cases in CASES_OF.values() for case in cases) == sorted(CASES | TREE_CASES)
+    assert sorted(case for cases in CASES_OF.values() for case in cases) == sorted(
+        CASES | TREE_CASES | SELECTION_CASES
+    )
 
 
 def in_double_precision(solver: Any) -> Any:

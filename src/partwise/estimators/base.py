@@ -22,7 +22,7 @@ from partwise.estimators.checks import check_cost, check_solver
 from partwise.estimators.parameters import check_parameters, plain_parameters
 from partwise.estimators.protocol import Estimator, not_fitted
 from partwise.report.compiling import CompilingLine
-from partwise.storage.checks import expect_number, expect_text
+from partwise.storage.checks import CERTIFICATE_KINDS, expect_number, expect_text
 
 if TYPE_CHECKING:
     from partwise.solvers import Progress, Solution, Solver, WarmStart
@@ -226,8 +226,6 @@ class DualEstimator(Estimator):
     def _set_record(self, record: Mapping[str, Any]) -> None:
         for name in _RECORD:
             setattr(self, f"{name}_", record[name])
-        from partwise.solvers.base import CERTIFICATE_KINDS
-
         # Files from before there were other kinds do not say it.
         kind = {"certificate_kind": "exact"} | dict(record)
         self.certificate_kind_ = expect_text(kind, "certificate_kind", CERTIFICATE_KINDS)

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
 from partwise.data.conll import Columns
 from partwise.errors import InputError
-from partwise.estimators.checks import check_ordered
+from partwise.estimators.checks import check_ordered, is_sparse
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.lookup import AttributeLookup
 from partwise.estimators.matrices import MatrixEncoder, looks_like_matrix
@@ -299,7 +298,5 @@ def _lengths(sequences: Any) -> np.ndarray:
     try:
         return np.fromiter(map(len, sequences), np.int64, len(sequences))
     except TypeError:
-        at = next(
-            i for i, each in enumerate(sequences) if sparse.issparse(each) or not hasattr(each, "__len__")
-        )
+        at = next(i for i, each in enumerate(sequences) if is_sparse(each) or not hasattr(each, "__len__"))
         raise InputError(f"X[{at}] is {sequences[at]!r:.60}; it must be a sequence of tokens") from None

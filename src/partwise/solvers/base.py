@@ -17,7 +17,6 @@ from partwise.solvers.needs import Needs
 _ROUNDING = 1e-9  # of the larger bound: what adding up in double precision may do to a gap of zero
 
 
-CERTIFICATE_KINDS = ("exact", "relaxation", "approximate")
 PRECISIONS = ("auto", "single", "double")
 
 

@@ -348,17 +348,19 @@ def interrupt(times=1):
 
 
 def at(monkeypatch, name, times=1):
-    """Send SIGINT when a function of `partwise.cli.training` is called, before it runs."""
+    """Send SIGINT when a function of `partwise.cli.training`, or a method of what it uses, is called."""
     import partwise.cli.training as training
+    from partwise.cli.sequences import Sequences
 
-    owner, attribute = (training.TrainingDisplay, name) if name.startswith("__") else (training, name)
-    original = getattr(owner, attribute)
+    owner = training.TrainingDisplay if name.startswith("__") else training
+    owner = Sequences if name == "dev_scores" else owner
+    original = getattr(owner, name)
 
     def interrupted(*arguments, **settings):
         interrupt(times)
         return original(*arguments, **settings)
 
-    monkeypatch.setattr(owner, attribute, interrupted)
+    monkeypatch.setattr(owner, name, interrupted)
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -393,7 +395,7 @@ def test_control_c_in_a_callback_of_the_compiler_waits_for_its_end(heeding):
 
 @pytest.mark.parametrize(
     "name, times",
-    [("__call__", 1), ("__call__", 2), ("_dev_scores", 1), ("save_estimator", 2), ("_scores_on", 1)],
+    [("__call__", 1), ("__call__", 2), ("_dev_scores", 1), ("save_estimator", 2), ("dev_scores", 1)],
 )
 def test_control_c_later_saves_and_says_so(run, folder, model, monkeypatch, heeding, name, times):
     at(monkeypatch, name, times)
@@ -717,11 +719,11 @@ if attack == "read-only":
         locator.ensure_cache_path = fail
 else:
     caching.IndexDataCacheFile._save_data = fail
-from partwise.compiled.dispatch import kernel
-@kernel
+from partwise.compiled.dispatch import entry
+@entry
 def increased(x):
     return x + 1
-@kernel
+@entry
 def doubled(x):
     return 2 * x
 print(increased(1), doubled(2), sum(increased.stats.cache_hits.values()))

@@ -94,7 +94,7 @@ def stream_classes(path: str, options: DataOptions) -> Iterator[ClassData]:
 def _first_lines(handle: Any, options: DataOptions) -> list[bytes]:
     """Lines up to the first that tells the format; none where that is known."""
     lines: list[bytes] = []
-    if options.format.startswith("auto"):
+    if options.format == "auto":
         for line in handle:
             lines.append(line)
             if line.strip() and not line.startswith(b"#"):
@@ -104,7 +104,7 @@ def _first_lines(handle: Any, options: DataOptions) -> list[bytes]:
 
 def _settled(data: bytes, path: str, options: DataOptions) -> DataOptions:
     """Find the format, if it is not known, by the first bytes and the first line of substance."""
-    if not options.format.startswith("auto"):
+    if options.format != "auto":
         if options.format not in FORMATS:
             raise InputError(f"format {options.format!r} is not one of auto, {', '.join(FORMATS)}", path)
         return options

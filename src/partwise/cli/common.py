@@ -6,13 +6,15 @@ import json
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TextIO
 
 from partwise.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from partwise.cli.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class DataOptions:
         """The options stored in a model's header; the usual ones for a model that was not trained here."""
         stored = header.get("data")
         if stored is None:
-            return cls("auto-classes" if header.get("estimator") == "Classifier" else "auto")
+            return cls("auto")
         kinds: dict[str, Any] = {
             "separator": (str, type(None)),
             "label_column": (int, str),
@@ -72,23 +74,20 @@ def add_command(app: Any, name: str, function: Callable[..., None]) -> None:
     app.command(name, help="\n\n".join(paragraphs), short_help=paragraphs[0])(function)
 
 
-def load_with_options(path: str) -> tuple[Any, DataOptions, dict[str, Any]]:
-    """The estimator in a model file, how its data is read, and the file's header."""
+def load_with_header(path: str) -> tuple[Any, dict[str, Any]]:
+    """The estimator in a model file, and the file's header."""
     from partwise.storage.model_file import estimator_from, load_model
 
     header, arrays = load_model(path)
-    estimator, options = estimator_from(header, arrays, path), DataOptions.of(header, path)
-    if options.n_columns == 0 and header["estimator"] in ("Classifier", "KernelClassifier"):
-        options = replace(options, n_columns=int(getattr(estimator, "n_features_in_", 0)))
-    return estimator, options, header
+    return estimator_from(header, arrays, path), header
 
 
-def require_readable(header: dict[str, Any], path: str) -> None:
-    """Refuse models of sequences of vectors, which no file format here holds."""
-    if header["estimator"] == "KernelSequenceLabeler":
-        raise InputError(
-            "labels sequences of vectors, which are not read from files: use it from Python", path
-        )
+def load_task(path: str, format: str | None) -> Task:
+    """The model in a file with what reads its data, by the model's own options but for a format that is given."""
+    from partwise.cli.tasks import task_of
+
+    estimator, header = load_with_header(path)
+    return task_of(estimator, DataOptions.of(header, path), path, format)
 
 
 def error_console(quiet: bool = False) -> Console | None:
@@ -129,6 +128,12 @@ def text_output() -> TextIO:
     if reconfigure is not None:
         reconfigure(encoding="utf-8", errors="backslashreplace", newline="")
     return target
+
+
+def write_lines(handle: TextIO, lines: list[str]) -> None:
+    """Write lines so that whoever reads them as they arrive sees them now."""
+    handle.write("".join(line + "\n" for line in lines))
+    handle.flush()
 
 
 def write_page_to(path: str, page: str) -> None:

@@ -17,10 +17,10 @@ def inspect(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show a model: certificate, training record, largest feature and transition weights."""
-    from partwise.cli.common import load_with_options, output_console, print_json
+    from partwise.cli.common import load_with_header, output_console, print_json
     from partwise.report.summary import summarize
 
-    estimator, _, header = load_with_options(model)
+    estimator, header = load_with_header(model)
     summary = summarize(estimator, header, top, label)
     if json:
         print_json(summary.as_dict())

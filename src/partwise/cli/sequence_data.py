@@ -51,6 +51,10 @@ class SequenceData:
     options: DataOptions
     is_columns: bool
 
+    @property
+    def n_sequences(self) -> int:
+        return self.x.n_sequences if isinstance(self.x, Columns) else len(self.x)
+
 
 def read_sequences(path: str, options: DataOptions) -> SequenceData:
     """Read a labelled file.

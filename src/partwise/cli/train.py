@@ -78,8 +78,9 @@ def train_sequence(
     pos for others.
     Ctrl-C saves the model trained so far.
     """
-    from partwise.cli.training import check_model_path, run_training
-    from partwise.cli.watching import WatchedLabeler
+    from partwise.cli.sequences import Sequences
+    from partwise.cli.training import Job, check_model_path, run_training
+    from partwise.estimators.sequence.labeler import SequenceLabeler
     from partwise.features.templates import PRESETS
 
     own_template = None if template in PRESETS else template
@@ -89,19 +90,20 @@ def train_sequence(
     )
     if data.y is None:
         raise InputError("no labels in this file; training needs them", train)
-    estimator = WatchedLabeler(
+    estimator = SequenceLabeler(
         loss=loss_named(loss, beta, gamma), l2=l2, solver=solver, tol=tol, max_passes=max_passes,
         random_state=seed, n_jobs=jobs, pairs=one_of("--pairs", pairs, "observed", "all"),
         scheme=scheme, order=order, template=chosen, min_count=min_count, hash_size=hash_size,
         time_limit=time_limit,
     )  # fmt: skip
+    task = Sequences(estimator, data.options, model)
+    job = Job(task, train, data.x, data.y, data.n_sequences, data.weights)
     if dev is not None:
         dev_data, _ = _sequence_data(dev, data.options, template)
         if dev_data.y is None:
             raise InputError("no labels in this file; --dev needs them", dev)
-        estimator.dev = (dev_data.x, dev_data.y)
-    examples = data.x, data.y, data.weights
-    run_training(estimator, examples, estimator.dev, data.options, model, train, json=json, quiet=quiet)
+        job.dev = (dev_data.x, dev_data.y)
+    run_training(job, json=json, quiet=quiet)
 
 
 def train_classify(
@@ -129,7 +131,8 @@ def train_classify(
 ) -> None:
     """Train a classifier on a libsvm file, a table (CSV, TSV) with a column of classes, or an npz file."""
     from partwise.cli.class_data import read_classes
-    from partwise.cli.training import check_model_path, run_training
+    from partwise.cli.classes import Classes
+    from partwise.cli.training import Job, check_model_path, run_training
     from partwise.estimators.classify.classifier import Classifier
 
     check_model_path(model, {"TRAIN": train, "--dev": dev})
@@ -139,17 +142,17 @@ def train_classify(
         loss=loss_named(loss, beta, gamma), l2=l2, solver=solver, tol=tol, max_passes=max_passes,
         random_state=seed, n_jobs=jobs, time_limit=time_limit,
     )  # fmt: skip
-    dev_data = None if dev is None else read_classes(dev, data.options)
-    score_on = None if dev_data is None else (dev_data.x, dev_data.y)
-    run_training(
-        estimator, (data.x, data.y, None), score_on, data.options, model, train, json=json, quiet=quiet
-    )
+    job = Job(Classes(estimator, data.options, model), train, data.x, data.y, data.x.shape[0])
+    if dev is not None:
+        dev_data = read_classes(dev, data.options)
+        job.dev = (dev_data.x, dev_data.y)
+    run_training(job, json=json, quiet=quiet)
 
 
 def _sequence_data(path: str, options: DataOptions, template: str | None) -> tuple[Any, str | None]:
     """The data, and the template if features are to be made by one."""
-    from partwise.cli.evaluate import looks_like_chunks
     from partwise.cli.sequence_data import read_sequences
+    from partwise.scoring.labelling import looks_like_chunks
 
     data = read_sequences(path, options)
     if not data.is_columns:

@@ -71,9 +71,10 @@ def train_dependency(
     Trees are arc-factored: every pair of words is scored, and the best tree is found exactly. Long training is cut
     short by pruning arcs with a small model of tags, whose recall is told. Ctrl-C saves the model trained so far.
     """
-    from partwise.cli.training import check_model_path, run_training
-    from partwise.cli.watching import WatchedParser
+    from partwise.cli.training import Job, check_model_path, run_training
+    from partwise.cli.trees import Trees
     from partwise.data import read_dependencies
+    from partwise.estimators.parsing.parser import DependencyParser
     from partwise.features.arc_templates import PRESETS
 
     own_templates = None if templates in PRESETS else templates
@@ -82,7 +83,7 @@ def train_dependency(
         one_of("--single-root", single_root, "auto", "yes", "no")
     ]
     data = read_dependencies(train, format, single_root=root is True)
-    parser = WatchedParser(
+    parser = DependencyParser(
         loss=loss_named(loss, beta, gamma), l2=l2, solver=solver, tol=tol, max_passes=max_passes,
         random_state=seed, n_jobs=jobs, structure=one_of("--structure", structure, "spanning", "projective"),
         single_root=root, labelled=labelled, templates=_templates(templates), prune=_heads_kept(prune),
@@ -90,10 +91,11 @@ def train_dependency(
         non_projective=one_of("--non-projective", non_projective, "skip", "error"), min_count=min_count,
         time_limit=time_limit,
     )  # fmt: skip
+    found = data.source.format if data.source else "auto"
+    job = Job(Trees(parser, DataOptions(found), model, found), train, data, None, data.n_sentences)
     if dev is not None:
-        parser.dev = (read_dependencies(dev, format), None)
-    options = DataOptions(data.source.format if data.source else "auto")
-    run_training(parser, (data, None, None), parser.dev, options, model, train, json=json, quiet=quiet)
+        job.dev = (read_dependencies(dev, format), None)
+    run_training(job, json=json, quiet=quiet)
 
 
 def _heads_kept(text: str) -> Any:

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from partwise.compiled.clock import is_told, telling
+from partwise.core.exactness import KINDS
 from partwise.core.losses import Loss
 from partwise.core.problem import Problem, check_positive
 from partwise.core.scorer import begin_compiling
 from partwise.errors import InputError
+from partwise.estimators.answers import Answers
 from partwise.estimators.checks import check_cost, check_solver
 from partwise.estimators.parameters import check_parameters, plain_parameters
 from partwise.estimators.protocol import Estimator, not_fitted
 from partwise.report.compiling import CompilingLine
-from partwise.storage.checks import CERTIFICATE_KINDS, expect_number, expect_text
+from partwise.storage.checks import expect_number, expect_text
 
 if TYPE_CHECKING:
     from partwise.solvers import Progress, Solution, Solver, WarmStart
@@ -54,7 +56,7 @@ class Training:
     source: Any = None
 
 
-class DualEstimator(Estimator):
+class DualEstimator(Answers, Estimator):
     """Base of the estimators; subclasses list their parameters and build the problem.
 
     Solvers are imported when something is trained: a model that only predicts does without.
@@ -95,6 +97,12 @@ class DualEstimator(Estimator):
         """Before data are encoded: what the loss asks of the structure, and `asks` besides."""
         own = "best" if Loss.of(self.loss).is_hard else "sums"
         begin_compiling(structure, tuple(dict.fromkeys((*asks, own))), ("single", "double"))
+
+    def _announce(self, problem: Problem, encoder: Any) -> None:
+        """Before training: hand what is trained to a callback with a method `begin`."""
+        begin = getattr(self.callback, "begin", None)
+        if begin is not None:
+            begin(problem, encoder)
 
     def _solve(self, problem: Problem, warm_start: WarmStart | None = None) -> tuple[Solver, Solution]:
         """Train, from an earlier state of the same solver if there is one."""
@@ -228,7 +236,7 @@ class DualEstimator(Estimator):
             setattr(self, f"{name}_", record[name])
         # Files from before there were other kinds do not say it.
         kind = {"certificate_kind": "exact"} | dict(record)
-        self.certificate_kind_ = expect_text(kind, "certificate_kind", CERTIFICATE_KINDS)
+        self.certificate_kind_ = expect_text(kind, "certificate_kind", KINDS)
 
     @classmethod
     def _parameters_in_file(cls) -> list[str]:

@@ -20,16 +20,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from partwise.compiled.oracles import Oracle
 from partwise.core.arrays import locate, offsets, positions
+from partwise.core.exactness import Exactness
 from partwise.errors import InputError
 from partwise.structures.costs import cost_matrix
-
-Exactness = Literal["exact", "relaxation", "approximate"]
 
 
 class RowKind(NamedTuple):

@@ -52,26 +52,24 @@ class ClassData:
     names_line: int | None = None
 
 
-def read_classes(path: str, options: DataOptions, labelled: bool = True) -> ClassData:
-    """Read a whole file.
+def read_classes(path: str, options: DataOptions) -> ClassData:
+    """Read a whole file, every row of which must have a class.
 
     Parameters
     ----------
     options : DataOptions
         With format "auto" for a file seen for the first time; else what training found.
-    labelled : bool
-        Whether rows must have a class.
     """
     with open_binary(path) as handle, readable(path):
         data = handle.read()
     options = _settled(data, path, options)
     if options.format == "npz":
-        return _read_npz(data, path, options, labelled)
+        return _read_npz(data, path, options, labelled=True)
     text = unix_newlines(decode(data, path).removeprefix("\ufeff"))
     if not text.strip():
         raise InputError("no rows in this file" if text else "this file is empty", path)
     reader = _LibsvmReader if options.format == "libsvm" else _TableReader
-    return reader(path, options, labelled).rows(text.split("\n"), 1)
+    return reader(path, options, labelled=True).rows(text.split("\n"), 1)
 
 
 def stream_classes(path: str, options: DataOptions) -> Iterator[ClassData]:

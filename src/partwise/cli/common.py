@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -65,13 +64,6 @@ class DataOptions:
         if not right:
             raise InputError("damaged model file: it does not say how its data is read", path)
         return cls(**{name: stored[name] for name in names})
-
-
-def add_command(app: Any, name: str, function: Callable[..., None]) -> None:
-    """Register a command whose help is its docstring, with the lines of each paragraph joined."""
-    paragraphs = [" ".join(each.split()) for each in (function.__doc__ or "").split("\n\n")]
-    # Left to itself, the list of commands would cut this off in the middle of a sentence.
-    app.command(name, help="\n\n".join(paragraphs), short_help=paragraphs[0])(function)
 
 
 def load_with_header(path: str) -> tuple[Any, dict[str, Any]]:
@@ -162,9 +154,3 @@ def finite_only(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-def parse_separator(separator: str | None) -> str | None:
-    r"""A separator as typed in a shell: ``\t`` is a tab, and "tab", "space" and "comma" are names."""
-    names = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ","}
-    return separator if separator is None else names.get(separator, separator)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from partwise.cli.options import ModelFile, OneObject, OtherFormat
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -13,12 +15,10 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
+    model: ModelFile,
     data: Annotated[str, typer.Argument(help="Labelled data, read as in training; - is standard input.")],
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    format: Annotated[
-        str | None, typer.Option(help="Format of the data, if not that of the training data.")
-    ] = None,
+    json: OneObject = False,
+    format: OtherFormat = None,
 ) -> None:
     """Score a model on labelled data: accuracy, F1, every label, and what is taken for what.
 

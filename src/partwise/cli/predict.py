@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from partwise.cli.options import ModelFile, OtherFormat
+
 if TYPE_CHECKING:
     from partwise.cli.tasks import Write
 
 
 def predict(
-    model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
+    model: ModelFile,
     data: Annotated[str, typer.Argument(help="Data with or without labels; - is standard input.")] = "-",
     marginals: Annotated[
         bool, typer.Option("--marginals", help="Also append the probability of every label.")
@@ -25,9 +27,7 @@ def predict(
         str | None,
         typer.Option("--output", "-o", help="File to write instead of standard output, which is -."),
     ] = None,
-    format: Annotated[
-        str | None, typer.Option(help="Format of the data, if not that of the training data.")
-    ] = None,
+    format: OtherFormat = None,
     html: Annotated[
         str | None, typer.Option("--html", help="Also draw the trees of a parser on this page.")
     ] = None,

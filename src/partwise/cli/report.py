@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
+from partwise.cli.options import ModelFile, Top
+
 
 def report(
-    model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
+    model: ModelFile,
     output: Annotated[str, typer.Option("--output", "-o", help="HTML file to write; - is standard output.")],
-    top: Annotated[int, typer.Option(min=0, help="How many of the largest weights to show.")] = 30,
+    top: Top = 30,
 ) -> None:
     """Write a page with the convergence picture, the certificate and the largest weights."""
     from partwise.cli.common import error_console, load_with_header, write_page_to

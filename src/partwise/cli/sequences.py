@@ -71,10 +71,11 @@ class Sequences(Task):
 
         data = read_sequences(path, self.options)
         check_kind(self.estimator, data.x, path)
-        if data.y is None or any(label is None for sequence in data.y for label in sequence):
+        if not data.has_labels or None in data.labels():
             raise InputError("some positions have no label; evaluation needs them all", path)
-        scores = labelling_scores(data.y, [list(labels) for labels in self.estimator.predict(data.x)])
-        counts = {"n_sequences": len(data.y), "n_tokens": scores.n_labels}
+        predicted = [list(labels) for labels in self.estimator.predict(data.x)]
+        scores = labelling_scores(data.label_sequences(), predicted)
+        counts = {"n_sequences": data.n_sequences, "n_tokens": scores.n_labels}
         return Evaluation(scores.as_dict() | counts, partial(show, scores=scores))
 
     def dev_scores(self, x: Any, y: Any) -> dict[str, Any]:

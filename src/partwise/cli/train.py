@@ -67,7 +67,7 @@ def train_sequence(
     check_model_path(files.model, {"TRAIN": files.train, "--dev": files.dev, "--template": own_template})
     options = DataOptions(layout.format, layout.character(), label_column, comment)
     data, chosen = _sequence_data(files.train, options, template)
-    if data.y is None:
+    if not data.has_labels:
         raise InputError("no labels in this file; training needs them", files.train)
     estimator = SequenceLabeler(
         **objective.parameters(), **running.parameters(), **chain.parameters(), template=chosen
@@ -76,9 +76,9 @@ def train_sequence(
     job = Job(task, files.train, data.x, data.y, data.n_sequences, data.weights)
     if files.dev is not None:
         dev_data, _ = _sequence_data(files.dev, data.options, template)
-        if dev_data.y is None:
+        if not dev_data.has_labels:
             raise InputError("no labels in this file; --dev needs them", files.dev)
-        job.dev = (dev_data.x, dev_data.y)
+        job.dev = (dev_data.x, dev_data.label_sequences())
     run_training(job, json=running.json, quiet=running.quiet)
 
 
@@ -122,7 +122,7 @@ def _sequence_data(path: str, options: DataOptions, template: str | None) -> tup
             raise InputError("--template needs columns; this file holds ready-made features", path)
         return data, None
     if template is None:
-        labels = sorted({label for sequence in data.y or [] for label in sequence if label is not None})
+        labels = sorted(set(data.labels()) - {None})
         one_column = "ner" if looks_like_chunks(labels) else "pos"
         template = "chunking" if data.options.n_columns > 1 else one_column
     return data, template

@@ -17,7 +17,7 @@ import time
 
 import numpy as np
 import pytest
-from hostile import CLASSES, ROWS, TABLE, TRAIN, folder, model, process, refused, run, write  # noqa: F401
+from hostile import CLASSES, ENVIRONMENT, ROWS, TABLE, TRAIN, folder, model, process, refused, run, write  # noqa: F401
 
 import partwise
 from partwise import Classifier, InputError, SequenceLabeler
@@ -332,3 +332,69 @@ def test_report_of_an_endless_tolerance(run, folder, tol):
     header["parameters"]["tol"] = tol
     save_model("odd.pw", header, arrays)
     refused(run("report", "odd.pw", "-o", "page.html"), "tol")
+
+
+# -- compiled code ---------------------------------------------------------------------------------
+
+KEPT = """
+import sys, tempfile
+import numba.core.caching as caching
+tempfile.tempdir, attack = sys.argv[1:]
+def fail(*arguments):
+    raise OSError(28, "No space left on device")
+implementation = getattr(caching, "CacheImpl", None) or caching._CacheImpl
+if attack == "read-only":
+    for locator in implementation._locator_classes[1:]:  # the first is NUMBA_CACHE_DIR
+        locator.ensure_cache_path = fail
+else:
+    caching.IndexDataCacheFile._save_data = fail
+from partwise.compiled.dispatch import entry
+@entry
+def increased(x):
+    return x + 1
+@entry
+def doubled(x):
+    return 2 * x
+print(increased(1), doubled(2), sum(increased.stats.cache_hits.values()))
+"""
+
+
+@pytest.mark.parametrize("attack", ["read-only", "full"])
+def test_compiled_code_that_cannot_be_kept(tmp_path, attack):
+    script, temporary = tmp_path / "script.py", tmp_path / "tmp"
+    script.write_text(KEPT)
+    temporary.mkdir()
+    environment = {name: value for name, value in ENVIRONMENT.items() if name != "NUMBA_CACHE_DIR"}
+
+    def result():
+        command = [sys.executable, script, temporary, attack]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+        assert done.stderr.count("\n") == 1 and done.stderr.startswith("partwise: compiled code "), (
+            done.stderr
+        )
+        return done.stdout
+
+    assert result() == "2 4 0\n"
+    assert result() == ("2 4 1\n" if attack == "read-only" else "2 4 0\n")
+    if attack == "read-only":
+        [kept] = temporary.iterdir()
+        kept.chmod(0o777)  # others could have put code there
+        assert result() == "2 4 0\n"
+
+
+def test_a_damaged_cache_is_compiled_over(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(KEPT)
+    environment = {**ENVIRONMENT, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def result():
+        command = [sys.executable, script, tmp_path, "read-only"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+        assert done.stderr == ""
+        return done.stdout
+
+    assert result() == "2 4 0\n"
+    for index in (tmp_path / "cache").rglob("*.nb?"):
+        index.write_bytes(index.read_bytes()[:10])
+    assert result() == "2 4 0\n"
+    assert result() == "2 4 1\n"

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     _settle_streams()
     try:
-        with telling(CompilingLine(sys.stderr) if sys.stderr else None):
+        with telling(None if sys.stderr is None else CompilingLine(sys.stderr)):
             code = _run(arguments)
     except InputError as error:
         code = _fail(str(error))

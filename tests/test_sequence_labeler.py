@@ -7,6 +7,7 @@ import math
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import joblib
@@ -25,6 +26,7 @@ from sklearn.utils.validation import validate_data
 import partwise
 from partwise import InputError, Loss, SequenceLabeler
 from partwise.data import read
+from partwise.data.conll import parse_conll
 from partwise.estimators.encoders import AttributeEncoder
 
 LABELS = ["A", "B", "C"]
@@ -641,3 +643,15 @@ def test_nothing_to_predict_with_a_template() -> None:
     )
     assert list(model.predict([])) == []
     assert [list(labels) for labels in model.predict([[], [["a"]]])] == [[], ["x"]]
+
+
+def test_labels_that_columns_carry_stay_flat(monkeypatch):
+    columns = parse_conll("the D\ndog N\n\ncats N\nsleep V\n\n")
+    given = SequenceLabeler(template="pos").fit(columns, columns.label_sequences())
+    monkeypatch.setattr(type(columns), "label_sequences", None)
+    carried = SequenceLabeler(template="pos").fit(columns)
+    assert carried.classes_.tolist() == given.classes_.tolist() and carried.objective_ == given.objective_
+    with pytest.raises(InputError, match="3 labels for 4 tokens"):
+        SequenceLabeler(template="pos").fit(replace(columns, labels=["D", "N", "V"]))
+    with pytest.raises(InputError, match="without a label column"):
+        SequenceLabeler(template="pos").fit(replace(columns, labels=None))

@@ -13,8 +13,8 @@ import typer
 from partwise import __version__
 from partwise.cli import compile as compile_command
 from partwise.cli import demo, evaluate, inspect, predict, report, train
-from partwise.cli.common import add_command
 from partwise.cli.interruption import Interrupted, ignore_further
+from partwise.cli.options import add_command
 from partwise.compiled.clock import telling
 from partwise.errors import InputError
 from partwise.report.compiling import CompilingLine

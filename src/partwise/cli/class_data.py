@@ -52,26 +52,24 @@ class ClassData:
     names_line: int | None = None
 
 
-def read_classes(path: str, options: DataOptions, labelled: bool = True) -> ClassData:
-    """Read a whole file.
+def read_classes(path: str, options: DataOptions) -> ClassData:
+    """Read a whole file, every row of which must have a class.
 
     Parameters
     ----------
     options : DataOptions
         With format "auto" for a file seen for the first time; else what training found.
-    labelled : bool
-        Whether rows must have a class.
     """
     with open_binary(path) as handle, readable(path):
         data = handle.read()
     options = _settled(data, path, options)
     if options.format == "npz":
-        return _read_npz(data, path, options, labelled)
+        return _read_npz(data, path, options, labelled=True)
     text = unix_newlines(decode(data, path).removeprefix("\ufeff"))
     if not text.strip():
         raise InputError("no rows in this file" if text else "this file is empty", path)
     reader = _LibsvmReader if options.format == "libsvm" else _TableReader
-    return reader(path, options, labelled).rows(text.split("\n"), 1)
+    return reader(path, options, labelled=True).rows(text.split("\n"), 1)
 
 
 def stream_classes(path: str, options: DataOptions) -> Iterator[ClassData]:
@@ -94,7 +92,7 @@ def stream_classes(path: str, options: DataOptions) -> Iterator[ClassData]:
 def _first_lines(handle: Any, options: DataOptions) -> list[bytes]:
     """Lines up to the first that tells the format; none where that is known."""
     lines: list[bytes] = []
-    if options.format.startswith("auto"):
+    if options.format == "auto":
         for line in handle:
             lines.append(line)
             if line.strip() and not line.startswith(b"#"):
@@ -104,7 +102,7 @@ def _first_lines(handle: Any, options: DataOptions) -> list[bytes]:
 
 def _settled(data: bytes, path: str, options: DataOptions) -> DataOptions:
     """Find the format, if it is not known, by the first bytes and the first line of substance."""
-    if not options.format.startswith("auto"):
+    if options.format != "auto":
         if options.format not in FORMATS:
             raise InputError(f"format {options.format!r} is not one of auto, {', '.join(FORMATS)}", path)
         return options

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TextIO
 
 from partwise.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from partwise.cli.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class DataOptions:
         """The options stored in a model's header; the usual ones for a model that was not trained here."""
         stored = header.get("data")
         if stored is None:
-            return cls("auto-classes" if header.get("estimator") == "Classifier" else "auto")
+            return cls("auto")
         kinds: dict[str, Any] = {
             "separator": (str, type(None)),
             "label_column": (int, str),
@@ -65,30 +66,20 @@ class DataOptions:
         return cls(**{name: stored[name] for name in names})
 
 
-def add_command(app: Any, name: str, function: Callable[..., None]) -> None:
-    """Register a command whose help is its docstring, with the lines of each paragraph joined."""
-    paragraphs = [" ".join(each.split()) for each in (function.__doc__ or "").split("\n\n")]
-    # Left to itself, the list of commands would cut this off in the middle of a sentence.
-    app.command(name, help="\n\n".join(paragraphs), short_help=paragraphs[0])(function)
-
-
-def load_with_options(path: str) -> tuple[Any, DataOptions, dict[str, Any]]:
-    """The estimator in a model file, how its data is read, and the file's header."""
+def load_with_header(path: str) -> tuple[Any, dict[str, Any]]:
+    """The estimator in a model file, and the file's header."""
     from partwise.storage.model_file import estimator_from, load_model
 
     header, arrays = load_model(path)
-    estimator, options = estimator_from(header, arrays, path), DataOptions.of(header, path)
-    if options.n_columns == 0 and header["estimator"] in ("Classifier", "KernelClassifier"):
-        options = replace(options, n_columns=int(getattr(estimator, "n_features_in_", 0)))
-    return estimator, options, header
+    return estimator_from(header, arrays, path), header
 
 
-def require_readable(header: dict[str, Any], path: str) -> None:
-    """Refuse models of sequences of vectors, which no file format here holds."""
-    if header["estimator"] == "KernelSequenceLabeler":
-        raise InputError(
-            "labels sequences of vectors, which are not read from files: use it from Python", path
-        )
+def load_task(path: str, format: str | None) -> Task:
+    """The model in a file with what reads its data, by the model's own options but for a format that is given."""
+    from partwise.cli.tasks import task_of
+
+    estimator, header = load_with_header(path)
+    return task_of(estimator, DataOptions.of(header, path), path, format)
 
 
 def error_console(quiet: bool = False) -> Console | None:
@@ -131,6 +122,12 @@ def text_output() -> TextIO:
     return target
 
 
+def write_lines(handle: TextIO, lines: list[str]) -> None:
+    """Write lines so that whoever reads them as they arrive sees them now."""
+    handle.write("".join(line + "\n" for line in lines))
+    handle.flush()
+
+
 def write_page_to(path: str, page: str) -> None:
     """Write an HTML page to a file, or to standard output for "-"."""
     from partwise.report.html import write_page
@@ -157,9 +154,3 @@ def finite_only(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-def parse_separator(separator: str | None) -> str | None:
-    r"""A separator as typed in a shell: ``\t`` is a tab, and "tab", "space" and "comma" are names."""
-    names = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ","}
-    return separator if separator is None else names.get(separator, separator)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Annotated, Any, NamedTuple
 
@@ -24,17 +24,23 @@ class Item(NamedTuple):
     Attributes
     ----------
     name : str
-    make : callable (loss, solver) to estimator
+    estimator : class
+    parameters : dict
+        But loss and solver.
     X, y : what it is fitted to
     answers : tuple of str
         Methods called with X after training, on the estimator as a model file brings it back.
     """
 
     name: str
-    make: Callable[[str, Any], Any]
+    estimator: Any
+    parameters: dict[str, Any]
     X: Any
     y: Any
     answers: tuple[str, ...]
+
+    def make(self, loss: str, solver: Any) -> Any:
+        return self.estimator(loss=loss, solver=solver, max_passes=_FEWEST_PASSES, **self.parameters)
 
 
 def compile_ahead(
@@ -104,11 +110,11 @@ def _every_run() -> Iterator[tuple[Item, str, Any]]:
 
     yield from _usual_runs()
     for item in [*_usual_items(), *_unusual_items()]:
-        is_kernel = item.name.startswith("kernel")
-        names = [name for name, each in SOLVERS.items() if not (is_kernel and each.needs.features)]
+        any_solver = item.estimator.has_weights
+        solvers = [each for each in SOLVERS.values() if any_solver or not each.needs.features]
         for loss in _LOSSES:
-            for name in names:
-                for solver in _precisions(SOLVERS[name]):
+            for each in solvers:
+                for solver in _precisions(each):
                     yield item, loss, solver
 
 
@@ -133,10 +139,10 @@ def _usual_items() -> list[Item]:
     table, classes = _table()
     labelling = ("predict", "predict_marginals")
     return [
-        Item("sequences", _maker(SequenceLabeler, template="chunking"), _WORDS, _CHUNKS, labelling),
-        Item("classes", _maker(Classifier), table, classes, ("predict", "predict_proba")),
-        Item("dependency trees", _maker(DependencyParser), sentences, trees, labelling),
-        Item("pruned dependency trees", _maker(DependencyParser, prune=2), sentences, trees, labelling),
+        Item("sequences", SequenceLabeler, {"template": "chunking"}, _WORDS, _CHUNKS, labelling),
+        Item("classes", Classifier, {}, table, classes, ("predict", "predict_proba")),
+        Item("dependency trees", DependencyParser, {}, sentences, trees, labelling),
+        Item("pruned dependency trees", DependencyParser, {"prune": 2}, sentences, trees, labelling),
     ]
 
 
@@ -150,23 +156,16 @@ def _unusual_items() -> list[Item]:
     labelling = ("predict", "predict_marginals", "predict_kbest", "sample", "predict_edge_marginals")
     parsing = ("predict", "predict_marginals", "predict_kbest")
     return [
-        Item("sequences with k best", _maker(SequenceLabeler, template="chunking"), _WORDS, _CHUNKS, labelling),
-        Item("sequences of vectors", _maker(SequenceLabeler), points, labels, labelling),
-        Item("sequences with edge features", _maker(SequenceLabeler, template=_EDGES), _WORDS, _CHUNKS, labelling),
-        Item("second-order sequences", _maker(SequenceLabeler, template="pos", order=2), _WORDS, _CHUNKS, labelling),
-        Item("projective trees", _maker(DependencyParser, structure="projective"), sentences, trees, parsing),
-        Item("spanning trees", _maker(DependencyParser), sentences, trees, parsing),
-        Item("kernel sequences", _maker(KernelSequenceLabeler), points, labels, ("predict", "predict_marginals")),
-        Item("kernel edges", _maker(KernelSequenceLabeler, edges="kernel"), points, labels, ("predict",)),
-        Item("kernel classes", _maker(KernelClassifier), table, classes, ("predict",)),
+        Item("sequences with k best", SequenceLabeler, {"template": "chunking"}, _WORDS, _CHUNKS, labelling),
+        Item("sequences of vectors", SequenceLabeler, {}, points, labels, labelling),
+        Item("sequences with edge features", SequenceLabeler, {"template": _EDGES}, _WORDS, _CHUNKS, labelling),
+        Item("second-order sequences", SequenceLabeler, {"template": "pos", "order": 2}, _WORDS, _CHUNKS, labelling),
+        Item("projective trees", DependencyParser, {"structure": "projective"}, sentences, trees, parsing),
+        Item("spanning trees", DependencyParser, {}, sentences, trees, parsing),
+        Item("kernel sequences", KernelSequenceLabeler, {}, points, labels, ("predict", "predict_marginals")),
+        Item("kernel edges", KernelSequenceLabeler, {"edges": "kernel"}, points, labels, ("predict",)),
+        Item("kernel classes", KernelClassifier, {}, table, classes, ("predict",)),
     ]  # fmt: skip
-
-
-def _maker(estimator: Any, **parameters: Any) -> Callable[[str, Any], Any]:
-    def make(loss: str, solver: Any) -> Any:
-        return estimator(loss=loss, solver=solver, max_passes=_FEWEST_PASSES, **parameters)
-
-    return make
 
 
 def _sentences() -> list[list[dict[str, str]]]:

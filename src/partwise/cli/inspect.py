@@ -6,21 +6,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from partwise.cli.options import ModelFile, OneObject, Top
+
 if TYPE_CHECKING:
     from partwise.report.summary import Summary
 
 
 def inspect(
-    model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
-    top: Annotated[int, typer.Option(min=0, help="How many of the largest weights to show.")] = 20,
+    model: ModelFile,
+    top: Top = 20,
     label: Annotated[str | None, typer.Option(help="Only weights of this label.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: OneObject = False,
 ) -> None:
     """Show a model: certificate, training record, largest feature and transition weights."""
-    from partwise.cli.common import load_with_options, output_console, print_json
+    from partwise.cli.common import load_with_header, output_console, print_json
     from partwise.report.summary import summarize
 
-    estimator, _, header = load_with_options(model)
+    estimator, header = load_with_header(model)
     summary = summarize(estimator, header, top, label)
     if json:
         print_json(summary.as_dict())

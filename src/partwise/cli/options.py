@@ -1,42 +1,156 @@
-"""Options that the commands which train have in common."""
+"""Options of the commands, each described once; those that belong together are a dataclass."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from partwise.errors import InputError
 
-Train = Annotated[
-    str, typer.Argument(help="Training data, plain or gzipped; - is standard input.", metavar="TRAIN")
+ModelFile = Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")]
+OneObject = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Top = Annotated[int, typer.Option(min=0, help="How many of the largest weights to show.")]
+OtherFormat = Annotated[
+    str | None, typer.Option(help="Format of the data, if not that of the training data.")
 ]
-Model = Annotated[str, typer.Option("--model", "-m", help="File to save the model to.", show_default=False)]
-Dev = Annotated[str | None, typer.Option("--dev", help="Labelled data to score while training.")]
-LossName = Annotated[
-    str, typer.Option("--loss", help="log (CRF), hinge (max-margin), softmax_margin or perceptron.")
-]
-Beta = Annotated[
-    float | None, typer.Option("--beta", help="Sharpness of the loss instead of --loss; inf is allowed.")
-]
-Gamma = Annotated[float | None, typer.Option("--gamma", help="How much costs widen the margin, with --beta.")]
-L2 = Annotated[
-    float, typer.Option("--l2", help="Strength C of the regulariser (C/2)|w|²; twice CRFsuite's c2.")
-]
-SolverName = Annotated[str, typer.Option("--solver", help="auto, eg, eg-gap, lbfgs, sgd and others.")]
-Tol = Annotated[float, typer.Option("--tol", help="Relative duality gap to stop at.")]
-MaxPasses = Annotated[float, typer.Option("--max-passes", help="Most passes over the data.")]
-TimeLimit = Annotated[float | None, typer.Option("--time-limit", help="Seconds after which to stop.")]
-Jobs = Annotated[int, typer.Option("--jobs", help="Threads; -1 for all processors.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
 Format = Annotated[str, typer.Option("--format", help="How the data is written; auto looks at it.")]
-Separator = Annotated[
-    str | None, typer.Option("--separator", help="Between columns: a character, tab, space, comma.")
-]
 Comment = Annotated[str | None, typer.Option("--comment", help="Skip lines that start with this.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output at the end.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while training.")]
+
+
+@dataclass
+class Files:
+    """What a training command reads and writes."""
+
+    train: Annotated[
+        str, typer.Argument(help="Training data, plain or gzipped; - is standard input.", metavar="TRAIN")
+    ]
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="File to save the model to.", show_default=False)
+    ]
+    dev: Annotated[str | None, typer.Option("--dev", help="Labelled data to score while training.")] = None
+
+
+@dataclass
+class Objective:
+    """What is minimised, by which solver, and how far."""
+
+    loss: Annotated[
+        str, typer.Option("--loss", help="log (CRF), hinge (max-margin), softmax_margin or perceptron.")
+    ] = "log"
+    beta: Annotated[
+        float | None, typer.Option("--beta", help="Sharpness of the loss instead of --loss; inf is allowed.")
+    ] = None
+    gamma: Annotated[
+        float | None, typer.Option("--gamma", help="How much costs widen the margin, with --beta.")
+    ] = None
+    l2: Annotated[
+        float, typer.Option("--l2", help="Strength C of the regulariser (C/2)|w|²; twice CRFsuite's c2.")
+    ] = 1.0
+    solver: Annotated[str, typer.Option("--solver", help="auto, eg, eg-gap, lbfgs, sgd and others.")] = "auto"
+    tol: Annotated[float, typer.Option("--tol", help="Relative duality gap to stop at.")] = 1e-3
+    max_passes: Annotated[float, typer.Option("--max-passes", help="Most passes over the data.")] = 200
+
+    def parameters(self) -> dict[str, Any]:
+        """Of an estimator."""
+        return {
+            "loss": self._loss(),
+            "l2": self.l2,
+            "solver": self.solver,
+            "tol": self.tol,
+            "max_passes": self.max_passes,
+        }
+
+    def _loss(self) -> Any:
+        """The loss that --loss, or --beta and --gamma, ask for."""
+        from partwise.core.losses import Loss
+
+        if self.beta is None and self.gamma is None:
+            return self.loss
+        if self.beta is None:
+            raise InputError("--gamma needs --beta: the loss is then Loss(beta, gamma)")
+        if math.isnan(self.beta):
+            raise InputError("--beta must be a number > 0, or inf")
+        return Loss(self.beta, 0.0 if self.gamma is None else self.gamma)
+
+
+@dataclass
+class Layout:
+    """How a file is written."""
+
+    format: Format = "auto"
+    separator: Annotated[
+        str | None, typer.Option("--separator", help="Between columns: a character, tab, space, comma.")
+    ] = None
+
+    def character(self) -> str | None:
+        r"""The separator, of which ``\t`` is a tab, and "tab", "space" and "comma" are names."""
+        names = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ","}
+        return self.separator if self.separator is None else names.get(self.separator, self.separator)
+
+
+@dataclass
+class Running:
+    """How a training command runs, and what it prints."""
+
+    jobs: Annotated[int, typer.Option("--jobs", help="Threads; -1 for all processors.")] = 1
+    seed: Annotated[int, typer.Option("--seed", help="Seed of everything random.")] = 0
+    time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds after which to stop.")] = (
+        None
+    )
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object on standard output at the end.")
+    ] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while training.")] = False
+
+    def parameters(self) -> dict[str, Any]:
+        """Of an estimator."""
+        return {"n_jobs": self.jobs, "random_state": self.seed, "time_limit": self.time_limit}
+
+
+def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
+    """Register a command whose help is its docstring, with the lines of each paragraph joined."""
+    paragraphs = [" ".join(each.split()) for each in (function.__doc__ or "").split("\n\n")]
+    # Left to itself, the list of commands would cut this off in the middle of a sentence.
+    app.command(name, help="\n\n".join(paragraphs), short_help=paragraphs[0])(_flat(function))
+
+
+def _flat(function: Callable[..., None]) -> Callable[..., None]:
+    """The function with an argument for each field of those that are dataclasses, in their places."""
+    groups: dict[str, Any] = {}
+    parameters: list[Parameter] = []
+    for name, each in signature(function, eval_str=True).parameters.items():
+        if is_dataclass(each.annotation):
+            groups[name] = each.annotation
+            parameters += _fields(each.annotation)
+        else:
+            parameters.append(each.replace(kind=Parameter.KEYWORD_ONLY))
+
+    def command(**values: Any) -> None:
+        for name, kind in groups.items():
+            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+        function(**values)
+
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
+
+
+def _fields(group: Any) -> list[Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(group)
+    ]
 
 
 def one_of(option: str, value: str, *choices: str) -> Any:
@@ -44,16 +158,3 @@ def one_of(option: str, value: str, *choices: str) -> Any:
     if value not in choices:
         raise InputError(f"{option} must be {' or '.join(choices)}, not {value!r:.40}")
     return value
-
-
-def loss_named(name: str, beta: float | None, gamma: float | None) -> Any:
-    """The loss that --loss, or --beta and --gamma, ask for."""
-    from partwise.core.losses import Loss
-
-    if beta is None and gamma is None:
-        return name
-    if beta is None:
-        raise InputError("--gamma needs --beta: the loss is then Loss(beta, gamma)")
-    if math.isnan(beta):
-        raise InputError("--beta must be a number > 0, or inf")
-    return Loss(beta, 0.0 if gamma is None else gamma)

@@ -6,20 +6,22 @@ from typing import Annotated
 
 import typer
 
+from partwise.cli.options import ModelFile, Top
+
 
 def report(
-    model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
+    model: ModelFile,
     output: Annotated[str, typer.Option("--output", "-o", help="HTML file to write; - is standard output.")],
-    top: Annotated[int, typer.Option(min=0, help="How many of the largest weights to show.")] = 30,
+    top: Top = 30,
 ) -> None:
     """Write a page with the convergence picture, the certificate and the largest weights."""
-    from partwise.cli.common import error_console, load_with_options, write_page_to
+    from partwise.cli.common import error_console, load_with_header, write_page_to
     from partwise.cli.paths import STANDARD, check_paths
     from partwise.report.model_page import model_page
     from partwise.report.summary import summarize
 
     check_paths({"--output": output}, {"MODEL": model})
-    estimator, _, header = load_with_options(model)
+    estimator, header = load_with_header(model)
     write_page_to(output, model_page(summarize(estimator, header, top), model))
     console = error_console()
     if console is not None and output != STANDARD:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ class SequenceData:
     ----------
     x : Columns or list of sequences
     y : list of lists of labels, or None
+        As `fit` takes it: None where `x` carries the labels itself, or where there are none.
     weights : ndarray (n_sequences,) or None
     options : DataOptions
         As the file turned out to be.
@@ -50,6 +51,23 @@ class SequenceData:
     weights: np.ndarray | None
     options: DataOptions
     is_columns: bool
+
+    @property
+    def n_sequences(self) -> int:
+        return self.x.n_sequences if isinstance(self.x, Columns) else len(self.x)
+
+    @property
+    def has_labels(self) -> bool:
+        return self.y is not None or (isinstance(self.x, Columns) and self.x.labels is not None)
+
+    def labels(self) -> Iterable[Any]:
+        """All labels one after another."""
+        carried = self.x.labels if isinstance(self.x, Columns) else None
+        return chain.from_iterable(self.y or []) if carried is None else carried
+
+    def label_sequences(self) -> list[list[Any]]:
+        """The labels as one list per sequence."""
+        return self.x.label_sequences() if isinstance(self.x, Columns) else self.y or []
 
 
 def read_sequences(path: str, options: DataOptions) -> SequenceData:
@@ -82,9 +100,7 @@ def read_sequences(path: str, options: DataOptions) -> SequenceData:
     if form in ("conll", "tagged"):
         data = parse_conll(text, path=path, **settings) if form == "conll" else parse_tagged(text, path=path)
         _check_columns(data, options, path)
-        return SequenceData(
-            data, data.label_sequences(), None, replace(options, n_columns=len(data.columns)), True
-        )
+        return SequenceData(data, None, None, replace(options, n_columns=len(data.columns)), True)
     if form == "jsonl":
         found = parse_jsonl(text, path=path)
         tokens = all(isinstance(item, str) for sequence in found.inputs for item in sequence)

@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from partwise.cli.common import DataOptions, add_command, parse_separator
-from partwise.cli.options import (
-    L2,
-    Beta,
-    Comment,
-    Dev,
-    Format,
-    Gamma,
-    Jobs,
-    Json,
-    LossName,
-    MaxPasses,
-    Model,
-    Quiet,
-    Seed,
-    Separator,
-    SolverName,
-    TimeLimit,
-    Tol,
-    Train,
-    loss_named,
-    one_of,
-)
+from partwise.cli.common import DataOptions
+from partwise.cli.options import Comment, Files, Layout, Objective, Running, add_command, one_of
 from partwise.cli.train_dependency import train_dependency
 from partwise.errors import InputError
 
@@ -40,36 +20,36 @@ app = typer.Typer(
 )
 
 
+@dataclass
+class ChainOptions:
+    """What labels and weights a labeler has."""
+
+    scheme: Annotated[str | None, typer.Option(help="Labels must obey IOB2, IOBES, BILOU or IOB1.")] = None
+    min_count: Annotated[int, typer.Option(help="Drop attributes seen less often.")] = 1
+    hash_size: Annotated[int | None, typer.Option(help="Hash attributes to this many numbers.")] = None
+    pairs: Annotated[str, typer.Option(help="Weights for observed (attribute, label) pairs, or all.")] = (
+        "observed"
+    )
+    order: Annotated[int, typer.Option(help="How many labels back transitions look.")] = 1
+
+    def parameters(self) -> dict[str, Any]:
+        """Of a `SequenceLabeler`."""
+        one_of("--pairs", self.pairs, "observed", "all")
+        return vars(self)
+
+
 def train_sequence(
-    train: Train,
-    model: Model,
-    dev: Dev = None,
-    loss: LossName = "log",
-    beta: Beta = None,
-    gamma: Gamma = None,
-    l2: L2 = 1.0,
-    solver: SolverName = "auto",
-    tol: Tol = 1e-3,
-    max_passes: MaxPasses = 200,
+    *,
+    files: Files,
+    objective: Objective,
     template: Annotated[
         str | None, typer.Option(help="chunking, ner, pos, or a file in partwise's or CRF++'s syntax.")
     ] = None,
-    format: Format = "auto",
-    separator: Separator = None,
+    layout: Layout,
     label_column: Annotated[int, typer.Option(help="Column of the label; negative from the right.")] = -1,
     comment: Comment = None,
-    scheme: Annotated[str | None, typer.Option(help="Labels must obey IOB2, IOBES, BILOU or IOB1.")] = None,
-    min_count: Annotated[int, typer.Option(help="Drop attributes seen less often.")] = 1,
-    hash_size: Annotated[int | None, typer.Option(help="Hash attributes to this many numbers.")] = None,
-    pairs: Annotated[
-        str, typer.Option(help="Weights for observed (attribute, label) pairs, or all.")
-    ] = "observed",
-    order: Annotated[int, typer.Option(help="How many labels back transitions look.")] = 1,
-    jobs: Jobs = 1,
-    seed: Seed = 0,
-    time_limit: TimeLimit = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    chain: ChainOptions,
+    running: Running,
 ) -> None:
     """Train a sequence labeler: chunks, names, parts of speech.
 
@@ -78,78 +58,63 @@ def train_sequence(
     pos for others.
     Ctrl-C saves the model trained so far.
     """
-    from partwise.cli.training import check_model_path, run_training
-    from partwise.cli.watching import WatchedLabeler
+    from partwise.cli.sequences import Sequences
+    from partwise.cli.training import Job, check_model_path, run_training
+    from partwise.estimators.sequence.labeler import SequenceLabeler
     from partwise.features.templates import PRESETS
 
     own_template = None if template in PRESETS else template
-    check_model_path(model, {"TRAIN": train, "--dev": dev, "--template": own_template})
-    data, chosen = _sequence_data(
-        train, DataOptions(format, parse_separator(separator), label_column, comment), template
+    check_model_path(files.model, {"TRAIN": files.train, "--dev": files.dev, "--template": own_template})
+    options = DataOptions(layout.format, layout.character(), label_column, comment)
+    data, chosen = _sequence_data(files.train, options, template)
+    if not data.has_labels:
+        raise InputError("no labels in this file; training needs them", files.train)
+    estimator = SequenceLabeler(
+        **objective.parameters(), **running.parameters(), **chain.parameters(), template=chosen
     )
-    if data.y is None:
-        raise InputError("no labels in this file; training needs them", train)
-    estimator = WatchedLabeler(
-        loss=loss_named(loss, beta, gamma), l2=l2, solver=solver, tol=tol, max_passes=max_passes,
-        random_state=seed, n_jobs=jobs, pairs=one_of("--pairs", pairs, "observed", "all"),
-        scheme=scheme, order=order, template=chosen, min_count=min_count, hash_size=hash_size,
-        time_limit=time_limit,
-    )  # fmt: skip
-    if dev is not None:
-        dev_data, _ = _sequence_data(dev, data.options, template)
-        if dev_data.y is None:
-            raise InputError("no labels in this file; --dev needs them", dev)
-        estimator.dev = (dev_data.x, dev_data.y)
-    examples = data.x, data.y, data.weights
-    run_training(estimator, examples, estimator.dev, data.options, model, train, json=json, quiet=quiet)
+    task = Sequences(estimator, data.options, files.model)
+    job = Job(task, files.train, data.x, data.y, data.n_sequences, data.weights)
+    if files.dev is not None:
+        dev_data, _ = _sequence_data(files.dev, data.options, template)
+        if not dev_data.has_labels:
+            raise InputError("no labels in this file; --dev needs them", files.dev)
+        job.dev = (dev_data.x, dev_data.label_sequences())
+    run_training(job, json=running.json, quiet=running.quiet)
 
 
 def train_classify(
-    train: Train,
-    model: Model,
-    dev: Dev = None,
-    loss: LossName = "log",
-    beta: Beta = None,
-    gamma: Gamma = None,
-    l2: L2 = 1.0,
-    solver: SolverName = "auto",
-    tol: Tol = 1e-3,
-    max_passes: MaxPasses = 200,
-    format: Format = "auto",
-    separator: Separator = None,
+    *,
+    files: Files,
+    objective: Objective,
+    layout: Layout,
     label_column: Annotated[
         str, typer.Option(help="Column of the class: a number or, in CSV, a name.")
     ] = "-1",
     comment: Comment = None,
-    jobs: Jobs = 1,
-    seed: Seed = 0,
-    time_limit: TimeLimit = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    running: Running,
 ) -> None:
     """Train a classifier on a libsvm file, a table (CSV, TSV) with a column of classes, or an npz file."""
     from partwise.cli.class_data import read_classes
-    from partwise.cli.training import check_model_path, run_training
+    from partwise.cli.classes import Classes
+    from partwise.cli.training import Job, check_model_path, run_training
     from partwise.estimators.classify.classifier import Classifier
 
-    check_model_path(model, {"TRAIN": train, "--dev": dev})
+    check_model_path(files.model, {"TRAIN": files.train, "--dev": files.dev})
     column = int(label_column) if label_column.lstrip("+-").isdecimal() else label_column
-    data = read_classes(train, DataOptions(format, parse_separator(separator), column, comment))
-    estimator = Classifier(
-        loss=loss_named(loss, beta, gamma), l2=l2, solver=solver, tol=tol, max_passes=max_passes,
-        random_state=seed, n_jobs=jobs, time_limit=time_limit,
-    )  # fmt: skip
-    dev_data = None if dev is None else read_classes(dev, data.options)
-    score_on = None if dev_data is None else (dev_data.x, dev_data.y)
-    run_training(
-        estimator, (data.x, data.y, None), score_on, data.options, model, train, json=json, quiet=quiet
-    )
+    data = read_classes(files.train, DataOptions(layout.format, layout.character(), column, comment))
+    estimator = Classifier(**objective.parameters(), **running.parameters())
+    task = Classes(estimator, data.options, files.model)
+    job = Job(task, files.train, data.x, data.y, data.x.shape[0])
+    if files.dev is not None:
+        dev_data = read_classes(files.dev, data.options)
+        job.dev = (dev_data.x, dev_data.y)
+    run_training(job, json=running.json, quiet=running.quiet)
 
 
 def _sequence_data(path: str, options: DataOptions, template: str | None) -> tuple[Any, str | None]:
     """The data, and the template if features are to be made by one."""
-    from partwise.cli.evaluate import looks_like_chunks
     from partwise.cli.sequence_data import read_sequences
+    from partwise.scoring.labelling import looks_like_chunks
 
     data = read_sequences(path, options)
     if not data.is_columns:
@@ -157,7 +122,7 @@ def _sequence_data(path: str, options: DataOptions, template: str | None) -> tup
             raise InputError("--template needs columns; this file holds ready-made features", path)
         return data, None
     if template is None:
-        labels = sorted({label for sequence in data.y or [] for label in sequence if label is not None})
+        labels = sorted(set(data.labels()) - {None})
         one_column = "ner" if looks_like_chunks(labels) else "pos"
         template = "chunking" if data.options.n_columns > 1 else one_column
     return data, template

@@ -2,98 +2,83 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from partwise.cli.common import DataOptions
-from partwise.cli.options import (
-    L2,
-    Beta,
-    Dev,
-    Format,
-    Gamma,
-    Jobs,
-    Json,
-    LossName,
-    MaxPasses,
-    Model,
-    Quiet,
-    Seed,
-    SolverName,
-    TimeLimit,
-    Tol,
-    Train,
-    loss_named,
-    one_of,
-)
+from partwise.cli.options import Files, Format, Objective, Running, one_of
 from partwise.errors import InputError
 
 
-def train_dependency(
-    train: Train,
-    model: Model,
-    dev: Dev = None,
-    loss: LossName = "log",
-    beta: Beta = None,
-    gamma: Gamma = None,
-    l2: L2 = 1.0,
-    solver: SolverName = "auto",
-    tol: Tol = 1e-3,
-    max_passes: MaxPasses = 200,
-    structure: Annotated[
-        str, typer.Option(help="spanning (all trees) or projective (no crossing arcs).")
-    ] = "spanning",
+@dataclass
+class TreeOptions:
+    """Which trees a parser builds, from which features."""
+
+    structure: Annotated[str, typer.Option(help="spanning (all trees) or projective (no crossing arcs).")] = (
+        "spanning"
+    )
     single_root: Annotated[
         str, typer.Option(help="Whether one word depends on the root: yes, no, or auto as in TRAIN.")
-    ] = "auto",
-    labelled: Annotated[bool, typer.Option("--labelled/--unlabelled", help="Learn relations too.")] = True,
+    ] = "auto"
+    labelled: Annotated[bool, typer.Option("--labelled/--unlabelled", help="Learn relations too.")] = True
     templates: Annotated[
         str, typer.Option(help="Arc features: mcdonald, pos, or a file with one template a line.")
-    ] = "mcdonald",
-    prune: Annotated[
-        str, typer.Option(help="Heads that a small model leaves each word; none, auto.")
-    ] = "auto",
-    cost: Annotated[str, typer.Option(help="What costs: heads, or labelled (relations too).")] = "heads",
+    ] = "mcdonald"
+    prune: Annotated[str, typer.Option(help="Heads that a small model leaves each word; none, auto.")] = (
+        "auto"
+    )
+    cost: Annotated[str, typer.Option(help="What costs: heads, or labelled (relations too).")] = "heads"
     non_projective: Annotated[
         str, typer.Option(help="Crossing arcs in TRAIN, with --structure projective: skip or error.")
-    ] = "skip",
-    min_count: Annotated[int, typer.Option(help="Drop features seen less often on true arcs.")] = 1,
-    format: Format = "auto",
-    jobs: Jobs = 1,
-    seed: Seed = 0,
-    time_limit: TimeLimit = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    ] = "skip"
+    min_count: Annotated[int, typer.Option(help="Drop features seen less often on true arcs.")] = 1
+
+    def root(self) -> Any:
+        """`single_root` of the parser."""
+        return {"auto": "auto", "yes": True, "no": False}[
+            one_of("--single-root", self.single_root, "auto", "yes", "no")
+        ]
+
+    def parameters(self) -> dict[str, Any]:
+        """Of a `DependencyParser`."""
+        return {
+            "structure": one_of("--structure", self.structure, "spanning", "projective"),
+            "single_root": self.root(),
+            "labelled": self.labelled,
+            "templates": _templates(self.templates),
+            "prune": _heads_kept(self.prune),
+            "cost": one_of("--cost", self.cost, "heads", "labelled"),
+            "non_projective": one_of("--non-projective", self.non_projective, "skip", "error"),
+            "min_count": self.min_count,
+        }
+
+
+def train_dependency(
+    *, files: Files, objective: Objective, trees: TreeOptions, format: Format = "auto", running: Running
 ) -> None:
     """Train a dependency parser on a treebank in CoNLL-U, CoNLL-X or .dp format.
 
     Trees are arc-factored: every pair of words is scored, and the best tree is found exactly. Long training is cut
     short by pruning arcs with a small model of tags, whose recall is told. Ctrl-C saves the model trained so far.
     """
-    from partwise.cli.training import check_model_path, run_training
-    from partwise.cli.watching import WatchedParser
+    from partwise.cli.training import Job, check_model_path, run_training
+    from partwise.cli.trees import Trees
     from partwise.data import read_dependencies
+    from partwise.estimators.parsing.parser import DependencyParser
     from partwise.features.arc_templates import PRESETS
 
-    own_templates = None if templates in PRESETS else templates
-    check_model_path(model, {"TRAIN": train, "--dev": dev, "--templates": own_templates})
-    root: Any = {"auto": "auto", "yes": True, "no": False}[
-        one_of("--single-root", single_root, "auto", "yes", "no")
-    ]
-    data = read_dependencies(train, format, single_root=root is True)
-    parser = WatchedParser(
-        loss=loss_named(loss, beta, gamma), l2=l2, solver=solver, tol=tol, max_passes=max_passes,
-        random_state=seed, n_jobs=jobs, structure=one_of("--structure", structure, "spanning", "projective"),
-        single_root=root, labelled=labelled, templates=_templates(templates), prune=_heads_kept(prune),
-        cost=one_of("--cost", cost, "heads", "labelled"),
-        non_projective=one_of("--non-projective", non_projective, "skip", "error"), min_count=min_count,
-        time_limit=time_limit,
-    )  # fmt: skip
-    if dev is not None:
-        parser.dev = (read_dependencies(dev, format), None)
-    options = DataOptions(data.source.format if data.source else "auto")
-    run_training(parser, (data, None, None), parser.dev, options, model, train, json=json, quiet=quiet)
+    own_templates = None if trees.templates in PRESETS else trees.templates
+    check_model_path(files.model, {"TRAIN": files.train, "--dev": files.dev, "--templates": own_templates})
+    data = read_dependencies(files.train, format, single_root=trees.root() is True)
+    parser = DependencyParser(**objective.parameters(), **running.parameters(), **trees.parameters())
+    found = data.source.format if data.source else "auto"
+    task = Trees(parser, DataOptions(found), files.model, found)
+    job = Job(task, files.train, data, None, data.n_sentences)
+    if files.dev is not None:
+        job.dev = (read_dependencies(files.dev, format), None)
+    run_training(job, json=running.json, quiet=running.quiet)
 
 
 def _heads_kept(text: str) -> Any:

@@ -6,11 +6,13 @@ import os
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from partwise.cli.common import DataOptions, error_console, print_json
+from partwise.cli.common import error_console, print_json
 from partwise.cli.interruption import Interrupted, Interruption
 from partwise.cli.paths import STANDARD, check_paths
+from partwise.cli.tasks import Task
 from partwise.compiled.clock import seconds_compiling, telling, working_time
 from partwise.errors import InputError
 from partwise.report.progress import TrainingDisplay, duration, number
@@ -24,29 +26,46 @@ def check_model_path(model: str, inputs: Mapping[str, str | None]) -> None:
     check_paths({"--model": model}, inputs)
 
 
-def run_training(
-    estimator: Any,
-    data: tuple[Any, Any, Any],
-    dev: tuple[Any, Any] | None,
-    options: DataOptions,
-    model: str,
-    train: str,
-    *,
-    json: bool,
-    quiet: bool,
-) -> None:
+@dataclass
+class Job:
+    """What one training command has to do.
+
+    Attributes
+    ----------
+    task : Task
+        With the estimator to fit, how its data were read, and the file to save it to.
+    source : str
+        The training file.
+    x, y : what `fit` takes
+    n_examples : int
+    weights : ndarray (n_examples,) or None
+    dev : (x, y) or None
+        Data to score.
+    """
+
+    task: Task
+    source: str
+    x: Any
+    y: Any
+    n_examples: int
+    weights: Any = None
+    dev: tuple[Any, Any] | None = None
+
+
+def run_training(job: Job, *, json: bool, quiet: bool) -> None:
     """Fit, save and tell; exits with 130 when the user interrupted, after saving."""
     console = error_console(quiet)
+    estimator, model = job.task.estimator, job.task.model
     started, compiled_before = working_time()[0], seconds_compiling()
     interruption = Interruption()
     try:
         with interruption:
-            _fit(estimator, data, console, interruption)
+            _fit(job, console, interruption)
             seconds, compile_seconds = working_time()[0] - started, seconds_compiling() - compiled_before
-            scores = _dev_scores(estimator, dev)
+            scores = _dev_scores(job)
             interruption.save()
-            record = {"path": train, "seconds": seconds, "dev": scores, "n_examples": _n_examples(data[0])}
-            save_estimator(model, estimator, {"data": options.as_dict(), "training": record})
+            record = {"path": job.source, "seconds": seconds, "dev": scores, "n_examples": job.n_examples}
+            save_estimator(model, estimator, {"data": job.task.options.as_dict(), "training": record})
     except (KeyboardInterrupt, Exception) as error:
         # Interrupted code may fail in its own way: a compiler that misses what a callback was to leave.
         if isinstance(error, InputError) or not (interruption.asked or isinstance(error, KeyboardInterrupt)):
@@ -57,7 +76,7 @@ def run_training(
         print_json(_summary(estimator, model, seconds, compile_seconds, scores, interrupted))
     if console is not None:
         with suppress(OSError):  # a log that cannot be written is no failure of the training
-            _final_words(console, estimator, model, seconds, scores)
+            _final_words(console, job.task, seconds, scores)
     if interrupted:
         raise Interrupted
 
@@ -67,56 +86,47 @@ def _nothing_saved(model: str, trained: bool) -> str:
     return f"interrupted {when}; {model} {'is as it was' if os.path.lexists(model) else 'was not written'}"
 
 
-def _fit(estimator: Any, data: tuple[Any, Any, Any], console: Any, interruption: Interruption) -> None:
-    x, y, weights = data
+class _Watcher:
+    """The callback of the fit: shows how it goes, scores dev data, heeds Ctrl-C."""
 
-    def score(weights: Any) -> float:
-        return estimator.dev_score(weights)
+    def __init__(self, job: Job, display: TrainingDisplay, interruption: Interruption):
+        self.job, self.display, self.interruption = job, display, interruption
 
-    watched = getattr(estimator, "dev", None) is not None
+    def begin(self, problem: Any, encoder: Any) -> None:
+        if self.job.dev is not None:
+            score = self.job.task.estimator.scorer_during_fit(problem, encoder, *self.job.dev)
+            self.display.dev_score = score
+
+    def __call__(self, progress: Any) -> None:
+        try:
+            self.display(progress)
+        except OSError:
+            self.display.console = None  # training goes on when its log cannot be written
+        self.interruption.heed()
+
+
+def _fit(job: Job, console: Any, interruption: Interruption) -> None:
+    estimator = job.task.estimator
     with (
-        TrainingDisplay(estimator.tol, console, score if watched else None) as display,
+        TrainingDisplay(estimator.tol, console) as display,
         telling(display.compiling),
         warnings.catch_warnings(),
     ):
-
-        def after_step(progress: Any) -> None:
-            try:
-                display(progress)
-            except OSError:
-                display.console = None  # training goes on when its log cannot be written
-            interruption.heed()
-
         # The final words say it; naming the warning's class would load scikit-learn.
         warnings.filterwarnings("ignore", r".*\(relative gap", UserWarning)
-        estimator.set_params(callback=after_step)
-        estimator.fit(x, y, sample_weight=weights)
+        estimator.set_params(callback=_Watcher(job, display, interruption))
+        estimator.fit(job.x, job.y, sample_weight=job.weights)
     estimator.set_params(callback=None)
 
 
-def _dev_scores(estimator: Any, dev: tuple[Any, Any] | None) -> dict[str, Any] | None:
+def _dev_scores(job: Job) -> dict[str, Any] | None:
     """Scores of the finished model on the dev data."""
-    if dev is None:
+    if job.dev is None:
         return None
     try:
-        return _scores_on(estimator, *dev)
+        return job.task.dev_scores(*job.dev)
     except KeyboardInterrupt:
         return None  # the model is worth saving without them
-
-
-def _scores_on(estimator: Any, x: Any, y: Any) -> dict[str, Any]:
-    from partwise.cli.evaluate import score
-
-    if hasattr(estimator, "relations_"):
-        from partwise.cli.dependency import tree_scores
-
-        found = tree_scores(estimator, x)
-        return {name: found[name] for name in ("uas", "las", "uas_no_punctuation", "las_no_punctuation")}
-    predicted = estimator.predict(x)
-    if hasattr(predicted, "tolist"):
-        y, predicted = [[str(label) for label in y.tolist()]], [[str(label) for label in predicted.tolist()]]
-    labels = score(y, [list(labels) for labels in predicted])
-    return {"accuracy": labels.accuracy, "f1": labels.f1, "f1_kind": labels.f1_kind}
 
 
 def _summary(
@@ -135,34 +145,16 @@ def _summary(
         "seconds": seconds,
         "compile_seconds": compile_seconds,
         "n_weights": int((estimator.coef_ != 0).sum()),
-        **_about_trees(estimator),
+        **estimator.training_facts(),
         "dev": dev,
         "history": estimator.history_,
     }
 
 
-def _about_trees(estimator: Any) -> dict[str, Any]:
-    """What a parser's training left out, for JSON."""
-    facts: dict[str, Any] = {}
-    pruning, skipped = getattr(estimator, "pruning_", None), getattr(estimator, "skipped_", None)
-    if pruning is not None:
-        facts["pruning"] = {"recall": pruning.recall, "arcs_left": pruning.n_kept / pruning.n_arcs}
-    if skipped is not None:
-        facts["skipped_sentences"] = skipped.n_skipped
-    return facts
-
-
-def _dev_words(dev: dict[str, Any]) -> str:
-    if "uas" not in dev:
-        return f"dev accuracy {100 * dev['accuracy']:.2f} %  {dev['f1_kind']} F1 {100 * dev['f1']:.2f}"
-    bare = f"without punctuation {100 * dev['uas_no_punctuation']:.2f}"
-    labelled = "" if dev["las"] is None else f"  LAS {100 * dev['las']:.2f}"
-    return f"dev UAS {100 * dev['uas']:.2f}{labelled}  ({bare})"
-
-
-def _final_words(console: Any, estimator: Any, model: str, seconds: float, dev: Any) -> None:
+def _final_words(console: Any, task: Task, seconds: float, dev: Any) -> None:
     from rich.markup import escape
 
+    estimator, model = task.estimator, task.model
     style = "green" if estimator.converged_ else "yellow"
     console.print(f"[{style}]{escape(estimator.stop_reason_)}[/]", highlight=False, soft_wrap=True)
     console.print(
@@ -171,18 +163,10 @@ def _final_words(console: Any, estimator: Any, model: str, seconds: float, dev: 
         highlight=False, soft_wrap=True,
     )  # fmt: skip
     if dev is not None:
-        console.print(_dev_words(dev), highlight=False, soft_wrap=True)
-    for name in ("skipped_", "pruning_"):
-        if getattr(estimator, name, None) is not None:
-            console.print(str(getattr(estimator, name)), highlight=False, soft_wrap=True)
+        console.print(task.dev_words(dev), highlight=False, soft_wrap=True)
+    for note in estimator.training_notes():
+        console.print(note, highlight=False, soft_wrap=True)
     interrupted = estimator.stop_reason_.startswith("interrupted")
     so_far = "the model trained so far is saved" if interrupted else "model saved"
     size = os.path.getsize(model)
     console.print(f"{so_far} to {escape(model)} ({size / 1e6:.2f} MB)", highlight=False, soft_wrap=True)
-
-
-def _n_examples(x: Any) -> int:
-    for name in ("n_sequences", "n_sentences"):
-        if hasattr(x, name):
-            return int(getattr(x, name))
-    return int(x.shape[0]) if hasattr(x, "shape") else len(x)

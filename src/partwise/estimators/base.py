@@ -19,6 +19,7 @@ from partwise.core.losses import Loss
 from partwise.core.problem import Problem, check_positive
 from partwise.core.scorer import begin_compiling
 from partwise.errors import InputError
+from partwise.estimators.answers import Answers
 from partwise.estimators.checks import check_cost, check_solver
 from partwise.estimators.parameters import check_parameters, plain_parameters
 from partwise.estimators.protocol import Estimator, not_fitted
@@ -55,7 +56,7 @@ class Training:
     source: Any = None
 
 
-class DualEstimator(Estimator):
+class DualEstimator(Answers, Estimator):
     """Base of the estimators; subclasses list their parameters and build the problem.
 
     Solvers are imported when something is trained: a model that only predicts does without.
@@ -96,6 +97,12 @@ class DualEstimator(Estimator):
         """Before data are encoded: what the loss asks of the structure, and `asks` besides."""
         own = "best" if Loss.of(self.loss).is_hard else "sums"
         begin_compiling(structure, tuple(dict.fromkeys((*asks, own))), ("single", "double"))
+
+    def _announce(self, problem: Problem, encoder: Any) -> None:
+        """Before training: hand what is trained to a callback with a method `begin`."""
+        begin = getattr(self.callback, "begin", None)
+        if begin is not None:
+            begin(problem, encoder)
 
     def _solve(self, problem: Problem, warm_start: WarmStart | None = None) -> tuple[Solver, Solution]:
         """Train, from an earlier state of the same solver if there is one."""

@@ -123,9 +123,9 @@ def _check_coordinates(matrix: Any) -> None:
             raise ValueError(f"{what} indices must be from 0 to {size - 1}")
 
 
-def as_checked(X: Any, name: str = "X") -> Any:
+def as_checked(X: Any) -> Any:
     """X with its indices checked if it is sparse, and refused if entries are masked; else as it is."""
     if is_sparse(X):
-        return checked_csr(X, name)
-    refuse_masked(X, name)
+        return checked_csr(X, "X")
+    refuse_masked(X, "X")
     return X

@@ -75,11 +75,27 @@ class KernelEstimator(DualEstimator):
             structure, codes, lengths, grams, loss=self.loss, l2=self.l2, cost=self.cost,
             example_weight=weights, n_jobs=n_threads(self.n_jobs),
         )  # fmt: skip
+        self._announce(problem, None)
         solver, solution = self._solve(problem)
         self._set_certificate(solution)
         self._training = Training(problem, solver, solution.state, solution.weights)
         self._support = Support.of(problem, solution.weights, X, function, second, self.support_tol)
         return solution.weights[problem.scorer.slice_of("transition")][: structure.n_tied]
+
+    # -- answers --------------------------------------------------------------------------------
+
+    has_weights = False
+
+    def shown_settings(self) -> dict[str, Any]:
+        return {"kernel": str(self.kernel)}
+
+    def shown_sizes(self) -> dict[str, Any]:
+        return {
+            "classes": len(self.classes_),
+            "features": int(self.n_features_in_),
+            "support points": len(self.dual_coef_),
+            "bound on the score error": self.score_error_,
+        }
 
     # -- fitted attributes ----------------------------------------------------------------------
 

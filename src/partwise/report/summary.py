@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from partwise.core.losses import Loss
 from partwise.errors import InputError
 
@@ -53,7 +51,7 @@ def summarize(model: Any, header: Mapping[str, Any], top: int = 20, label: str |
 
     Parameters
     ----------
-    model : SequenceLabeler, Classifier, DependencyParser, or a kernel form, which has support points, not weights
+    model : fitted estimator
     header : dict
         Of its file.
     top : int
@@ -61,66 +59,31 @@ def summarize(model: Any, header: Mapping[str, Any], top: int = 20, label: str |
     label : str or None
         Only weights of this label.
     """
-    kind = str(header["estimator"])
     chosen = _label_named(model, label)
-    features: list[tuple[Any, Any, float]] = []
-    if kind == "Classifier":
-        features = _class_features(model, top, chosen)
-    elif not _is_kernel(model):
-        features = model.top_features(top, chosen)
-    transitions = _transitions(model, top, chosen) if kind == "SequenceLabeler" else []
     return Summary(
-        kind=kind,
-        settings=_settings(model, kind),
-        sizes=_sizes(model, header, kind),
+        kind=str(header["estimator"]),
+        settings=_settings(model),
+        sizes=_sizes(model, header),
         certificate=_certificate(model),
         training=_training(header),
-        top_features=features,
-        top_transitions=transitions,
+        top_features=model.top_features(top, chosen) if model.has_weights else [],
+        top_transitions=model.shown_transitions(top, chosen),
         history=[each for each in model.history_ if isinstance(each, dict)],
         tol=float(model.tol),
     )
 
 
-def _is_kernel(model: Any) -> bool:
-    return hasattr(model, "dual_coef_")
-
-
-def _settings(model: Any, kind: str) -> dict[str, Any]:
+def _settings(model: Any) -> dict[str, Any]:
     loss = Loss.of(model.loss)
     names = {"log": "log (CRF)", "hinge": "hinge (max-margin)"}
-    settings: dict[str, Any] = {
+    return {
         "loss": names.get(loss.name, loss.name), "beta": loss.beta, "gamma": loss.gamma, "l2": model.l2,
-        "solver": str(model.solver), "tol": model.tol,
+        "solver": str(model.solver), "tol": model.tol, **model.shown_settings(),
     }  # fmt: skip
-    if _is_kernel(model):
-        settings |= {"kernel": str(model.kernel)}
-    if kind == "DependencyParser":
-        settings |= {"structure": model.structure, "single root": model.single_root_, "cost": model.cost}
-        settings["heads left by pruning"] = None if model._pruner is None else model._pruner.n_heads
-    if kind == "SequenceLabeler":
-        settings |= {"order": model.order, "scheme": model.scheme, "pairs": model.pairs}
-        template = getattr(getattr(model, "_encoder", None), "template", None)
-        if template is not None:
-            settings["template"] = str(model.template or template.path or "given as text")
-    return settings
 
 
-def _sizes(model: Any, header: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    sizes: dict[str, Any] = {}
-    if kind == "DependencyParser":
-        sizes = {"relations": len(model.relations_), "arc features": model._encoder.n_attributes}
-        sizes |= {"relation features": model._encoder.n_edge_attributes} if model.relations_ else {}
-        sizes |= {"pruning recall": model.pruning_.recall} if model.pruning_ is not None else {}
-    elif kind == "SequenceLabeler":
-        sizes = {"labels": len(model.classes_)}
-        sizes["attributes"] = int(model._encoder.n_dense + model._encoder.n_attributes)
-    else:
-        sizes = {"classes": len(model.classes_), "features": int(model.n_features_in_)}
-    if _is_kernel(model):
-        sizes |= {"support points": len(model.dual_coef_), "bound on the score error": model.score_error_}
-    else:
-        sizes["weights other than zero"] = int(np.count_nonzero(model.coef_))
+def _sizes(model: Any, header: Mapping[str, Any]) -> dict[str, Any]:
+    sizes = model.shown_sizes()
     training = header.get("training")
     if isinstance(training, dict) and isinstance(training.get("n_examples"), int):
         sizes["training examples"] = training["n_examples"]
@@ -154,37 +117,8 @@ def _training(header: Mapping[str, Any]) -> dict[str, Any]:
 def _label_named(model: Any, label: str | None) -> Any:
     if label is None:
         return None
-    names = {str(each): each for each in _labels(model)}
+    names = {str(each): each for each in model.known_labels()}
     if label not in names:
         known = ", ".join(list(names)[:20]) + (", …" if len(names) > 20 else "")
         raise InputError(f"the model has no label {label!r:.60}; it has {known}")
     return names[label]
-
-
-def _labels(model: Any) -> list[Any]:
-    return list(model.relations_) if hasattr(model, "relations_") else model.classes_.tolist()
-
-
-def _transitions(model: Any, top: int, label: Any) -> list[tuple[Any, Any, float]]:
-    if np.ndim(model.transition_coef_) > 2:
-        return []
-    found = model.top_transitions(len(model.classes_) ** 2)
-    return [each for each in found if label is None or label in each[:2]][:top]
-
-
-def _class_features(model: Any, top: int, label: Any) -> list[tuple[str, Any, float]]:
-    """The largest entries of a classifier's (n_classes, n_features) weights."""
-    labels = model.classes_.tolist()
-    weights = np.atleast_2d(np.asarray(model.coef_))
-    names = getattr(model, "feature_names_in_", ())
-    names = names if len(names) == weights.shape[1] else [f"x{column}" for column in range(weights.shape[1])]
-    if label is not None:
-        keep = labels.index(label)
-        weights, labels = weights[keep : keep + 1], [label]
-    order = np.argsort(-np.abs(weights).ravel(), kind="stable")[:top]
-    found = []
-    for place in order.tolist():
-        row, column = divmod(place, weights.shape[1])
-        if weights[row, column]:
-            found.append((str(names[column]), labels[row], float(weights[row, column])))
-    return found

@@ -11,6 +11,7 @@ from partwise.report import palette
 
 WIDTH, HEIGHT = 460, 280
 _MOST_MARKS = 60
+_TICKS_WANTED = 5
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 38, 40
 
 
@@ -155,11 +156,11 @@ def _points(
     return " ".join(f"{place_x(x):.1f},{place_y(y):.1f}" for x, y in points)
 
 
-def ticks(low: float, high: float, wanted: int = 5) -> list[float]:
-    """Round numbers from `low` to `high`, about `wanted` of them."""
+def ticks(low: float, high: float) -> list[float]:
+    """Round numbers from `low` to `high`, about five of them."""
     if not high > low:
         return [low]
-    raw = (high - low) / wanted
+    raw = (high - low) / _TICKS_WANTED
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw * 0.999)
     first = math.ceil(low / step - 1e-9)

@@ -96,15 +96,11 @@ def expect_text(header: Mapping[str, Any], name: str, choices: Sequence[str] | N
     return value
 
 
-def expect_texts(
-    header: Mapping[str, Any], name: str, length: int | None = None, distinct: bool = False
-) -> list[str]:
+def expect_texts(header: Mapping[str, Any], name: str, distinct: bool = False) -> list[str]:
     """The header's list of strings of that name."""
     value = header.get(name)
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise InputError(f"header entry {name!r} is not a list of strings")
-    if length is not None and len(value) != length:
-        raise InputError(f"header entry {name!r} has {len(value)} strings, not {length}")
     if distinct and len(set(value)) != len(value):
         raise InputError(f"header entry {name!r} holds a string twice")
     return value

@@ -21,28 +21,8 @@ import numpy as np
 
 from partwise.errors import InputError
 from partwise.storage.atomic import writable_target, write_atomically
-from partwise.storage.checks import (
-    expect_array,
-    expect_header,
-    expect_number,
-    expect_offsets,
-    expect_text,
-    expect_texts,
-)
+from partwise.storage.checks import expect_header
 from partwise.storage.header import is_packed, plain, restored
-
-__all__ = [
-    "estimator_from",
-    "expect_array",
-    "expect_number",
-    "expect_offsets",
-    "expect_text",
-    "expect_texts",
-    "load",
-    "load_model",
-    "save_estimator",
-    "save_model",
-]
 
 FORMAT = "partwise"
 VERSION = 1

@@ -124,6 +124,8 @@ class Classifier(ClassifierProtocol, DualEstimator):
         self.callback = callback
         self.certificate_every = certificate_every
 
+    task = "classes"
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -194,6 +196,7 @@ class Classifier(ClassifierProtocol, DualEstimator):
             example_weight=data.weights,
             n_jobs=n_threads(self.n_jobs),
         )
+        self._announce(problem, data.encoder)
         solver, solution = self._solve(problem, warm_state(self, problem, previous))
         self._set_certificate(solution)
         self._training = Training(problem, solver, solution.state, solution.weights, data)
@@ -296,6 +299,8 @@ class Classifier(ClassifierProtocol, DualEstimator):
             if estimator._encoder.n_attributes != n_features:
                 raise InputError("the vocabulary does not fit the number of weights")
         names = expect_texts(header, "feature_names")
+        if names and len(names) != n_features:
+            raise InputError("the feature names do not fit the number of features")
         if names:
             estimator.feature_names_in_ = np.array(names, object)
         estimator.n_features_in_ = n_features

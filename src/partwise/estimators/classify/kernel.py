@@ -121,6 +121,8 @@ class KernelClassifier(ClassifierProtocol, KernelEstimator):
         self.callback = callback
         self.certificate_every = certificate_every
 
+    task = "classes"
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

@@ -49,6 +49,10 @@ class PruningRecord(NamedTuple):
         """Share of the true arcs that are left."""
         return self.n_found / self.n_words if self.n_words else 1.0
 
+    def as_dict(self) -> dict[str, float]:
+        """Both shares, for JSON."""
+        return {"recall": self.recall, "arcs_left": self.n_kept / self.n_arcs}
+
     def __str__(self) -> str:
         return f"pruning left {self.n_kept:,} of {self.n_arcs:,} arcs and {100 * self.recall:.2f} % of the true ones"
 

@@ -16,6 +16,7 @@ from partwise.estimators.base import n_threads
 from partwise.estimators.checks import check_choice, real_numbers
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.model import compact
+from partwise.estimators.parsing.answers import ParsingAnswers
 from partwise.estimators.parsing.arc_encoder import ArcEncoder
 from partwise.estimators.parsing.arc_pruning import ArcPruner
 from partwise.estimators.parsing.data import relation_codes, training_corpus
@@ -32,7 +33,7 @@ _HEADS_KEPT = 10
 _WORTH_PRUNING = 400_000  # arcs; with fewer, training on all of them takes no time
 
 
-class DependencyParser(ParsingMixin, DependencyFileMixin):
+class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
     """Arc-factored dependency parser: CRF, max-margin, and all losses between, trained in the dual.
 
     Parameters
@@ -73,7 +74,8 @@ class DependencyParser(ParsingMixin, DependencyFileMixin):
     time_limit : float or None
         Seconds of training.
     callback : callable or None
-        Called with a ``partwise.solvers.Progress`` after every step; return True to stop.
+        Called with a ``partwise.solvers.Progress`` after every step; return True to stop. Its method `begin`, if it
+        has one, is called before with the problem and the encoder, for `scorer_during_fit`.
     certificate_every : float or None
         Passes between certificates; None makes them as often as is worth their cost.
 
@@ -167,6 +169,7 @@ class DependencyParser(ParsingMixin, DependencyFileMixin):
         """
         with self._refitting():
             problem, encoder = self.problem_for(X, y, sample_weight)
+            self._announce(problem, encoder)
             _, solution = self._solve(problem)
             self._set_certificate(solution)
             self._encoder, self._model = compact(

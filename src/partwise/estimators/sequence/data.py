@@ -44,13 +44,11 @@ class SequenceData:
     def read(cls, X: Any, y: Any, sample_weight: Any) -> SequenceData:
         if X is None:
             raise InputError("X is missing: a list of sequences")
-        if y is None and isinstance(X, Columns):
-            y = X.label_sequences()
-        if y is None:
+        if y is None and not isinstance(X, Columns):
             raise InputError("a SequenceLabeler requires y to be passed, but the target y is None")
         X = as_sequences(X)
         lengths = lengths_of(X)
-        labels = flat_labels(y, lengths)
+        labels = _own_labels(X) if y is None else flat_labels(y, lengths)
         if lengths.sum() == 0:
             raise InputError("X has no positions to train on")
         if sample_weight is not None:
@@ -99,6 +97,15 @@ class SequenceData:
 
     def _weights_or_ones(self) -> np.ndarray:
         return checked_weights(self.sample_weight, self.lengths)
+
+
+def _own_labels(X: Columns) -> list[Any]:
+    """The labels that columns carry, which are flat already."""
+    if X.labels is None:
+        raise InputError("these sequences were read without a label column")
+    if len(X.labels) != X.n_tokens:
+        raise InputError(f"{len(X.labels)} labels for {X.n_tokens} tokens")
+    return list(X.labels)
 
 
 def _as_list(X: Any) -> list[Any]:

@@ -18,6 +18,7 @@ from partwise.estimators.explain import ExplanationMixin
 from partwise.estimators.influence import InfluenceMixin
 from partwise.estimators.labels import checked_classes, classes_array
 from partwise.estimators.model import LinearModel, compact
+from partwise.estimators.sequence.answers import SequenceAnswers
 from partwise.estimators.sequence.data import SequenceData, chain_for, edge_map_for, warm_state
 from partwise.estimators.sequence.files import SequenceFileMixin
 from partwise.estimators.sequence.predictions import PredictionMixin
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from partwise.solvers import Progress, Solver
 
 
-class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, SequenceFileMixin):
+class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, SequenceAnswers, SequenceFileMixin):
     """Linear-chain CRF, max-margin Markov network, and all losses between, trained in the dual.
 
     Parameters
@@ -70,7 +71,8 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         Seconds of training.
     callback : callable or None
         Called with a ``partwise.solvers.Progress`` after every step, and every ten seconds within passes that are
-        expected to take more than half a minute; return True to stop after the step.
+        expected to take more than half a minute; return True to stop after the step. Its method `begin`, if it
+        has one, is called before with the problem and the encoder, for `scorer_during_fit`.
     certificate_every : float or None
         Passes between certificates; None makes them as often as is worth their cost.
 
@@ -212,6 +214,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         problem = self._problem(structure, encoder, encoded, data, codes)
         source = Source(data, encoder, codes)
         self.classes_ = classes_array(labels)
+        self._announce(problem, encoder)
         if (codes < 0).any():
             self._fit_marginalised(problem, source)
         else:

@@ -73,7 +73,7 @@ def fit_marginalised(estimator: Any, problem: Problem, codes: np.ndarray) -> Mar
         Labels; −1 where not observed.
     """
     solver = solver_for(problem, estimator.solver, estimator.tol)
-    _refuse(problem, solver, codes)
+    _refuse(problem, solver)
     problem = _without_costs_of_unknown(problem, codes)
     current = _Marginal(problem, codes, n_threads(estimator.n_jobs))
     weights = np.zeros(problem.n_weights)
@@ -127,7 +127,7 @@ def _undisturbed(fit: MarginalisedFit) -> MarginalisedFit:
     return fit
 
 
-def _refuse(problem: Problem, solver: Solver, codes: np.ndarray) -> None:
+def _refuse(problem: Problem, solver: Solver) -> None:
     if problem.loss.is_hard:
         raise InputError(
             f"y has unobserved labels (None), and loss={problem.loss.name!r} has beta = inf: summing over "

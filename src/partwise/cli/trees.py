@@ -1,15 +1,19 @@
-"""Trees for the commands: parsing streams, scoring files, pages of trees."""
+"""Trees for the commands: sentences parsed as they arrive, pages of trees, scores of a file."""
 
 from __future__ import annotations
 
 import io
 import json as json_module
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
+from partwise.cli.common import DataOptions, write_page_to
+from partwise.cli.tasks import Evaluation, Task, Wanted, Write
+from partwise.core.losses import Loss
 from partwise.data import open_binary, read_dependencies, stream_dependencies, write_dependencies
 from partwise.errors import InputError
+from partwise.estimators.base import sharpness
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,56 +21,72 @@ if TYPE_CHECKING:
     from partwise.data import DependencyCorpus
 
 
-def parse_stream(
-    parser: Any, path: str, format: str, marginals: bool, kbest: int, json: bool
-) -> Iterator[Callable[[TextIO], None]]:
-    """What to write, sentences as they arrive."""
-    if kbest > 1 and not json:
-        raise InputError("--kbest gives several trees a sentence, which only --json can show")
-    if marginals:
-        parser._sharpness()
-    with open_binary(path) as handle:
-        for corpus in stream_dependencies(handle, format, path=path):
-            yield from _answers(parser, corpus, marginals, kbest, json)
+class Trees(Task):
+    """Parsing of sentences."""
 
+    def __init__(self, estimator: Any, options: DataOptions, model: str = "", format: str | None = None):
+        # Treebanks tell their format; a parser reads others than that it was trained on.
+        super().__init__(estimator, options, model, format or "auto")
 
-def parse_to_page(
-    parser: Any, path: str, format: str, page: str, marginals: bool, json: bool
-) -> Iterator[Callable[[TextIO], None]]:
-    """The same for a whole file, which is also drawn on a page: arcs by probability, wrong ones marked."""
-    from partwise.cli.common import write_page_to
-    from partwise.report.trees import tree_page
+    def answers(self, path: str, wanted: Wanted) -> Iterator[Write]:
+        if wanted.html is None:
+            return self._answers(path, wanted)
+        if wanted.kbest > 1:
+            raise InputError("--html draws one tree a sentence; leave out --kbest")
+        return self._drawn(path, wanted.html, wanted)
 
-    corpus = read_dependencies(path, format, need_heads=False)
-    parsed = parser.parse(corpus)
-    probabilities = None if parser._loss.is_hard else parser.arc_probabilities(corpus, parsed.heads)
-    title = f"Dependency trees of {path}"
-    write_page_to(
-        page, tree_page(corpus, parsed.heads, parsed.relations, marginals=probabilities, title=title)
-    )
-    if marginals and probabilities is None:
-        parser._sharpness()
-    shown = probabilities if marginals else None
-    if json:
-        yield partial(_write, text=_json_lines(parsed, shown, None))
-    else:
-        yield partial(_write, text=_text(corpus, parsed, shown))
+    def _answers(self, path: str, wanted: Wanted) -> Iterator[Write]:
+        """What to write, sentences as they arrive."""
+        if wanted.kbest > 1 and not wanted.json:
+            raise InputError("--kbest gives several trees a sentence, which only --json can show")
+        if wanted.marginals:
+            sharpness(self.loss)
+        with open_binary(path) as handle:
+            for corpus in stream_dependencies(handle, self.options.format, path=path):
+                if corpus.n_sentences:
+                    yield self._answer(corpus, wanted)
+                elif not wanted.json:
+                    yield partial(write_dependencies, corpus=corpus)
 
+    def _answer(self, corpus: DependencyCorpus, wanted: Wanted) -> Write:
+        parsed = self.estimator.parse(corpus)
+        probabilities = self.estimator.arc_probabilities(corpus, parsed.heads) if wanted.marginals else None
+        if not wanted.json:
+            return partial(_write, text=_text(corpus, parsed, probabilities))
+        found = _kbest(self.estimator, corpus, wanted.kbest) if wanted.kbest > 1 else None
+        return partial(_write, text=_json_lines(parsed, probabilities, found))
 
-def _answers(
-    parser: Any, corpus: DependencyCorpus, marginals: bool, kbest: int, json: bool
-) -> Iterator[Callable[[TextIO], None]]:
-    if corpus.n_sentences == 0:
-        if not json:
-            yield partial(write_dependencies, corpus=corpus)
-        return
-    parsed = parser.parse(corpus)
-    probabilities = parser.arc_probabilities(corpus, parsed.heads) if marginals else None
-    if json:
-        found = _kbest(parser, corpus, kbest) if kbest > 1 else None
-        yield partial(_write, text=_json_lines(parsed, probabilities, found))
-    else:
-        yield partial(_write, text=_text(corpus, parsed, probabilities))
+    def _drawn(self, path: str, page: str, wanted: Wanted) -> Iterator[Write]:
+        """The same for a whole file, which is also drawn on a page: arcs by probability, wrong ones marked."""
+        from partwise.report.trees import tree_page
+
+        corpus = read_dependencies(path, self.options.format, need_heads=False)
+        parsed = self.estimator.parse(corpus)
+        probabilities = None
+        if not self.loss.is_hard:
+            probabilities = self.estimator.arc_probabilities(corpus, parsed.heads)
+        title = f"Dependency trees of {path}"
+        write_page_to(
+            page, tree_page(corpus, parsed.heads, parsed.relations, marginals=probabilities, title=title)
+        )
+        if wanted.marginals:
+            sharpness(self.loss)
+        shown = probabilities if wanted.marginals else None
+        text = _json_lines(parsed, shown, None) if wanted.json else _text(corpus, parsed, shown)
+        yield partial(_write, text=text)
+
+    def evaluation(self, path: str) -> Evaluation:
+        found = tree_scores(self.estimator, read_dependencies(path, self.options.format))
+        return Evaluation(found, partial(show_scores, scores=found))
+
+    def dev_scores(self, x: Any, y: Any) -> dict[str, Any]:
+        found = tree_scores(self.estimator, x)
+        return {name: found[name] for name in ("uas", "las", "uas_no_punctuation", "las_no_punctuation")}
+
+    def dev_words(self, dev: dict[str, Any]) -> str:
+        bare = f"without punctuation {100 * dev['uas_no_punctuation']:.2f}"
+        labelled = "" if dev["las"] is None else f"  LAS {100 * dev['las']:.2f}"
+        return f"dev UAS {100 * dev['uas']:.2f}{labelled}  ({bare})"
 
 
 def _text(corpus: DependencyCorpus, parsed: DependencyCorpus, probabilities: np.ndarray | None) -> str:
@@ -106,7 +126,7 @@ def _json_lines(parsed: DependencyCorpus, probabilities: np.ndarray | None, kbes
 
 
 def _kbest(parser: Any, corpus: DependencyCorpus, k: int) -> list[list[dict[str, Any]]]:
-    value = "score" if parser._loss.is_hard else "probability"
+    value = "score" if Loss.of(parser.loss).is_hard else "probability"
     results = []
     for found in parser.predict_kbest(corpus, k):
         trees = []
@@ -151,7 +171,7 @@ def tree_scores(parser: Any, corpus: DependencyCorpus) -> dict[str, Any]:
         }
     pruning = parser.pruning_recall(corpus)
     if pruning is not None:
-        scores["pruning"] = {"recall": pruning.recall, "arcs_left": pruning.n_kept / pruning.n_arcs}
+        scores["pruning"] = pruning.as_dict()
     return scores
 
 

@@ -1,0 +1,84 @@
+"""Sequences for the commands: predictions as they arrive, scores of a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from partwise.cli.common import write_lines
+from partwise.cli.probabilities import Distribution, as_text, distributions
+from partwise.cli.sequence_data import PredictionBatch, check_kind, read_sequences, stream_predictions
+from partwise.cli.tasks import Evaluation, Task, Wanted, Write
+from partwise.errors import InputError
+
+
+class Sequences(Task):
+    """Labelling of sequences."""
+
+    def _answers(self, path: str, wanted: Wanted) -> Iterator[Write]:
+        for batch in stream_predictions(path, self.options):
+            if not batch.tokens:
+                if batch.format == "conll" and not wanted.json:
+                    yield partial(batch.write, columns=[[]])
+                continue
+            check_kind(self.estimator, batch.x, path)
+            if wanted.json or batch.format == "jsonl":
+                yield partial(write_lines, lines=self._json_lines(batch, wanted))
+            else:
+                yield partial(batch.write, columns=self._columns(batch, wanted))
+
+    def _columns(self, batch: PredictionBatch, wanted: Wanted) -> list[list[list[str]]]:
+        if wanted.kbest == 1:
+            columns = [[list(map(str, labels)) for labels in self.estimator.predict(batch.x)]]
+        else:
+            found = self.estimator.predict_kbest(batch.x, k=wanted.kbest)
+            # A short sequence has fewer labellings than asked for; its last one fills the columns.
+            columns = [
+                [list(map(str, best[min(rank, len(best) - 1)][0])) for best in found]
+                for rank in range(wanted.kbest)
+            ]
+        if wanted.marginals:
+            columns.append([list(map(as_text, each)) for each in self._marginals(batch)])
+        return columns
+
+    def _json_lines(self, batch: PredictionBatch, wanted: Wanted) -> list[str]:
+        labels = self.estimator.predict(batch.x)
+        objects = [
+            {("tokens" if isinstance(tokens[0], str) else "features"): tokens, "labels": list(map(str, each))}
+            for tokens, each in zip(batch.tokens, labels, strict=True)
+        ]
+        if wanted.marginals:
+            for each, positions in zip(objects, self._marginals(batch), strict=True):
+                each["marginals"] = [dict(position) for position in positions]
+        if wanted.kbest > 1:
+            value = "score" if self.loss.is_hard else "probability"
+            ranked = self.estimator.predict_kbest(batch.x, k=wanted.kbest)
+            for each, found in zip(objects, ranked, strict=True):
+                each["kbest"] = [
+                    {"labels": list(map(str, labels)), value: float(number)} for labels, number in found
+                ]
+        return [json.dumps(each, ensure_ascii=False) for each in objects]
+
+    def _marginals(self, batch: PredictionBatch) -> list[list[Distribution]]:
+        names = [str(label) for label in self.estimator.classes_.tolist()]
+        return [distributions(names, array) for array in self.estimator.predict_marginals_array(batch.x)]
+
+    def evaluation(self, path: str) -> Evaluation:
+        from partwise.cli.evaluate import show
+        from partwise.scoring.labelling import labelling_scores
+
+        data = read_sequences(path, self.options)
+        check_kind(self.estimator, data.x, path)
+        if not data.has_labels or None in data.labels():
+            raise InputError("some positions have no label; evaluation needs them all", path)
+        predicted = [list(labels) for labels in self.estimator.predict(data.x)]
+        scores = labelling_scores(data.label_sequences(), predicted)
+        counts = {"n_sequences": data.n_sequences, "n_tokens": scores.n_labels}
+        return Evaluation(scores.as_dict() | counts, partial(show, scores=scores))
+
+    def dev_scores(self, x: Any, y: Any) -> dict[str, Any]:
+        from partwise.scoring.labelling import labelling_scores
+
+        return labelling_scores(y, [list(labels) for labels in self.estimator.predict(x)]).in_short()

@@ -1,0 +1,76 @@
+"""What commands and pages ask an estimator, so that neither has to know which class it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from partwise.core.problem import Problem
+
+
+class Answers:
+    """Answers of a linear model with classes; estimators that are something else give their own.
+
+    Attributes
+    ----------
+    task : {"sequences", "classes", "trees"} or None
+        Which files hold its data; None where no file format does.
+    has_weights : bool
+        Whether there are `coef_` and `top_features`.
+    """
+
+    task: ClassVar[str | None] = None
+    has_weights: ClassVar[bool] = True
+    classes_: np.ndarray
+    n_features_in_: int
+    coef_: Any
+
+    def known_labels(self) -> list[Any]:
+        """The labels of training, in the order of their numbers."""
+        return self.classes_.tolist()
+
+    def shown_settings(self) -> dict[str, Any]:
+        """Parameters worth showing beside loss, l2, solver and tol, by the words that name them."""
+        return {}
+
+    def shown_sizes(self) -> dict[str, Any]:
+        """How large the fitted model is, by the words that name its sizes."""
+        return {
+            "classes": len(self.classes_),
+            "features": int(self.n_features_in_),
+            "weights other than zero": int(np.count_nonzero(self.coef_)),
+        }
+
+    def shown_transitions(self, n: int, label: Any = None) -> list[tuple[Any, Any, float]]:
+        """The `n` largest weights (before, after, weight) of labels that follow each other, of one label if given."""
+        return []
+
+    def scorer_during_fit(
+        self, problem: Problem, encoder: Any, X: Any, y: Any
+    ) -> Callable[[np.ndarray], float] | None:
+        """What scores labelled data at the weights of the moment; None where that is not possible.
+
+        Parameters
+        ----------
+        problem, encoder
+            As the method `begin` of a callback gets them.
+        X, y
+            As for `fit`.
+
+        Returns
+        -------
+        callable (weights) to float
+            Weights are those of a ``partwise.solvers.Progress``.
+        """
+        return None
+
+    def training_facts(self) -> dict[str, Any]:
+        """What training did with the data besides, as JSON values."""
+        return {}
+
+    def training_notes(self) -> list[str]:
+        """The same in a sentence each."""
+        return []

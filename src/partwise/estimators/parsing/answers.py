@@ -1,0 +1,85 @@
+"""What commands and pages ask a parser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from partwise.core.problem import Problem
+from partwise.data import DependencyCorpus
+from partwise.data.dependency_checks import ProjectiveCount
+from partwise.estimators.answers import Answers
+from partwise.estimators.base import n_threads
+from partwise.estimators.model import LinearModel
+from partwise.estimators.parsing.arc_encoder import ArcEncoder
+from partwise.estimators.parsing.arc_pruning import ArcPruner, PruningRecord
+from partwise.features.arcs import all_arcs
+
+
+class ParsingAnswers(Answers):
+    """Answers of an estimator that has `_encoder`, `_pruner`, `_model`, `relations_` and `single_root_`."""
+
+    task = "trees"
+    _encoder: ArcEncoder
+    _pruner: ArcPruner | None
+    relations_: list[str]
+    single_root_: bool
+    pruning_: PruningRecord | None
+    skipped_: ProjectiveCount | None
+    structure: Any
+    cost: Any
+    n_jobs: int | None
+
+    def known_labels(self) -> list[Any]:
+        return list(self.relations_)
+
+    def shown_settings(self) -> dict[str, Any]:
+        return {
+            "structure": self.structure,
+            "single root": self.single_root_,
+            "cost": self.cost,
+            "heads left by pruning": None if self._pruner is None else self._pruner.n_heads,
+        }
+
+    def shown_sizes(self) -> dict[str, Any]:
+        sizes: dict[str, Any] = {
+            "relations": len(self.relations_),
+            "arc features": self._encoder.n_attributes,
+        }
+        if self.relations_:
+            sizes["relation features"] = self._encoder.n_edge_attributes
+        if self.pruning_ is not None:
+            sizes["pruning recall"] = self.pruning_.recall
+        return sizes | {"weights other than zero": int(np.count_nonzero(self.coef_))}
+
+    def scorer_during_fit(
+        self, problem: Problem, encoder: ArcEncoder, X: DependencyCorpus, y: None
+    ) -> Callable[[np.ndarray], float]:
+        """UAS, punctuation included; X has the true trees, and y is None."""
+        jobs = n_threads(self.n_jobs)
+        structure: Any = problem.structure
+        arcs = all_arcs(X.lengths) if self._pruner is None else self._pruner.prune(X, n_jobs=jobs)[0]
+        encoded = encoder.transform(structure, X, arcs)
+        scorer: Any = None
+
+        def score(weights: np.ndarray) -> float:
+            nonlocal scorer
+            model = LinearModel(structure, problem.scorer.maps, np.ascontiguousarray(weights))
+            scorer = model.scorer(encoded) if scorer is None else scorer
+            codes, _ = model.best(scorer, None, jobs)
+            return float(np.mean(codes // structure.n_relations == X.heads))
+
+        return score
+
+    def training_facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {}
+        if self.pruning_ is not None:
+            facts["pruning"] = self.pruning_.as_dict()
+        if self.skipped_ is not None:
+            facts["skipped_sentences"] = self.skipped_.n_skipped
+        return facts
+
+    def training_notes(self) -> list[str]:
+        return [str(each) for each in (self.skipped_, self.pruning_) if each is not None]

@@ -10,9 +10,10 @@ import pytest
 from data_paths import SHARED, needs_shared
 
 from partwise import DependencyParser, InputError, Loss, load
+from partwise.core import heads as heads_module
+from partwise.core.arcs import all_arcs
 from partwise.data import corpus_from_sentences, is_projective, read_dependencies
 from partwise.estimators.parsing.arc_pruning import ArcPruner
-from partwise.features.arcs import all_arcs
 from partwise.scoring.attachment import attachment_scores
 from partwise.solvers import ExponentiatedGradient
 from partwise.structures import Spanning
@@ -43,6 +44,16 @@ def toy(n_sentences=40, seed=0, longest=7):
 
 
 CORPUS = toy()
+
+
+@pytest.mark.parametrize("structure", ["spanning", "projective"])
+def test_heads_are_checked_once(structure, monkeypatch):
+    calls, original = [], heads_module.words_in_cycles
+    monkeypatch.setattr(
+        heads_module, "words_in_cycles", lambda *given: calls.append(given) or original(*given)
+    )
+    DependencyParser(structure=structure, prune=2).problem_for(CORPUS)
+    assert len(calls) == 1
 
 
 def scores_of_arcs(parser, sentence):

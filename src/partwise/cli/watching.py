@@ -80,9 +80,9 @@ class WatchedParser(DependencyParser):
 
 
 def _tree_scorer(parser: Any, problem: Any, encoder: Any, corpus: Any) -> Callable[[np.ndarray], float]:
+    from partwise.core.arcs import all_arcs
     from partwise.estimators.base import n_threads
     from partwise.estimators.model import LinearModel
-    from partwise.features.arcs import all_arcs
 
     jobs, structure = n_threads(parser.n_jobs), problem.structure
     pruner = parser._pruner

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
-def offsets(sizes: np.ndarray) -> np.ndarray:
+def offsets(sizes: ArrayLike) -> np.ndarray:
     """Where consecutive blocks of these sizes start, and where the last one ends: int64 (n + 1,)."""
+    sizes = np.asarray(sizes, np.int64)
     result = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=result[1:])
     return result

@@ -148,6 +148,7 @@ class Problem:
         cost: str | np.ndarray = "hamming",
         example_weight: np.ndarray | None = None,
         n_jobs: int = 1,
+        gold: PartLists | None = None,
     ) -> Problem:
         """Check everything and lay it out.
 
@@ -163,6 +164,8 @@ class Problem:
         cost
             As the structure reads it, a name or numbers.
         example_weight : ndarray (n_examples,) or None
+        gold : PartLists or None
+            The parts of `labels` where they are checked and encoded already; None does that.
         """
         loss = Loss.of(loss)
         check_positive("l2", l2)
@@ -174,7 +177,7 @@ class Problem:
             raise InputError(
                 f"example {int(np.argmax(lengths <= 0))} is empty; every example needs a position"
             )
-        gold = structure.encode_all(labels, shapes)
+        gold = structure.encode_all(labels, shapes) if gold is None else gold
         costs = structure.checked_cost(cost)
         scorer = Scorer.build(structure, shapes, rows, n_jobs)
         part_costs = structure.part_costs(labels, shapes, costs) if loss.gamma else np.zeros(0, np.float32)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from partwise.data.dependency_trees import sentence_of_words
+from partwise.core.heads import sentence_of_words
 from partwise.errors import InputError
 
 if TYPE_CHECKING:

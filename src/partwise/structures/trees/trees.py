@@ -147,14 +147,15 @@ class Trees(TreeParts):
         return results[0] if scores.single else results
 
     def kbest_parts(self, shape: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
-        size, head, modifier = int(shape[0]) + 1, shape[1::2], shape[2::2]
+        shapes = Shapes(np.array([0, len(shape)]), np.asarray(shape))
+        _, head, modifier = self.arcs_of(shapes)
+        size = int(shape[0]) + 1
         arcs, relations = np.full((size, size), -np.inf), None
         arcs[head, modifier] = scores[: len(head)]
         if self.labelled:
             relations = np.zeros((size, size, self.n_relations))
             relations[head, modifier] = scores[len(head) :].reshape(-1, self.n_relations)
-        shapes = Shapes(np.array([0, len(shape)]), np.asarray(shape))
-        return [self.encode_all(self.codes(y), shapes).part for y, _ in self.kbest(arcs, relations, k)]
+        return [self.parts_of_trees(self.codes(y), shapes).part for y, _ in self.kbest(arcs, relations, k)]
 
     def log_count(self, length: Any) -> Any:
         """Log of the number of trees, with relations: a float, or float64 (n,) for many lengths."""

@@ -155,7 +155,7 @@ def _row_labels(structure: Structure, labels: np.ndarray, shapes: Shapes) -> tup
 
 
 def _attributes(labels: np.ndarray, features: str, random: np.random.Generator) -> np.ndarray:
-    """(n_rows, N_ATTRIBUTES) in single precision, as kernels store them."""
+    """(n_rows, N_ATTRIBUTES) in single precision, as compiled code reads them."""
     shape = len(labels), N_ATTRIBUTES
     own = labels % N_ATTRIBUTES  # rows that are not used have the last attribute
     if features == "dense":

@@ -62,9 +62,9 @@ def scores_of_arcs(parser, sentence):
     arcs = all_arcs(sentence.lengths)
     n = int(sentence.lengths[0])
 
-    def table(features, layout, weights, width):
+    def table(features, feature_map, weights, width):
         by_pair = dict.fromkeys(itertools.product(range(features.n_attributes), range(width)), 0.0)
-        for attribute, label, index in zip(*(each.tolist() for each in layout.pairs()), strict=True):
+        for attribute, label, index in zip(*(each.tolist() for each in feature_map.pairs()), strict=True):
             by_pair[attribute, label] = weights[index]
         rows, result = features.transform(sentence, arcs), np.zeros((n + 1, n + 1, width))
         for a, (head, modifier) in enumerate(zip(arcs.head, arcs.modifier, strict=True)):

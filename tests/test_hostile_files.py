@@ -717,11 +717,11 @@ if attack == "read-only":
         locator.ensure_cache_path = fail
 else:
     caching.IndexDataCacheFile._save_data = fail
-from partwise.compiled.dispatch import kernel
-@kernel
+from partwise.compiled.dispatch import entry
+@entry
 def increased(x):
     return x + 1
-@kernel
+@entry
 def doubled(x):
     return 2 * x
 print(increased(1), doubled(2), sum(increased.stats.cache_hits.values()))

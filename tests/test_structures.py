@@ -271,7 +271,7 @@ def test_gold_labels_that_are_masked_out_are_named() -> None:
         structure.encode_all(np.array([0, 5]), structure.shapes([2]))
 
 
-def test_part_layout() -> None:
+def test_order_of_parts() -> None:
     tied, apart, second = Chain(2), Chain(2, tied=False), Chain(2, order=2)
     shapes = tied.shapes([3, 1])
     assert tied.n_parts(shapes).tolist() == [10, 6]

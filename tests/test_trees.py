@@ -270,7 +270,7 @@ def _pruned(
 @EVERY_MODE
 @pytest.mark.parametrize("n_relations", [1, 3])
 @pytest.mark.parametrize("scale", [1.0, 1e4])
-def test_pruned_layouts(kind: Any, single_root: bool, n_relations: int, scale: float) -> None:
+def test_pruned_shapes(kind: Any, single_root: bool, n_relations: int, scale: float) -> None:
     """Oracles on candidate arcs against dense matrices with −inf elsewhere."""
     structure, random = kind(single_root=single_root, n_relations=n_relations), np.random.default_rng(7)
     shapes, labels, masks = _pruned(structure, [3, 1, 4, 2], random)

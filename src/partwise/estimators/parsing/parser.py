@@ -309,13 +309,13 @@ class DependencyParser(ParsingMixin, DependencyFileMixin):
 
 def _largest(
     features: ArcFeatures,
-    layout: FeatureMap,
+    feature_map: FeatureMap,
     weights: np.ndarray,
     labels: list[str],
     n: int,
     only: str | None = None,
 ) -> list[tuple[str, str, float]]:
-    attribute, label, index = layout.pairs()
+    attribute, label, index = feature_map.pairs()
     if only is not None and only not in labels:
         raise InputError(
             f"label {only!r:.60} was not in training, where the relations are {', '.join(labels[:8])}"

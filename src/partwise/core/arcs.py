@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.core.arrays import offsets, positions
+from partwise.core.arrays import block_of, offsets, positions
 from partwise.errors import InputError
 
 
@@ -29,7 +29,7 @@ class Arcs(NamedTuple):
     @property
     def sentence(self) -> np.ndarray:
         """The number of each arc's sentence, int64 (n_arcs,)."""
-        return np.repeat(np.arange(len(self.arc_ptr) - 1), np.diff(self.arc_ptr))
+        return block_of(self.arc_ptr)
 
 
 def all_arcs(lengths: np.ndarray) -> Arcs:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from partwise.core.arrays import block_of
+
 UNKNOWN_HEAD = -1
 
 
@@ -36,7 +38,7 @@ def find_fault(
     single_root, projective : bool
         Whether a second root of a sentence, or an arc that crosses another, is a fault.
     """
-    lengths, sentence_of = np.diff(sentence_ptr), sentence_of_words(sentence_ptr)
+    lengths, sentence_of = np.diff(sentence_ptr), block_of(sentence_ptr)
     missing = np.flatnonzero(heads == UNKNOWN_HEAD)
     if need_heads and len(missing):
         return Fault(int(missing[0]), "has no head")
@@ -61,11 +63,6 @@ def find_fault(
             word, f"has an arc (from {heads[word]}) that crosses another: the tree is not projective"
         )
     return None
-
-
-def sentence_of_words(sentence_ptr: np.ndarray) -> np.ndarray:
-    """The sentence of every word, int64 (n_words,)."""
-    return np.repeat(np.arange(len(sentence_ptr) - 1), np.diff(sentence_ptr))
 
 
 def words_in_cycles(heads: np.ndarray, sentence_ptr: np.ndarray) -> np.ndarray:
@@ -105,7 +102,7 @@ def cycle_through(heads: np.ndarray, word: int) -> list[int]:
 
 def count_roots(heads: np.ndarray, sentence_ptr: np.ndarray) -> np.ndarray:
     """Words with head 0 in each sentence, int64 (n_sentences,)."""
-    return np.bincount(sentence_of_words(sentence_ptr)[heads == 0], minlength=len(sentence_ptr) - 1)
+    return np.bincount(block_of(sentence_ptr)[heads == 0], minlength=len(sentence_ptr) - 1)
 
 
 def crossing_words(heads: np.ndarray, sentence_ptr: np.ndarray) -> np.ndarray:
@@ -157,5 +154,5 @@ def _nodes(heads: np.ndarray, sentence_ptr: np.ndarray) -> tuple[np.ndarray, np.
     is_word = np.ones(len(parent), dtype=bool)
     is_word[root] = False
     parent[root] = root
-    parent[is_word] = root[sentence_of_words(ptr)] + np.maximum(heads, 0)
+    parent[is_word] = root[block_of(ptr)] + np.maximum(heads, 0)
     return root, parent

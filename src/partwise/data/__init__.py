@@ -265,3 +265,8 @@ def unix_newlines(text: str) -> str:
     while "\r\n" in text:
         text = text.replace("\r\n", "\n")
     return text
+
+
+def shortened(field: str) -> str:
+    """A field of a file as errors quote it."""
+    return repr(field if len(field) <= 40 else field[:40] + "…")

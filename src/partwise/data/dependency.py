@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
-from partwise.core.arrays import offsets
+from partwise.core.arrays import offsets, ranges
 from partwise.core.heads import UNKNOWN_HEAD
 from partwise.data import decode, open_binary, readable
 from partwise.data.conll import whole_sequences
@@ -89,8 +89,7 @@ class DependencyCorpus:
         chosen = np.asarray(sentences)
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
         lengths = self.lengths[chosen]
-        ptr = offsets(lengths)
-        words = np.repeat(self.sentence_ptr[chosen] - ptr[:-1], lengths) + np.arange(ptr[-1])
+        words = ranges(self.sentence_ptr[chosen], lengths)
         places = words.tolist()
 
         def pick(column: list[str]) -> list[str]:
@@ -104,7 +103,7 @@ class DependencyCorpus:
             pick(self.feats),
             self.heads[words],
             None if self.relations is None else pick(self.relations),
-            ptr,
+            offsets(lengths),
         )
 
     def where(self, word: int) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from partwise.core.arrays import locate
-from partwise.core.heads import crossing_words, find_fault, sentence_of_words
+from partwise.core.arrays import block_of, locate
+from partwise.core.heads import crossing_words, find_fault
 from partwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def is_projective(heads: np.ndarray, sentence_ptr: np.ndarray | None = None) -> 
     """
     heads = np.asarray(heads)
     ptr = np.array([0, len(heads)]) if sentence_ptr is None else np.asarray(sentence_ptr)
-    crossed = sentence_of_words(ptr)[crossing_words(heads, ptr)]
+    crossed = block_of(ptr)[crossing_words(heads, ptr)]
     return np.bincount(crossed, minlength=len(ptr) - 1) == 0
 
 
@@ -109,7 +109,7 @@ def keep_projective(
 def drop_crossing(corpus: DependencyCorpus) -> tuple[DependencyCorpus, ProjectiveCount]:
     """What `keep_projective` does once the trees are checked."""
     crossing = crossing_words(corpus.heads, corpus.sentence_ptr)
-    sentence_of = sentence_of_words(corpus.sentence_ptr)
+    sentence_of = block_of(corpus.sentence_ptr)
     skipped = np.bincount(sentence_of[crossing], minlength=corpus.n_sentences) > 0
     count = ProjectiveCount(
         corpus.n_sentences,

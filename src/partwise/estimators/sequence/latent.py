@@ -17,8 +17,9 @@ import numpy as np
 
 from partwise.core.arrays import offsets
 from partwise.core.problem import Problem
+from partwise.core.randomness import random_generator
 from partwise.errors import InputError
-from partwise.estimators.base import n_threads, random_generator
+from partwise.estimators.base import n_threads
 from partwise.estimators.model import Excluded, LinearModel
 from partwise.solvers import Solution, Solver, StopReason, WarmStart, solver_for
 from partwise.solvers.dual.potentials import GOLD_POTENTIAL, EGState, refresh
@@ -73,7 +74,7 @@ def fit_marginalised(estimator: Any, problem: Problem, codes: np.ndarray) -> Mar
         Labels; −1 where not observed.
     """
     solver = solver_for(problem, estimator.solver, estimator.tol)
-    _refuse(problem, solver, codes)
+    _refuse(problem, solver)
     problem = _without_costs_of_unknown(problem, codes)
     current = _Marginal(problem, codes, n_threads(estimator.n_jobs))
     weights = np.zeros(problem.n_weights)
@@ -127,7 +128,7 @@ def _undisturbed(fit: MarginalisedFit) -> MarginalisedFit:
     return fit
 
 
-def _refuse(problem: Problem, solver: Solver, codes: np.ndarray) -> None:
+def _refuse(problem: Problem, solver: Solver) -> None:
     if problem.loss.is_hard:
         raise InputError(
             f"y has unobserved labels (None), and loss={problem.loss.name!r} has beta = inf: summing over "
@@ -206,7 +207,7 @@ def _start(problem: Problem, solver: Solver, state: Any, estimator: Any) -> Any:
     # The usual start, at the true label itself, is no distribution of the kind that potentials describe here.
     batch = problem.batch
     state.theta[:] = 0.0
-    parts = np.repeat(batch.part_ptr[:-1], np.diff(batch.gold_ptr)) + batch.gold_part
+    parts = problem.gold_places()
     is_row = parts < np.repeat(batch.part_ptr[1:] - batch.n_tied, np.diff(batch.gold_ptr))
     state.theta[parts[is_row]] = GOLD_POTENTIAL * batch.gold_amount[is_row]
     state.visited[:] = 1

@@ -50,7 +50,7 @@ def starting_point(
     batch, n = problem.batch, problem.n_examples
     theta: np.ndarray = np.zeros(problem.n_parts, dtype)
     mu: np.ndarray = np.zeros(problem.n_parts, dtype)
-    gold = np.repeat(batch.part_ptr[:-1], np.diff(batch.gold_ptr)) + batch.gold_part
+    gold = problem.gold_places()
     if start != "uniform":
         rows_end = np.repeat(batch.part_ptr[1:] - batch.n_tied, np.diff(batch.gold_ptr))
         theta[gold[gold < rows_end]] = gold_potential

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from partwise.core.arcs import Arcs, all_arcs, checked_arcs
-from partwise.core.arrays import locate, offsets, positions
+from partwise.core.arrays import block_of, locate, offsets, positions, ranges
 from partwise.core.heads import find_fault
 from partwise.errors import InputError
 from partwise.structures.checks import checked_count
@@ -105,7 +105,7 @@ class TreeParts(Structure):
     def _arc_of_words(self, labels: np.ndarray, shapes: Shapes) -> tuple[np.ndarray, np.ndarray]:
         """For each word the number, over the corpus, of the arc from its head, and whether there is one."""
         lengths, arcs = shapes.lengths, self.arcs_of(shapes)
-        example, head = np.repeat(np.arange(len(lengths)), lengths), labels // self.n_relations
+        example, head = block_of(offsets(lengths)), labels // self.n_relations
         known = _keys(arcs.sentence, arcs.modifier, arcs.head, lengths)
         wanted = _keys(example, positions(lengths) + 1, head, lengths)
         at = np.searchsorted(known, wanted)
@@ -139,17 +139,17 @@ class TreeParts(Structure):
         n_arcs = self.n_arcs(shapes)
         arc, is_candidate = self._arc_of_words(labels, shapes)
         if not is_candidate.all():
-            at = int((~is_candidate).argmax())
-            example, position = locate(at, lengths)
+            word = int((~is_candidate).argmax())
+            example, position = locate(word, lengths)
             raise InputError(
-                f"labels: example {example}, position {position}: the arc {labels[at] // self.n_relations} → "
+                f"labels: example {example}, position {position}: the arc {labels[word] // self.n_relations} → "
                 f"{position + 1} is not among the example's candidate arcs (pruning removed it)"
             )
         own_arc = arc - np.repeat(offsets(n_arcs)[:-1], lengths)
         if not self.labelled:
             return PartLists(offsets(lengths), own_arc)
         gold_ptr = offsets(2 * lengths)
-        at = np.repeat(gold_ptr[:-1], lengths) + positions(lengths)
+        at = ranges(gold_ptr[:-1], lengths)
         parts = np.empty(gold_ptr[-1], np.int64)
         parts[at] = own_arc
         first = np.repeat(n_arcs, lengths)
@@ -161,7 +161,7 @@ class TreeParts(Structure):
     def decode_all(self, found: PartLists, shapes: Shapes) -> np.ndarray:
         """Codes of all words: the arcs, one for each word, come first, then the arcs with their relations."""
         lengths, arcs, n_arcs = shapes.lengths, self.arcs_of(shapes), self.n_arcs(shapes)
-        at = np.repeat(found.ptr[:-1], lengths) + positions(lengths)
+        at = ranges(found.ptr[:-1], lengths)
         codes = arcs.head[found.part[at] + np.repeat(arcs.arc_ptr[:-1], lengths)].astype(np.int64)
         codes *= self.n_relations
         if self.labelled:
@@ -225,7 +225,7 @@ class TreeParts(Structure):
         result[arc_part] = 1.0
         result[arc_part[true_arc]] = 0.0
         if cost == "labelled":
-            example = np.repeat(np.arange(len(n_arcs)), shapes.lengths)
+            example = block_of(offsets(shapes.lengths))
             within = true_arc - first_arc[example]
             first = part_ptr[:-1][example] + n_arcs[example] + within * self.n_relations
             result[first[:, None] + np.arange(self.n_relations)] = 1.0

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.randomness import random_generator
 from partwise.errors import InputError
-from partwise.structures.checks import checked_count, checked_scores, random_generator, require_possible
+from partwise.structures.checks import checked_count, checked_scores, require_possible
 from partwise.structures.contract import Shapes
 from partwise.structures.trees.inference import (
     best_of_matrices,
@@ -230,7 +231,7 @@ class Trees(TreeParts):
 
 
 def _refuse(bad: int, values: np.ndarray | None, scores: TreeScores) -> None:
-    """Raise where a kernel found NaN or +inf in a sentence, or no possible tree."""
+    """Raise where compiled code found NaN or +inf in a sentence, or no possible tree."""
     if bad >= 0:
         refuse_numbers(bad, scores.single)
     if values is not None and (not scores.single or values[0] == -np.inf):

@@ -38,6 +38,8 @@ class TestMulticlass(StructureContract):
             Multiclass(0)
         with pytest.raises(InputError, match="scores"):
             Multiclass(3).argmax(np.zeros(4))
+        with pytest.raises(InputError, match="random_state must be None, an integer"):
+            Multiclass(3).sample(np.zeros(3), random_state="seed")
         with pytest.raises(InputError, match=r"example 1, position 0 has label 3"):
             Multiclass(3).check_gold(np.array([0, 3]), Multiclass(3).shapes([1, 1]))
 

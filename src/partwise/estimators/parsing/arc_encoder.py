@@ -1,4 +1,4 @@
-"""Candidate arcs as rows of a parser's structure: one node row an arc, and an edge row where relations are joint."""
+"""Candidate arcs as rows of a parser's structure: an arc row each, and a relation row where relations are joint."""
 
 from __future__ import annotations
 

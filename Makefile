@@ -9,7 +9,7 @@ STAMP = $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/partwise demo
 
-# A file stays with one worker, so that few kernels are compiled twice.
+# A file stays with one worker, so that little is compiled twice.
 test: $(STAMP) lint
 	$(BIN)/pytest -n 2 --dist loadfile
 

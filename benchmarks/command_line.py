@@ -109,7 +109,7 @@ def main() -> None:
         training = ["train", "sequence", str(folder / "train.txt.gz"), "--model", str(ours), "--template"]
         training += ["chunking", "--l2", f"{l2:g}", "--tol", "1e-3", "--quiet"]
         test = folder / "test.txt"
-        run_partwise(*training)  # compiles and caches kernels
+        run_partwise(*training)  # compiles, and caches what it compiled
         train = run_partwise(*training)
         from partwise import load
 

@@ -8,7 +8,7 @@
 
 `iterations`, `margin` and `path` are Figures 12 and 13 and Table 3 of Collins et al. (2008) on the data at hand,
 `losses` is Table 1 of Martins et al. (2010). Each run has a process of its own, one after another, on one thread;
-times are CPU seconds, with kernels compiled before the clock starts. `--json` keeps all figures, `--plot` draws them.
+times are CPU seconds, all compiled before the clock starts. `--json` keeps all figures, `--plot` draws them.
 conll2007-es has no dev set: the last 500 training sentences are held out for one.
 """
 

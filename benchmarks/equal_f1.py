@@ -38,7 +38,7 @@ def task_partwise(folder: str, l2: float, template: str) -> dict[str, Any]:
     train, test = read(Path(folder), "train"), read(Path(folder), "test")
     settings = {"l2": l2, "template": template, "solver": "eg-gap", "tol": 1e-9}
     warnings.simplefilter("ignore")  # that it has not converged
-    SequenceLabeler(**settings, max_passes=1).fit(train).predict(test)  # loads kernels
+    SequenceLabeler(**settings, max_passes=1).fit(train).predict(test)  # loads compiled code
     points = []
     for passes in range(1, MOST_PASSES + 1):
         start = time.process_time()

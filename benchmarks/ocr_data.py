@@ -65,7 +65,7 @@ def explicit_problem(
         dense = np.hstack([dense, np.ones((len(dense), 1), np.float32)])
     lengths = letters.lengths if chain else np.ones(len(letters.labels), np.int64)
     structure: Structure = Chain(26) if chain else Multiclass(26)
-    layout = FeatureMap.build(26, 0, dense.shape[1])
+    feature_map = FeatureMap.build(26, 0, dense.shape[1])
     return Problem.build(
-        structure, letters.labels, lengths, {"node": RowData(layout, None, dense)}, loss=loss, l2=l2
+        structure, letters.labels, lengths, {"node": RowData(feature_map, None, dense)}, loss=loss, l2=l2
     )

@@ -124,7 +124,7 @@ def task_partwise(folder: Path, l2: float, pairs: str, solver: str, optimum: flo
         **result,
         "fit": fit,
         "prepare_cpu": prepare,
-        "load_kernels_cpu": compile_seconds,
+        "load_compiled_cpu": compile_seconds,
         "megabytes": megabytes,
         "solver": chosen.name,
     }

@@ -147,7 +147,8 @@ def _without_some_arcs(
     structure: Any, labels: np.ndarray, shapes: Shapes, random: np.random.Generator
 ) -> Shapes:
     """Shapes with about two thirds of the arcs, the true ones among them."""
-    example, modifier, head = structure._arcs(shapes)[:3]
+    arcs = structure.arcs_of(shapes)
+    example, modifier, head = arcs.sentence, arcs.modifier, arcs.head
     keep = random.random(len(head)) < 0.6
     keep[structure._arc_of_words(labels, shapes)[0]] = True
     ptr = np.concatenate([[0], np.cumsum(np.bincount(example[keep], minlength=len(shapes.ptr) - 1))])
@@ -170,7 +171,7 @@ def _row_labels(structure: Structure, labels: np.ndarray, shapes: Shapes) -> tup
 
 
 def _attributes(labels: np.ndarray, features: str, random: np.random.Generator) -> np.ndarray:
-    """(n_rows, N_ATTRIBUTES) in single precision, as kernels store them."""
+    """(n_rows, N_ATTRIBUTES) in single precision, as compiled code reads them."""
     shape = len(labels), N_ATTRIBUTES
     own = labels % N_ATTRIBUTES  # rows that are not used have the last attribute
     if features == "dense":

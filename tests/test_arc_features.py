@@ -335,7 +335,7 @@ def test_a_real_treebank():
             )
     assert features.n_attributes == len(counts) > 100_000
     check(features, other, all_arcs(other.lengths), counts.keys())
-    # As a layout of weights: one for every feature, and a score for every arc.
+    # As a feature map: one for every feature, and a score for every arc.
     feature_map = FeatureMap.build(
         1, features.n_attributes, rows=rows, row_labels=np.zeros(len(rows.row_ptr) - 1, int), pairs="observed"
     )

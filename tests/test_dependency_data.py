@@ -11,6 +11,7 @@ from data_paths import SHARED, needs_shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from partwise.core.heads import crossing_words, words_in_cycles
 from partwise.data import (
     corpus_from_sentences,
     is_projective,
@@ -22,7 +23,6 @@ from partwise.data import (
     write_dependencies,
 )
 from partwise.data.dependency_text import detect_dependency_format
-from partwise.data.dependency_trees import crossing_words, words_in_cycles
 from partwise.errors import InputError
 
 UNIVERSAL = (

@@ -10,9 +10,10 @@ import pytest
 from data_paths import SHARED, needs_shared
 
 from partwise import DependencyParser, InputError, Loss, load
+from partwise.core import heads as heads_module
+from partwise.core.arcs import all_arcs
 from partwise.data import corpus_from_sentences, is_projective, read_dependencies
 from partwise.estimators.parsing.arc_pruning import ArcPruner
-from partwise.features.arcs import all_arcs
 from partwise.scoring.attachment import attachment_scores
 from partwise.solvers import ExponentiatedGradient
 from partwise.structures import Spanning
@@ -45,15 +46,25 @@ def toy(n_sentences=40, seed=0, longest=7):
 CORPUS = toy()
 
 
+@pytest.mark.parametrize("structure", ["spanning", "projective"])
+def test_heads_are_checked_once(structure, monkeypatch):
+    calls, original = [], heads_module.words_in_cycles
+    monkeypatch.setattr(
+        heads_module, "words_in_cycles", lambda *given: calls.append(given) or original(*given)
+    )
+    DependencyParser(structure=structure, prune=2).problem_for(CORPUS)
+    assert len(calls) == 1
+
+
 def scores_of_arcs(parser, sentence):
     """Arc and relation scores of one sentence from the weights by feature name, nothing else."""
     encoder, model = parser._encoder, parser._model
     arcs = all_arcs(sentence.lengths)
     n = int(sentence.lengths[0])
 
-    def table(features, layout, weights, width):
+    def table(features, feature_map, weights, width):
         by_pair = dict.fromkeys(itertools.product(range(features.n_attributes), range(width)), 0.0)
-        for attribute, label, index in zip(*(each.tolist() for each in layout.pairs()), strict=True):
+        for attribute, label, index in zip(*(each.tolist() for each in feature_map.pairs()), strict=True):
             by_pair[attribute, label] = weights[index]
         rows, result = features.transform(sentence, arcs), np.zeros((n + 1, n + 1, width))
         for a, (head, modifier) in enumerate(zip(arcs.head, arcs.modifier, strict=True)):

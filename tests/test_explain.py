@@ -27,7 +27,7 @@ def kind(request: pytest.FixtureRequest) -> tuple[SequenceLabeler, list]:
     return SequenceLabeler(**{"tol": 1e-4, **settings}).fit(data, Y), data
 
 
-def test_contributions_add_up_to_the_score_of_the_kernels(kind: tuple[SequenceLabeler, list]) -> None:
+def test_contributions_add_up_to_the_score_of_compiled_code(kind: tuple[SequenceLabeler, list]) -> None:
     model, data = kind
     for i in range(8):
         explanation = model.explain(data[i])

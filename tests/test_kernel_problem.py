@@ -47,7 +47,7 @@ def kernelised(data: Small, megabytes: float = 10.0, **options: Any) -> KernelPr
 
 
 def explicit_vector(problem: KernelProblem, data: Small, vector: np.ndarray) -> np.ndarray:
-    """Σ_t b_t ⊗ φ(x_t) in the layout of the explicit problem."""
+    """Σ_t b_t ⊗ φ(x_t) in the order of the explicit problem's weights."""
     plain, half = data.problem, problem.n_sums
     result = np.zeros(plain.n_weights)
     for name, attributes in zip(problem.grams, (data.node, data.edge), strict=False):

@@ -119,7 +119,7 @@ def test_lists_and_stores_grow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["used", "head", "newest", "entry", "mass"])
-def test_a_file_that_would_lead_kernels_astray_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_file_that_would_lead_compiled_code_astray_is_refused(name: str, tmp_path: Path) -> None:
     problem, file = problem_of("tied", "hinge").problem, tmp_path / "run"
     solve(problem, SOLVER, tol=1e-12, max_passes=3, checkpoint=file)
     with np.load(file) as saved:

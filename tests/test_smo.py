@@ -260,7 +260,7 @@ def test_bad_passes_are_refused(passes: Any) -> None:
 
 @pytest.mark.parametrize("solver", ["smo", "smo-eg"])
 def test_estimators_train_and_go_on(solver: str) -> None:
-    """The weights fit the estimator's own layout, tied transitions included, and warm starts the state."""
+    """The weights fit the estimator's own feature maps, tied transitions included, and warm starts the state."""
     words = [f"w{k % 7}" for k in range(60)]
     tags = ["ABC"[(int(w[1:]) + (k % 5 == 0)) % 3] for k, w in enumerate(words)]
     data = (

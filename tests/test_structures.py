@@ -38,6 +38,8 @@ class TestMulticlass(StructureContract):
             Multiclass(0)
         with pytest.raises(InputError, match="scores"):
             Multiclass(3).argmax(np.zeros(4))
+        with pytest.raises(InputError, match="random_state must be None, an integer"):
+            Multiclass(3).sample(np.zeros(3), random_state="seed")
         with pytest.raises(InputError, match=r"example 1, position 0 has label 3"):
             Multiclass(3).check_gold(np.array([0, 3]), Multiclass(3).shapes([1, 1]))
 
@@ -271,7 +273,7 @@ def test_gold_labels_that_are_masked_out_are_named() -> None:
         structure.encode_all(np.array([0, 5]), structure.shapes([2]))
 
 
-def test_part_layout() -> None:
+def test_order_of_parts() -> None:
     tied, apart, second = Chain(2), Chain(2, tied=False), Chain(2, order=2)
     shapes = tied.shapes([3, 1])
     assert tied.n_parts(shapes).tolist() == [10, 6]

@@ -55,7 +55,7 @@ def test_every_structure_and_case_is_in_the_table() -> None:
 
 
 def in_double_precision(solver: Any) -> Any:
-    """So that no kernel is compiled for this test alone."""
+    """So that nothing is compiled for this test alone."""
     precise = "precision" in {field.name for field in fields(solver)}
     return replace(solver, precision="double") if precise else solver
 

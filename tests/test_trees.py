@@ -294,7 +294,7 @@ def _pruned(
 @EVERY_MODE
 @pytest.mark.parametrize("n_relations", [1, 3])
 @pytest.mark.parametrize("scale", [1.0, 1e4])
-def test_pruned_layouts(kind: Any, single_root: bool, n_relations: int, scale: float) -> None:
+def test_pruned_shapes(kind: Any, single_root: bool, n_relations: int, scale: float) -> None:
     """Oracles on candidate arcs against dense matrices with −inf elsewhere."""
     structure, random = kind(single_root=single_root, n_relations=n_relations), np.random.default_rng(7)
     shapes, labels, masks = _pruned(structure, [3, 1, 4, 2], random)
@@ -359,16 +359,25 @@ def test_refusals_of_gold_heads() -> None:
             structure.check_gold(np.array(labels), structure.shapes(lengths))
 
     spanning, several = Spanning(), Spanning(single_root=False)
-    refused(spanning, [0, 1, 0, 4], [2, 2], r"example 1, position 1: word 2 has head 4, but heads run from 0")
-    refused(spanning, [0, 2], [2], r"example 0, position 1: word 2 is its own head")
-    refused(spanning, [0, 0, 3, 2], [1, 3], r"example 1, position 1: following heads from word 2 .* cycle")
-    refused(spanning, [0, 3, 0], [3], r"example 0, position 2: words 1 and 3 both depend on the root")
+    refused(
+        spanning,
+        [0, 1, 0, 4],
+        [2, 2],
+        r"example 1, position 1: word 2 has head 4, but the sentence has 2 words",
+    )
+    refused(spanning, [0, 2], [2], r"example 0, position 1: word 2 is in a cycle of heads: 2 → 2")
+    refused(
+        spanning, [0, 0, 3, 2], [1, 3], r"example 1, position 1: word 2 is in a cycle of heads: 2 → 3 → 2"
+    )
+    refused(spanning, [0, 3, 0], [3], r"example 0, position 2: word 3 is a second root")
     several.check_gold(np.array([0, 3, 0]), several.shapes([3]))
-    refused(Projective(), [3, 4, 0, 3], [4], r"example 0, position 1: the arc 4 → 2 crosses that of word 1")
+    refused(
+        Projective(), [3, 4, 0, 3], [4], r"example 0, position 0: word 1 has an arc .from 3. that crosses"
+    )
     refused(spanning, [0, 1], [3], "labels has 2 entries, but lengths add up to 3")
     pruned = spanning.arc_shapes([2], [0, 2], [0, 0], [1, 2])
     with pytest.raises(InputError, match=r"example 0, position 1: the arc 1 → 2 is not among .*pruning"):
-        spanning.check_gold(np.array([0, 1]), pruned)
+        spanning.encode_all(np.array([0, 1]), pruned)
     with pytest.raises(InputError, match="not in order of modifier and head"):
         spanning.arc_shapes([2], [0, 2], [0, 0], [2, 1])
     with pytest.raises(InputError, match=r"example 0 of 2 words has no arc 3 → 1"):

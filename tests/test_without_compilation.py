@@ -1,4 +1,4 @@
-"""Everything small also runs as plain Python: what the compiled kernels mean can be stepped through."""
+"""Everything small also runs as plain Python: what compiled code means can be stepped through."""
 
 from __future__ import annotations
 

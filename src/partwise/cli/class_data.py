@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from partwise.cli.common import DataOptions
+from partwise.core.arrays import offsets
 from partwise.data import decode, open_binary, readable, unix_newlines
 from partwise.errors import InputError
 
@@ -144,7 +145,7 @@ class _LibsvmReader:
         n_columns = known or max(columns, default=0) + 1
         indices, data = np.array(columns, np.int64), np.array(values, np.float64)
         seen = indices < n_columns
-        indptr = np.concatenate([[0], np.cumsum(seen)])[ends]
+        indptr = offsets(seen)[ends]
         x = csr_matrix((data[seen], indices[seen], indptr), shape=(len(labels), n_columns))
         y = None if not all(labels) or not labels else np.array(_numbers(labels))
         return ClassData(x, y, replace(self.options, n_columns=n_columns), lines, kept)
@@ -202,7 +203,7 @@ class _TableReader:
             raise InputError(f"cannot be read as a row of cells ({error})", self.path, number) from None
 
     def _start(self, cells: list[str], number: int) -> bool:
-        """Learn the layout from the first row; True if it names the columns."""
+        """Learn the columns from the first row; True if it names the columns."""
         if len(self.separator or "") != 1:
             raise InputError(f"separator {self.separator!r} must be one character", self.path)
         self.width, wanted = len(cells), self.options.n_columns

@@ -104,7 +104,7 @@ def _display(tol: float, console: Any) -> Iterator[Any]:
 
 
 def _read_alone(train: DigitDates, test: DigitDates, console: Any) -> Reading:
-    """Digits one by one: chains of length one, whose kernels the dates need anyway."""
+    """Digits one by one: chains of length one, whose compiled code the dates need anyway."""
     import numpy as np
 
     from partwise import SequenceLabeler

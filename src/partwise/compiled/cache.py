@@ -13,7 +13,7 @@ from partwise.compiled.clock import listen
 listen()
 
 
-class KernelCache(FunctionCache):
+class LightCache(FunctionCache):
     """A cache that loads machine code without loading the compiler.
 
     Before it looks into a cache, Numba imports everything that it can compile, SciPy's linear algebra included:
@@ -31,4 +31,4 @@ def load_without_compiler(dispatcher: Any) -> None:
     """Give a compiled function this cache; one whose cache is not Numba's usual one keeps its own."""
     cache = getattr(dispatcher, "_cache", None)
     if type(cache) is FunctionCache:
-        cache.__class__ = KernelCache
+        cache.__class__ = LightCache

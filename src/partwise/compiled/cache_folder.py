@@ -1,7 +1,7 @@
 # mypy: ignore-errors
-"""Where compiled kernels are kept between processes, and what happens where that is not possible.
+"""Where compiled code is kept between processes, and what happens where that is not possible.
 
-Numba keeps them beside the package, else in the user's cache folder. Where neither can be written they go to a
+Numba keeps it beside the package, else in the user's cache folder. Where neither can be written it goes to a
 folder of the user's own under the system's temporary one; where that fails too, or the disk is full, every
 process compiles for itself. Each of these costs one line on standard error and nothing else.
 """

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
-def offsets(sizes: np.ndarray) -> np.ndarray:
+def offsets(sizes: ArrayLike) -> np.ndarray:
     """Where consecutive blocks of these sizes start, and where the last one ends: int64 (n + 1,)."""
+    sizes = np.asarray(sizes)
     result = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=result[1:])
+    np.cumsum(sizes, dtype=np.int64, out=result[1:])
     return result
 
 
@@ -16,6 +18,22 @@ def positions(lengths: np.ndarray) -> np.ndarray:
     """0, 1, … within each example, flat over all: int64 (lengths.sum(),)."""
     starts = offsets(lengths)
     return np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
+
+
+def ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The numbers starts[i] … starts[i] + sizes[i] − 1 of every i, one range after another: int64 (sizes.sum(),)."""
+    ptr = offsets(sizes)
+    return np.arange(ptr[-1]) + np.repeat(starts - ptr[:-1], sizes)
+
+
+def block_of(ptr: np.ndarray) -> np.ndarray:
+    """The number of the block that every entry lies in, int64 (ptr[-1] - ptr[0],)."""
+    return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+
+
+def after_the_first(lengths: np.ndarray) -> np.ndarray:
+    """All positions but the first of every example, as indices into a flat array over all positions."""
+    return np.flatnonzero(positions(lengths) > 0)
 
 
 def locate(index: int, lengths: np.ndarray) -> tuple[int, int]:

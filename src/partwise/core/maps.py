@@ -9,6 +9,7 @@ import numpy as np
 
 from partwise.compiled.rows import KindRows
 from partwise.compiled.simd import padded
+from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 
@@ -65,7 +66,7 @@ class FeatureMap:
         row_labels: np.ndarray | None = None,
         pairs: Pairs = "all",
     ) -> FeatureMap:
-        """Lay out weights for all pairs, or for the (attribute, label) pairs seen in `rows`.
+        """Place weights for all pairs, or for the (attribute, label) pairs seen in `rows`.
 
         Parameters
         ----------
@@ -105,7 +106,7 @@ class FeatureMap:
         start = np.zeros(n_attributes, np.int64)
         start[wide] = (n_dense + np.arange(n_wide)) * stride
         narrow_counts = np.where(wide, 0, n_pairs)
-        start[~wide] = narrow_first + (np.cumsum(narrow_counts) - narrow_counts)[~wide]
+        start[~wide] = narrow_first + offsets(narrow_counts)[:-1][~wide]
         n_weights = narrow_first + int(narrow_counts.sum())
         _check_size(n_weights)
         count = np.where(wide, 0, np.where(n_pairs == 0, -1, n_pairs)).astype(np.int32)
@@ -147,10 +148,10 @@ class FeatureMap:
         start = self.start[rows.ids]
         no_values = np.zeros(0, np.float32)
         return {
-            "wide_ptr": _offsets(rows.row_ptr, wide),
+            "wide_ptr": offsets(wide)[rows.row_ptr],
             "wide_start": start[wide],
             "wide_value": no_values if values is None else values[wide],
-            "narrow_ptr": _offsets(rows.row_ptr, narrow),
+            "narrow_ptr": offsets(narrow)[rows.row_ptr],
             "narrow_start": start[narrow],
             "narrow_count": count[narrow],
             "narrow_value": no_values if values is None else values[narrow],
@@ -195,13 +196,6 @@ class FeatureMap:
             np.concatenate([label, self.narrow_label]).astype(np.int64),
             np.concatenate([weight, narrow_weight]),
         )
-
-
-def _offsets(row_ptr: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Row offsets after keeping only the chosen entries."""
-    kept = np.zeros(len(chosen) + 1, np.int64)
-    np.cumsum(chosen, out=kept[1:])
-    return kept[row_ptr]
 
 
 def _distinct(keys: np.ndarray, n_keys: int) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from partwise.compiled.examples import Batch, Scratch
-from partwise.core.arrays import offsets
+from partwise.core.arrays import offsets, ranges
 from partwise.core.batch_pass import loss_pass, model_pass, point_pass
 from partwise.core.losses import Loss
 from partwise.core.rows import RowData
@@ -114,11 +114,6 @@ class Problem:
         return True
 
     @property
-    def has_whole_labels(self) -> bool:
-        """Whether every true label is one labelling, and not a mixture of several."""
-        return self.gold.amount.size == 0
-
-    @property
     def n_sums(self) -> int:
         """Entries of what passes add up."""
         return self.n_weights
@@ -131,6 +126,10 @@ class Problem:
     @property
     def n_parts(self) -> int:
         return self.scorer.n_parts
+
+    def gold_places(self) -> np.ndarray:
+        """Where the parts of the true labels lie among the parts of all examples, int64 (n_gold_parts,)."""
+        return np.repeat(self.batch.part_ptr[:-1], np.diff(self.batch.gold_ptr)) + self.batch.gold_part
 
     def labelling_ptr(self) -> np.ndarray:
         """Where lists with room for the largest labelling of each example start, int64 (n_examples + 1,)."""
@@ -149,6 +148,7 @@ class Problem:
         cost: str | np.ndarray = "hamming",
         example_weight: np.ndarray | None = None,
         n_jobs: int = 1,
+        gold: PartLists | None = None,
     ) -> Problem:
         """Check everything and lay it out.
 
@@ -164,6 +164,8 @@ class Problem:
         cost
             As the structure reads it, a name or numbers.
         example_weight : ndarray (n_examples,) or None
+        gold : PartLists or None
+            The parts of `labels` where they are checked and encoded already; None does that.
         """
         loss = Loss.of(loss)
         check_positive("l2", l2)
@@ -175,7 +177,7 @@ class Problem:
             raise InputError(
                 f"example {int(np.argmax(lengths <= 0))} is empty; every example needs a position"
             )
-        gold = structure.encode_all(labels, shapes)
+        gold = structure.encode_all(labels, shapes) if gold is None else gold
         costs = structure.checked_cost(cost)
         scorer = Scorer.build(structure, shapes, rows, n_jobs)
         part_costs = structure.part_costs(labels, shapes, costs) if loss.gamma else np.zeros(0, np.float32)
@@ -185,21 +187,16 @@ class Problem:
     def shard(self, examples: np.ndarray) -> Problem:
         """The same problem on some of its examples; rows are shared, not copied."""
         gold, sizes = self.gold, np.diff(self.gold.ptr)[examples]
-        ptr = offsets(sizes)
-        at = np.repeat(gold.ptr[:-1][examples] - ptr[:-1], sizes) + np.arange(ptr[-1])
+        at = ranges(gold.ptr[:-1][examples], sizes)
         amount = gold.amount[at] if gold.amount.size else gold.amount
         scorer = self.scorer.shard(examples)
         cost = self.cost
         if cost.size:
-            n_parts = np.diff(self.batch.part_ptr)[examples]
-            part_ptr = offsets(n_parts)
-            cost = cost[
-                np.repeat(self.batch.part_ptr[:-1][examples] - part_ptr[:-1], n_parts)
-                + np.arange(part_ptr[-1])
-            ]
+            part_ptr = self.batch.part_ptr
+            cost = cost[ranges(part_ptr[:-1][examples], np.diff(part_ptr)[examples])]
         return Problem(
             scorer,
-            type(gold)(ptr, gold.part[at], amount),
+            type(gold)(offsets(sizes), gold.part[at], amount),
             cost,
             self.example_weight[examples],
             self.loss,

@@ -15,7 +15,7 @@ from partwise.compiled.examples import Batch, Scratch
 from partwise.compiled.oracles import NEVER_ASKED
 from partwise.compiled.rows import KindRows, Rows, row_tasks
 from partwise.compiled.simd import LANES
-from partwise.core.arrays import offsets
+from partwise.core.arrays import offsets, ranges
 from partwise.core.batch_pass import score_pass
 from partwise.core.maps import FeatureMap
 from partwise.core.rows import RowData, shared_row
@@ -134,10 +134,9 @@ class Scorer:
     def shard(self, examples: np.ndarray) -> Scorer:
         """Some of the examples, with the same rows, which are not copied, and the same weights."""
         sizes = np.diff(self.run_ptr)[examples]
-        run_ptr = offsets(sizes)
-        at = np.repeat(self.run_ptr[:-1][examples] - run_ptr[:-1], sizes) + np.arange(run_ptr[-1])
+        runs = self.runs[ranges(self.run_ptr[:-1][examples], sizes)]
         shapes = self.shapes.take(examples)
-        return Scorer(self.structure, shapes, self.maps, self.kinds, run_ptr, self.runs[at], self.n_jobs)
+        return Scorer(self.structure, shapes, self.maps, self.kinds, offsets(sizes), runs, self.n_jobs)
 
     # -- passes -----------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from partwise.compiled.rows import FIRST_ROW, KIND, N_ROWS, KindRows
-from partwise.core.arrays import offsets
+from partwise.core.arrays import block_of, ranges
 from partwise.core.scorer import Scorer
 
 
@@ -30,13 +30,11 @@ def feature_spread(scorer: Scorer) -> np.ndarray:
 
 def membership(scorer: Scorer, k: int) -> sparse.csr_matrix:
     """Which rows of the k-th kind belong to which example, (n_examples, n_rows) of ones."""
-    example = np.repeat(np.arange(scorer.n_examples), np.diff(scorer.run_ptr))
     own = scorer.runs[:, KIND] == k
     runs, n_rows = scorer.runs[own], scorer.runs[own][:, N_ROWS]
-    starts = offsets(n_rows)
-    row = np.arange(starts[-1]) + np.repeat(runs[:, FIRST_ROW] - starts[:-1], n_rows)
+    example, row = np.repeat(block_of(scorer.run_ptr)[own], n_rows), ranges(runs[:, FIRST_ROW], n_rows)
     shape = scorer.n_examples, len(scorer.kinds[k].wide_ptr) - 1
-    return sparse.csr_matrix((np.ones(len(row)), (np.repeat(example[own], n_rows), row)), shape=shape)
+    return sparse.csr_matrix((np.ones(len(row)), (example, row)), shape=shape)
 
 
 def _squared_row_sums(rows: KindRows, member: sparse.csr_matrix, choices: np.ndarray | None) -> np.ndarray:

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
         read_dependencies,
         stream_dependencies,
     )
-    from partwise.data.dependency_checks import ProjectiveCount, keep_projective
-    from partwise.data.dependency_trees import is_projective
+    from partwise.data.dependency_checks import ProjectiveCount, is_projective, keep_projective
     from partwise.data.dependency_writer import write_dependencies
     from partwise.data.jsonl import JsonSequences, parse_jsonl, read_jsonl
     from partwise.data.tagged import parse_tagged, read_tagged
@@ -82,8 +81,7 @@ _MODULES = {
         "read_dependencies",
         "stream_dependencies",
     ),
-    "dependency_checks": ("ProjectiveCount", "keep_projective"),
-    "dependency_trees": ("is_projective",),
+    "dependency_checks": ("ProjectiveCount", "is_projective", "keep_projective"),
     "dependency_writer": ("write_dependencies",),
     "jsonl": ("JsonSequences", "parse_jsonl", "read_jsonl"),
     "tagged": ("parse_tagged", "read_tagged"),
@@ -267,3 +265,8 @@ def unix_newlines(text: str) -> str:
     while "\r\n" in text:
         text = text.replace("\r\n", "\n")
     return text
+
+
+def shortened(field: str) -> str:
+    """A field of a file as errors quote it."""
+    return repr(field if len(field) <= 40 else field[:40] + "…")

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from partwise.data import read_text, unix_newlines
+from partwise.data import read_text, shortened, unix_newlines
 from partwise.errors import InputError
 
 _PART = re.compile(r"(?:[^\\:]|\\[\\:]?)+")
@@ -133,27 +133,27 @@ def _attribute(field: str) -> tuple[str, float]:
     parts = _split_at_colons(field)
     if len(parts) > 2:
         raise InputError(
-            f"attribute {_shortened(field)} has more than one ':'; write a colon in a name as '\\:'"
+            f"attribute {shortened(field)} has more than one ':'; write a colon in a name as '\\:'"
         )
     if not parts[0]:
-        raise InputError(f"attribute {_shortened(field)} has no name; write a colon in a name as '\\:'")
+        raise InputError(f"attribute {shortened(field)} has no name; write a colon in a name as '\\:'")
     return parts[0], 1.0 if len(parts) == 1 or not parts[1] else _number(parts[1], field)
 
 
 def _label(field: str) -> str:
     parts = _split_at_colons(field)
     if len(parts) > 1:
-        raise InputError(f"label {_shortened(field)} has a value; write a colon in a label as '\\:'")
+        raise InputError(f"label {shortened(field)} has a value; write a colon in a label as '\\:'")
     return sys.intern(parts[0])
 
 
 def _weight(field: str) -> float:
     name, _, value = field.partition(":")
     if name != "@weight":
-        raise InputError(f"unknown declaration {_shortened(name)}; only '@weight:number' is known")
+        raise InputError(f"unknown declaration {shortened(name)}; only '@weight:number' is known")
     weight = _number(value, field)
     if weight < 0:
-        raise InputError(f"{_shortened(field)}: a weight cannot be negative")
+        raise InputError(f"{shortened(field)}: a weight cannot be negative")
     return weight
 
 
@@ -175,9 +175,5 @@ def _number(text: str, field: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise InputError(f"{_shortened(field)}: {_shortened(text)} is not a finite number")
+        raise InputError(f"{shortened(field)}: {shortened(text)} is not a finite number")
     return value
-
-
-def _shortened(field: str) -> str:
-    return repr(field if len(field) <= 40 else field[:40] + "…")

@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from partwise.data.dependency_trees import (
-    count_roots,
-    crossing_words,
-    cycle_through,
-    sentence_of_words,
-    words_in_cycles,
-)
+from partwise.core.arrays import block_of, locate
+from partwise.core.heads import crossing_words, find_fault
 from partwise.errors import InputError
 
 if TYPE_CHECKING:
     from partwise.data.dependency import DependencyCorpus
-
-UNKNOWN_HEAD = -1
 
 
 @dataclass(frozen=True)
@@ -49,36 +42,45 @@ class ProjectiveCount:
         )
 
 
-def check_trees(corpus: DependencyCorpus, *, need_heads: bool = True, single_root: bool = False) -> None:
-    """Refuse heads outside their sentence, cycles and, where asked, missing heads and second roots.
+def check_trees(
+    corpus: DependencyCorpus, *, need_heads: bool = True, single_root: bool = False, projective: bool = False
+) -> None:
+    """Refuse heads outside their sentence, cycles and, where asked, missing heads, second roots and crossing arcs.
 
     The errors name file and line where the corpus was read from one, and otherwise the sentence.
     """
-    heads, ptr = corpus.heads, corpus.sentence_ptr
-    sentence_of = sentence_of_words(ptr)
-    missing = np.flatnonzero(heads == UNKNOWN_HEAD)
-    if need_heads and len(missing):
-        raise _tree_error(corpus, int(missing[0]), "has no head")
-    outside = np.flatnonzero((heads > corpus.lengths[sentence_of]) | (heads < UNKNOWN_HEAD))
-    if len(outside):
-        word = int(outside[0])
-        length = corpus.lengths[sentence_of[word]]
-        what = f"has head {heads[word]}, but the sentence has {length} words"
-        raise _tree_error(corpus, word, what)
-    in_cycle = np.flatnonzero(words_in_cycles(heads, ptr))
-    if len(in_cycle):
-        begin, end = ptr[sentence_of[in_cycle[0]]], ptr[sentence_of[in_cycle[0]] + 1]
-        cycle = cycle_through(heads[begin:end], int(in_cycle[0] - begin) + 1)
-        path = " → ".join(map(str, [*cycle[:10], *(["…"] if len(cycle) > 10 else []), cycle[0]]))
-        raise _tree_error(corpus, int(begin) + cycle[0] - 1, f"is in a cycle of heads: {path}")
-    if single_root:
-        several = np.flatnonzero(count_roots(heads, ptr) > 1)
-        if len(several):
-            roots = np.flatnonzero(heads[ptr[several[0]] : ptr[several[0] + 1]] == 0) + 1
-            word = int(ptr[several[0]] + roots[1]) - 1
-            raise _tree_error(
-                corpus, word, f"is a second root (the first is word {roots[0]}); one is allowed"
-            )
+    fault = find_fault(
+        corpus.heads,
+        corpus.sentence_ptr,
+        need_heads=need_heads,
+        single_root=single_root,
+        projective=projective,
+    )
+    if fault is not None:
+        sentence, position = locate(fault.word, corpus.lengths)
+        place = corpus.where(fault.word)
+        prefix = "" if place else f"sentence {sentence}: "
+        form = corpus.forms[fault.word]
+        raise InputError(f"{prefix}word {position + 1} {form!r:.30} {fault.what}", **place)
+
+
+def is_projective(heads: np.ndarray, sentence_ptr: np.ndarray | None = None) -> np.ndarray:
+    """Whether each tree can be drawn above its words without crossing arcs, arcs from the root included.
+
+    Parameters
+    ----------
+    heads : int array (n_words,)
+        Heads of one sentence, or of all of them one after another; all known, without cycles.
+    sentence_ptr : int64 array (n_sentences + 1,), or None for one sentence
+
+    Returns
+    -------
+    bool array (n_sentences,)
+    """
+    heads = np.asarray(heads)
+    ptr = np.array([0, len(heads)]) if sentence_ptr is None else np.asarray(sentence_ptr)
+    crossed = block_of(ptr)[crossing_words(heads, ptr)]
+    return np.bincount(crossed, minlength=len(ptr) - 1) == 0
 
 
 def keep_projective(
@@ -100,13 +102,14 @@ def keep_projective(
     """
     if non_projective not in ("skip", "error"):
         raise InputError(f"non_projective={non_projective!r} is not 'skip' or 'error'")
-    check_trees(corpus)
+    check_trees(corpus, projective=non_projective == "error")
+    return drop_crossing(corpus)
+
+
+def drop_crossing(corpus: DependencyCorpus) -> tuple[DependencyCorpus, ProjectiveCount]:
+    """What `keep_projective` does once the trees are checked."""
     crossing = crossing_words(corpus.heads, corpus.sentence_ptr)
-    sentence_of = sentence_of_words(corpus.sentence_ptr)
-    if non_projective == "error" and crossing.any():
-        word = int(np.flatnonzero(crossing)[0])
-        what = f"has an arc (from {corpus.heads[word]}) that crosses another: the tree is not projective"
-        raise _tree_error(corpus, word, what)
+    sentence_of = block_of(corpus.sentence_ptr)
     skipped = np.bincount(sentence_of[crossing], minlength=corpus.n_sentences) > 0
     count = ProjectiveCount(
         corpus.n_sentences,
@@ -116,11 +119,3 @@ def keep_projective(
         int(crossing.sum()),
     )
     return corpus.subset(~skipped) if count.n_skipped else corpus, count
-
-
-def _tree_error(corpus: DependencyCorpus, word: int, what: str) -> InputError:
-    sentence = int(np.searchsorted(corpus.sentence_ptr, word, side="right")) - 1
-    position = word - int(corpus.sentence_ptr[sentence]) + 1
-    place = corpus.where(word)
-    prefix = "" if place else f"sentence {sentence}: "
-    return InputError(f"{prefix}word {position} {corpus.forms[word]!r:.30} {what}", **place)

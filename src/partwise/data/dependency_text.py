@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from partwise.core.arrays import positions
 from partwise.errors import InputError
 
 FORMATS = ("conllu", "conllx", "dp")
@@ -217,8 +218,7 @@ def _check_ids(cut: DependencyLines) -> None:
     """Words are numbered 1, 2, 3 … in each sentence."""
     number_of = {text: int(text) for text in set(cut.columns[0])}
     ids = np.fromiter(map(number_of.__getitem__, cut.columns[0]), dtype=np.int64)
-    lengths = np.diff(cut.sentence_ptr)
-    expected = np.arange(len(ids)) - np.repeat(cut.sentence_ptr[:-1], lengths) + 1
+    expected = positions(np.diff(cut.sentence_ptr)) + 1
     wrong = np.flatnonzero(ids != expected)
     if len(wrong):
         word = int(wrong[0])

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-from partwise.data import read_text, unix_newlines
+from partwise.data import read_text, shortened, unix_newlines
 from partwise.data.conll import Columns
 from partwise.errors import InputError
 
@@ -42,7 +42,7 @@ def parse_tagged(text: str, *, path: object = None) -> Columns:
         for field in _FIELD.findall(line):
             word, slash, tag = field.rpartition("/")
             if not slash or not word or not tag or word.endswith("\\"):
-                raise InputError(f"{_shortened(field)} is not word/TAG", path, number)
+                raise InputError(f"{shortened(field)} is not word/TAG", path, number)
             words.append(word.replace("\\/", "/"))
             tags.append(tag)
         if len(words) > ends[-1]:
@@ -52,7 +52,3 @@ def parse_tagged(text: str, *, path: object = None) -> Columns:
     return Columns(
         [words], tags, np.array(ends, dtype=np.int64), np.array([0, len(ends) - 1], dtype=np.int64)
     )
-
-
-def _shortened(field: str) -> str:
-    return repr(field if len(field) <= 40 else field[:40] + "…")

@@ -17,6 +17,7 @@ from partwise.compiled.clock import is_told, telling
 from partwise.core.exactness import KINDS
 from partwise.core.losses import Loss
 from partwise.core.problem import Problem, check_positive
+from partwise.core.randomness import random_generator
 from partwise.core.scorer import begin_compiling
 from partwise.errors import InputError
 from partwise.estimators.answers import Answers
@@ -44,7 +45,7 @@ class Training:
     state : NamedTuple
         The solver's, with the dual variables where it keeps them.
     weights : ndarray (n_weights,)
-        In the layout of `problem`.
+        In the order of `problem`'s feature maps.
     source : object
         What the estimator needs to go on: encoded or raw data.
     """
@@ -273,19 +274,6 @@ def sharpness(loss: Loss) -> float:
             "scores, or train with 'log', 'softmax_margin' or Loss(beta, gamma) with a finite beta"
         )
     return loss.beta
-
-
-def random_generator(random_state: Any) -> np.random.Generator:
-    """A generator from None, a seed, a RandomState or a Generator."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31 - 1, size=4))
-    if random_state is np.random:
-        return np.random.default_rng(np.random.randint(2**31 - 1, size=4))
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        message = "random_state must be None, an integer >= 0, a RandomState or a Generator"
-        raise InputError(f"{message}, not {random_state!r:.60}") from None
 
 
 def n_threads(n_jobs: int | None) -> int:

@@ -63,7 +63,7 @@ class InfluenceMixin:
 
 
 def _feature_vector(training: Training, x: Any, labels: list[Any], classes: list[Any]) -> np.ndarray:
-    """φ(x, y) in the layout of the training problem."""
+    """φ(x, y) in the order of the training problem's weights."""
     problem = training.problem
     encoded = training.source.encoder.transform([x])
     if len(labels) != encoded.lengths[0]:
@@ -87,7 +87,7 @@ def _shares(training: Training, features: np.ndarray, n_jobs: int) -> np.ndarray
     scores = problem.scores(features)
     mu = _expected_counts(training, n_jobs)
     expected = np.add.reduceat(mu * scores, batch.part_ptr[:-1])
-    parts = np.repeat(batch.part_ptr[:-1], np.diff(batch.gold_ptr)) + batch.gold_part
+    parts = problem.gold_places()
     amounts = batch.gold_amount if batch.gold_amount.size else np.ones(len(parts))
     example = np.repeat(np.arange(problem.n_examples), np.diff(batch.gold_ptr))
     gold = np.bincount(example, scores[parts] * amounts, minlength=problem.n_examples)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
 from partwise.features.vocabulary import LARGEST_VALUE, without_duplicates
 
@@ -157,6 +158,6 @@ def _known_rows(entries: _Entries) -> AttributeRows:
         values[list(where)] = what
     known = numbers >= 0
     if not known.all():
-        row_ptr = np.concatenate([[0], np.cumsum(known)])[row_ptr]
+        row_ptr = offsets(known)[row_ptr]
         numbers, values = numbers[known], None if values is None else values[known]
     return without_duplicates(AttributeRows(row_ptr, numbers, values))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.estimators.checks import checked_csr, is_sparse, refuse_masked
@@ -149,7 +150,7 @@ def split_storage(matrix: Any, storage: str) -> tuple[AttributeRows | None, np.n
         return None, np.ascontiguousarray(dense, np.float32)
     if not is_sparse(matrix):
         row, column = np.nonzero(matrix)
-        row_ptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(matrix)))])
+        row_ptr = offsets(np.bincount(row, minlength=len(matrix)))
         return AttributeRows(row_ptr, column.astype(np.int32), matrix[row, column].astype(np.float64)), None
     compressed = matrix.tocsr()
     if not compressed.has_canonical_format:

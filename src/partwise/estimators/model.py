@@ -1,4 +1,4 @@
-"""A linear model ready to predict: structure, layout, weights; compact, and the same after loading.
+"""A linear model ready to predict: structure, feature maps, weights; compact, and the same after loading.
 
 Weights are rounded to single precision and those that become zero are dropped, with the attributes that have
 no other, when training ends. What predicts after `fit` is therefore exactly what a model file brings back.
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from partwise.compiled.examples import Scratch
-from partwise.core.arrays import offsets, positions
+from partwise.core.arrays import block_of, offsets, positions
 from partwise.core.maps import FeatureMap
 from partwise.core.predict_pass import counts_pass, decode_pass
 from partwise.core.rows import AttributeRows
@@ -192,7 +192,7 @@ class LinearModel:
         scorer.over_examples(np.float64, work, n_jobs, ("best",))
         if (values == -np.inf).any():
             return None, values
-        used = np.arange(len(found)) - np.repeat(found_ptr[:-1], np.diff(found_ptr))
+        used = positions(np.diff(found_ptr))
         kept = used < np.repeat(n_found, np.diff(found_ptr))
         return self.structure.decode_all(PartLists(offsets(n_found), found[kept]), scorer.shapes), values
 
@@ -250,7 +250,7 @@ class Excluded(NamedTuple):
         first = positions(lengths)[known] * n_labels
         others = np.arange(n_labels - 1)[None, :]
         part = first[:, None] + others + (others >= codes[known][:, None])
-        example = np.repeat(np.arange(len(lengths)), lengths)[known]
+        example = block_of(offsets(lengths))[known]
         sizes = np.bincount(example, minlength=len(lengths)) * (n_labels - 1)
         return cls(offsets(sizes), np.ascontiguousarray(part.ravel()))
 

@@ -203,7 +203,7 @@ class Compiled(NamedTuple):
 
 
 def compile_templates(texts: Sequence[str], sources: Sequence[str], sizes: Sequence[int]) -> Compiled:
-    """Translate templates into the program of the kernel.
+    """Translate templates into the program that compiled code runs.
 
     Parameters
     ----------

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from partwise.core.arcs import Arcs, all_arcs, checked_arcs, gold_arcs
+from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.features.arc_key_tables import count_keys, fill_table, find_rows, move_counts
 from partwise.features.arc_keys import ArcWork, WordCodes
-from partwise.features.arc_lists import Arcs, all_arcs, checked_arcs, gold_arcs
 from partwise.features.arc_templates import (
     DIRECTIONS,
     DISTANCES,
@@ -100,7 +101,7 @@ class ArcFeatures:
         words = self._encode(corpus)
         if self.observed == "gold":
             arcs = gold_arcs(corpus.heads, corpus.sentence_ptr)
-        arcs = checked_arcs(corpus, arcs)
+        arcs = _arcs_for(corpus, arcs)
         keys, counts = _count(self._compiled, words, arcs)
         kept = counts >= self.min_count
         keys, counts = keys[kept], counts[kept]
@@ -127,7 +128,7 @@ class ArcFeatures:
         if not hasattr(self, "_keys"):
             raise InputError("the features are not learnt yet; call fit first")
         words = self._encode(corpus)
-        arcs = checked_arcs(corpus, arcs)
+        arcs = _arcs_for(corpus, arcs)
         work = _work(self._compiled, words)
         n_arcs, room = len(arcs.head), len(work.keys)
         row_ptr = np.zeros(n_arcs + 1, np.int64)
@@ -223,7 +224,7 @@ class ArcFeatures:
             if source == "feat":
                 known = [[space[each] for each in feats(string) if each in space] for string in strings]
                 lengths = np.array([len(each) for each in known], np.int64)
-                feature_ptr[1:] = np.cumsum(lengths[places])
+                feature_ptr = offsets(lengths[places])
                 feature_code = np.array([code for place in places for code in known[place]], np.int32)
             else:
                 values = [value(string, source) for string in strings]
@@ -241,6 +242,11 @@ class ArcFeatures:
             code, key = divmod(key, stride)
             shown.append(f"{piece}={strings[piece.source][code]}")
         return " & ".join(reversed(shown))
+
+
+def _arcs_for(corpus: DependencyCorpus, arcs: Arcs | None) -> Arcs:
+    """Checked candidates, which may be given as None for all."""
+    return all_arcs(corpus.lengths) if arcs is None else checked_arcs(corpus.lengths, arcs)
 
 
 def _work(compiled: Compiled, words: WordCodes) -> ArcWork:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.features.attribute_keys import add_digit, add_hash, count_rows, fill, look_up, number_keys, pack
@@ -242,7 +243,7 @@ class AttributeExtractor:
             "keys": self._keys,
             "group_of": self._group_of.astype(np.int32),
             "squeezed_places": np.array(places, dtype=np.int32).reshape(-1, 2),
-            "squeezed_ptr": np.cumsum([0] + [len(self._squeezed[each]) for each in places]),
+            "squeezed_ptr": offsets([len(self._squeezed[each]) for each in places]),
             "squeezed_keys": np.concatenate([np.empty(0, np.int64), *(self._squeezed[p] for p in places)]),
         }
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from partwise.compiled.dispatch import entry
+from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 
@@ -265,5 +266,5 @@ def _only_known(rows: AttributeRows) -> AttributeRows:
     known = rows.ids >= 0
     if known.all():
         return rows
-    row_ptr = np.concatenate([[0], np.cumsum(known)])[rows.row_ptr]
+    row_ptr = offsets(known)[rows.row_ptr]
     return AttributeRows(row_ptr, rows.ids[known], None if rows.values is None else rows.values[known])

@@ -22,7 +22,7 @@ from partwise.compiled.ahead import obtain
 from partwise.compiled.boundary import addresses, array_address
 from partwise.compiled.oracles import SCATTER, SCORE
 from partwise.compiled.rows import FIRST_ROW, KIND, N_ROWS
-from partwise.core.arrays import offsets
+from partwise.core.arrays import ranges
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem, Visit
 from partwise.core.rows import RowData, own_numbers
@@ -194,12 +194,9 @@ class KernelProblem(Problem):
     def _rows_of(self, k: int, examples: np.ndarray) -> np.ndarray:
         """The rows of a kind that some examples have."""
         run_ptr, runs = self.scorer.run_ptr, self.scorer.runs
-        sizes = np.diff(run_ptr)[examples]
-        starts = offsets(sizes)
-        mine = runs[np.repeat(run_ptr[:-1][examples] - starts[:-1], sizes) + np.arange(starts[-1])]
+        mine = runs[ranges(run_ptr[:-1][examples], np.diff(run_ptr)[examples])]
         mine = mine[mine[:, KIND] == k]
-        starts = offsets(mine[:, N_ROWS])
-        return np.arange(starts[-1]) + np.repeat(mine[:, FIRST_ROW] - starts[:-1], mine[:, N_ROWS])
+        return ranges(mine[:, FIRST_ROW], mine[:, N_ROWS])
 
 
 def _open_rows(

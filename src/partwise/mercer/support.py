@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.arrays import after_the_first
 from partwise.errors import InputError
 from partwise.mercer.functions import PRECOMPUTED, KernelFunction
 from partwise.mercer.problem import KernelProblem
 from partwise.storage.checks import expect_array, expect_number, expect_text
 
 _BYTES_AT_WORK = 2**26  # of kernel values between new points and support
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 _SETTINGS = ("gamma", "degree", "coef0")
 
 
@@ -78,16 +78,16 @@ class Support:
     def scores(self, X: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Node scores (n_positions, n_labels) and edge scores (n_edges, n_labels²) of sequences in one matrix."""
         nodes = np.zeros((len(X), self.node.shape[1]))
-        edges = None if self.edge is None else np.zeros((int((lengths - 1).sum()), self.edge.shape[1]))
-        done = 0
+        followers = after_the_first(lengths)
+        edges = None if self.edge is None else np.zeros((len(followers), self.edge.shape[1]))
         for first, last in _whole_sequences(lengths, max(1, len(self.points)) * nodes.itemsize):
             values = self._values(X[first:last])
             nodes[first:last] = values @ self.node
             if edges is not None:
-                inside = _seconds(lengths, first, last)
+                own = slice(*np.searchsorted(followers, (first, last)))
+                inside = followers[own] - first
                 here, before = values[inside][:, self.second], values[inside - 1][:, self.second - 1]  # type: ignore
-                edges[done : done + len(inside)] = (1 + here * before) @ self.edge
-                done += len(inside)
+                edges[own] = (1 + here * before) @ self.edge
         return nodes, edges
 
     def _values(self, X: np.ndarray) -> np.ndarray:
@@ -172,17 +172,3 @@ def _whole_sequences(lengths: np.ndarray, bytes_per_row: int) -> list[tuple[int,
     piece = (ends - 1) // max(1, _BYTES_AT_WORK // bytes_per_row)
     last = ends[np.append(np.flatnonzero(np.diff(piece)), len(ends) - 1)]
     return list(zip([0, *last[:-1].tolist()], last.tolist(), strict=True))
-
-
-def _seconds(lengths: np.ndarray, first: int, last: int) -> np.ndarray:
-    """Positions from `first` to `last` that have a neighbour before them, counted from `first`."""
-    inside = np.ones(last - first, bool)
-    starts = np.cumsum(lengths) - lengths
-    starts = starts[(lengths > 0) & (starts >= first) & (starts < last)]
-    inside[starts - first] = False
-    return np.flatnonzero(inside)
-
-
-def positions_with_neighbour(lengths: np.ndarray) -> np.ndarray:
-    """All positions but the first of every sequence."""
-    return _seconds(lengths, 0, int(lengths.sum()))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from partwise.core.arrays import offsets
 from partwise.errors import InputError
 from partwise.scoring.metrics import ChunkCounts
 
@@ -193,7 +194,7 @@ def _by_relation(
 
 def _per_sentence(mask: np.ndarray, sentence_ptr: np.ndarray) -> np.ndarray:
     """How many words of each sentence are marked."""
-    return np.diff(np.concatenate([[0], np.cumsum(mask)])[sentence_ptr])
+    return np.diff(offsets(mask)[sentence_ptr])
 
 
 def _share(part: int, whole: int) -> float:

@@ -22,13 +22,12 @@ _ONE_TOKEN = ("[", "]")
 _OUTSIDE = ("O", ".")
 
 
-@dataclass
-class ChunkCounts:
-    """Chunks in the truth, in the prediction, and in both."""
+class Rates:
+    """Precision, recall and F1 of counts `n_true`, `n_predicted` and `n_correct`; 0 where there is nothing."""
 
-    n_true: int = 0
-    n_predicted: int = 0
-    n_correct: int = 0
+    n_true: int
+    n_predicted: int
+    n_correct: int
 
     @property
     def precision(self) -> float:
@@ -42,6 +41,15 @@ class ChunkCounts:
     def f1(self) -> float:
         total = self.n_true + self.n_predicted
         return 2 * self.n_correct / total if total else 0.0
+
+
+@dataclass
+class ChunkCounts(Rates):
+    """Chunks in the truth, in the prediction, and in both."""
+
+    n_true: int = 0
+    n_predicted: int = 0
+    n_correct: int = 0
 
 
 @dataclass
@@ -69,7 +77,7 @@ class ChunkScores(ChunkCounts):
         return self.n_correct_tokens / self.n_tokens if self.n_tokens else 0.0
 
     def report(self) -> str:
-        """The scores in the layout of conlleval, character for character."""
+        """The scores as conlleval prints them, character for character."""
         text = (
             f"processed {self.n_tokens} tokens with {self.n_true} phrases; "
             f"found: {self.n_predicted} phrases; correct: {self.n_correct}.\n"

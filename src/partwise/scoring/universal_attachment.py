@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from partwise.data.dependency_trees import sentence_of_words
+from partwise.core.arrays import block_of, offsets
 from partwise.errors import InputError
+from partwise.scoring.metrics import Rates
 
 if TYPE_CHECKING:
     from partwise.data.dependency import DependencyCorpus
@@ -28,26 +29,13 @@ _MOST_CELLS = 50_000_000
 
 
 @dataclass(frozen=True)
-class AlignedCounts:
+class AlignedCounts(Rates):
     """Words that count in the truth and in the prediction, those aligned, and those right."""
 
     n_true: int = 0
     n_predicted: int = 0
     n_aligned: int = 0
     n_correct: int = 0
-
-    @property
-    def precision(self) -> float:
-        return self.n_correct / self.n_predicted if self.n_predicted else 0.0
-
-    @property
-    def recall(self) -> float:
-        return self.n_correct / self.n_true if self.n_true else 0.0
-
-    @property
-    def f1(self) -> float:
-        total = self.n_true + self.n_predicted
-        return 2 * self.n_correct / total if total else 0.0
 
     @property
     def aligned_accuracy(self) -> float:
@@ -161,13 +149,12 @@ class _Side:
         empty = [word for word, piece in enumerate(pieces) if not piece and token_of[word] == word]
         if empty:
             raise InputError("a form of spaces only cannot be aligned", **corpus.where(empty[0]))
-        ends = np.cumsum([len(piece) for piece in pieces])
-        begins = np.concatenate([[0], ends[:-1]])
+        ptr = offsets([len(piece) for piece in pieces])
         self.characters = "".join(pieces)
-        self.begin: list[int] = begins[token_of].tolist()
-        self.end: list[int] = ends[token_of].tolist()
+        self.begin: list[int] = ptr[:-1][token_of].tolist()
+        self.end: list[int] = ptr[1:][token_of].tolist()
         self.forms = [form.lower() for form in forms]
-        start = corpus.sentence_ptr[sentence_of_words(corpus.sentence_ptr)]
+        start = corpus.sentence_ptr[block_of(corpus.sentence_ptr)]
         self.parent = np.where(corpus.heads > 0, start + corpus.heads - 1, -1)
         self.relations = [name.partition(":")[0] for name in corpus.relations or ()]
 

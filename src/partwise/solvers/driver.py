@@ -12,6 +12,7 @@ import numpy as np
 
 from partwise.compiled.clock import working_time
 from partwise.core.problem import Problem, check_positive
+from partwise.core.randomness import random_generator
 from partwise.errors import InputError
 from partwise.solvers.base import (
     Certificate,
@@ -136,7 +137,7 @@ def solve(
     check_positive("tol", tol)
     check_positive("max_passes", max_passes)
     check_solver(problem, solver)
-    random = np.random.default_rng(random_state)
+    random = random_generator(random_state)
     run = Run(Schedule(tol, certificate_every))
     at_work = with_precision(solver, tol)
     if resume and checkpoint is None:

@@ -1,4 +1,4 @@
-"""Checks on what a model file claims, so that a damaged or hostile one cannot reach the kernels."""
+"""Checks on what a model file claims, so that a damaged or hostile one cannot reach compiled code."""
 
 from __future__ import annotations
 

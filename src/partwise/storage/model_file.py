@@ -233,7 +233,7 @@ def _views(data: np.ndarray, entries: list[tuple[str, tuple[Any, ...]]]) -> dict
                 f"not a model file, or a damaged one (array {name!r:.40} does not fit in the file)"
             )
         view = data[begin:end].view(dtype).reshape(shape)
-        # Kernels are compiled for aligned arrays; safetensors aligns what it writes, others may not.
+        # Compiled code reads aligned arrays; safetensors aligns what it writes, others may not.
         views[name] = view if view.flags.aligned else view.copy()
         if code == "BOOL" and (data[begin:end] > 1).any():
             raise InputError(f"array {name!r:.40} holds bytes that are neither true nor false")

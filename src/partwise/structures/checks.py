@@ -1,4 +1,4 @@
-"""Checks of what users hand to structures: scores, labels, counts, random states."""
+"""Checks of what users hand to structures: scores, labels, counts."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ def require_possible(log_totals: np.ndarray, single: bool) -> None:
     if np.any(log_totals == -np.inf):
         where = "" if single else f" in sequence {int(np.argmax(log_totals == -np.inf))}"
         raise InputError(f"scores{where}: every labelling scores −inf or is masked out")
+
+
+def is_single(scores: Any) -> bool:
+    """Whether these are the scores of one example, a matrix, and not of a list of examples."""
+    if isinstance(scores, np.ndarray):
+        return scores.ndim != 3
+    if not isinstance(scores, list | tuple):
+        return True
+    return len(scores) > 0 and np.ndim(scores[0]) < 2
 
 
 def checked_scores(values: Any, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
@@ -53,8 +62,3 @@ def checked_labels(y: Any, name: str, n_labels: int) -> np.ndarray:
     if array.size and (array.min() < 0 or array.max() >= n_labels):
         raise InputError(f"{name} holds label {array.max()}; labels run from 0 to {n_labels - 1}")
     return np.ascontiguousarray(array, np.int64)
-
-
-def random_generator(random_state: Any) -> Any:
-    """A NumPy generator from None, a seed, or a generator of either kind."""
-    return random_state if hasattr(random_state, "random") else np.random.default_rng(random_state)

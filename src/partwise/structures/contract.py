@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from partwise.compiled.oracles import Oracle
-from partwise.core.arrays import locate, offsets, positions
+from partwise.core.arrays import locate, offsets, positions, ranges
 from partwise.core.exactness import Exactness
 from partwise.errors import InputError
 from partwise.structures.costs import cost_matrix
@@ -69,9 +69,7 @@ class Shapes(NamedTuple):
     def take(self, examples: np.ndarray) -> Shapes:
         """The shapes of some examples, in that order."""
         sizes = np.diff(self.ptr)[examples]
-        ptr = offsets(sizes)
-        at = np.repeat(self.ptr[:-1][examples] - ptr[:-1], sizes) + np.arange(ptr[-1])
-        return Shapes(ptr, self.values[at])
+        return Shapes(offsets(sizes), self.values[ranges(self.ptr[:-1][examples], sizes)])
 
 
 class PartLists(NamedTuple):
@@ -288,7 +286,7 @@ class PositionLabels(Structure):
     def decode_all(self, found: PartLists, shapes: Shapes) -> np.ndarray:
         """One part of each position comes first."""
         lengths = shapes.lengths
-        at = np.repeat(found.ptr[:-1], lengths) + positions(lengths)
+        at = ranges(found.ptr[:-1], lengths)
         return found.part[at] - positions(lengths) * self.n_labels
 
     def checked_cost(self, cost: Any) -> Any:

@@ -14,11 +14,12 @@ from partwise.core.rows import RowData
 from partwise.errors import InputError
 from partwise.estimators.base import DualEstimator, Training, n_threads
 from partwise.estimators.classify.data import ClassData, read_attributes, read_matrix, with_always_on
+from partwise.estimators.classify.predictions import ClassPredictions
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.labels import classes_array
 from partwise.estimators.matrices import split_storage, storage_for
 from partwise.estimators.model import Pairs
-from partwise.estimators.protocol import ClassifierProtocol, available_if
+from partwise.estimators.protocol import ClassifierProtocol
 from partwise.estimators.sequence.data import warm_state
 from partwise.storage.checks import expect_array, expect_number, expect_texts
 from partwise.structures import Multiclass
@@ -27,16 +28,7 @@ if TYPE_CHECKING:
     from partwise.solvers import Progress, Solver
 
 
-def has_probabilities(estimator: Any) -> bool:
-    if Loss.of(estimator.loss).is_hard:
-        raise AttributeError(
-            f"loss={estimator.loss!r} has beta = inf and so no probabilities: use decision_function, or "
-            "train with 'log', 'softmax_margin' or Loss(beta, gamma) with a finite beta"
-        )
-    return True
-
-
-class Classifier(ClassifierProtocol, DualEstimator):
+class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
     """Linear classifier for any loss of the family, with the certificate of its training.
 
     Parameters
@@ -220,28 +212,6 @@ class Classifier(ClassifierProtocol, DualEstimator):
         else:
             X = read_matrix(self, X)
         return np.asarray(X @ self.coef_.T) + self.intercept_
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores, (n, n_classes); for two classes their difference, (n,), above 0 for the second."""
-        scores = self._scores(X)
-        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The best class of every example, (n,)."""
-        scores = self._scores(X)
-        return self.classes_[scores.argmax(axis=1)]
-
-    @available_if(has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities ∝ exp(β · score), (n, n_classes); not there for β = ∞ (hinge, perceptron)."""
-        return np.exp(self.predict_log_proba(X))
-
-    @available_if(has_probabilities)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the class probabilities, (n, n_classes)."""
-        scores = Loss.of(self.loss).beta * self._scores(X)
-        scores -= scores.max(axis=1, keepdims=True)
-        return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
 
     def top_features(self, n: int = 10, label: Any = None) -> list[tuple[str, Any, float]]:
         """The `n` largest weights by size: (feature, class, weight), of one class if given."""

@@ -11,11 +11,11 @@ import numpy as np
 from partwise.core.losses import Loss
 from partwise.errors import InputError
 from partwise.estimators.checks import as_checked, is_sparse
-from partwise.estimators.classify.classifier import has_probabilities
 from partwise.estimators.classify.data import ClassData, read_matrix
+from partwise.estimators.classify.predictions import ClassPredictions
 from partwise.estimators.kernel_base import KernelEstimator
 from partwise.estimators.labels import classes_array
-from partwise.estimators.protocol import ClassifierProtocol, available_if
+from partwise.estimators.protocol import ClassifierProtocol
 from partwise.mercer.functions import PRECOMPUTED, check_square
 from partwise.structures import Multiclass
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from partwise.solvers import Progress, Solver
 
 
-class KernelClassifier(ClassifierProtocol, KernelEstimator):
+class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
     """Classes scored by kernel functions, with the certificate of its training; weights are never formed.
 
     Parameters
@@ -174,28 +174,6 @@ class KernelClassifier(ClassifierProtocol, KernelEstimator):
         X = read_matrix(self, X)
         X = X.toarray() if is_sparse(X) else X
         return self._support.scores(X, np.ones(len(X), np.int64))[0]
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores, (n, n_classes); for two classes their difference, (n,), above 0 for the second."""
-        scores = self._scores(X)
-        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The best class of every example, (n,)."""
-        scores = self._scores(X)
-        return self.classes_[scores.argmax(axis=1)]
-
-    @available_if(has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities ∝ exp(β · score), (n, n_classes); not there for β = ∞ (hinge, perceptron)."""
-        return np.exp(self.predict_log_proba(X))
-
-    @available_if(has_probabilities)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the class probabilities, (n, n_classes)."""
-        scores = Loss.of(self.loss).beta * self._scores(X)
-        scores -= scores.max(axis=1, keepdims=True)
-        return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
 
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         header, arrays = self._kernel_state(self.classes_.tolist())

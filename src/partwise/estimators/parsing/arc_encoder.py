@@ -1,4 +1,4 @@
-"""Candidate arcs as rows of a parser's structure: one node row an arc, and an edge row where relations are joint."""
+"""Candidate arcs as rows of a parser's structure: an arc row each, and a relation row where relations are joint."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.arcs import Arcs
 from partwise.data import DependencyCorpus
 from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded
-from partwise.features.arcs import ArcFeatures, Arcs
+from partwise.features.arcs import ArcFeatures
 from partwise.storage.checks import expect_array, expect_number, expect_text, expect_texts
 
 
@@ -43,7 +44,7 @@ class ArcEncoder:
             corpus.lengths,
             self.arcs.transform(corpus, arcs),
             edge_rows=None if self.relations is None else self.relations.transform(corpus, arcs),
-            shapes=structure.arc_shapes(corpus.lengths, arcs.arc_ptr, arcs.head, arcs.modifier),
+            shapes=structure.arc_shapes(corpus.lengths, *arcs),
         )
 
     def keep(self, nodes: np.ndarray, edges: np.ndarray) -> ArcEncoder:

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from partwise.core.arcs import Arcs, all_arcs
+from partwise.core.arrays import offsets
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.data import DependencyCorpus
@@ -20,7 +22,7 @@ from partwise.errors import InputError
 from partwise.estimators.model import LinearModel, Sizes, compact
 from partwise.estimators.parsing.arc_encoder import ArcEncoder
 from partwise.estimators.parsing.data import pieces, words_of
-from partwise.features.arcs import ArcFeatures, Arcs, all_arcs
+from partwise.features.arcs import ArcFeatures
 from partwise.storage.checks import expect_number
 
 BEAM = 1e-4  # heads with less than this share of the best one's probability go
@@ -82,8 +84,10 @@ class ArcPruner:
         encoder = ArcEncoder(ArcFeatures("pos").fit(corpus))
         encoded = encoder.transform(structure, corpus, all_arcs(corpus.lengths))
         rows = encoded.rows(structure, {"arc": FeatureMap.build(1, encoder.n_attributes)})
+        shapes = encoded.shapes_for(structure)
+        gold = structure.parts_of_trees(corpus.heads, shapes)
         problem = Problem.build(
-            structure, corpus.heads, encoded.shapes_for(structure), rows, loss="log", l2=_L2, n_jobs=n_jobs
+            structure, corpus.heads, shapes, rows, loss="log", l2=_L2, n_jobs=n_jobs, gold=gold
         )
         solver = ExponentiatedGradient("permuted")
         solution = solve(problem, solver, tol=_TOLERANCE, max_passes=_MOST_PASSES)
@@ -101,7 +105,7 @@ class ArcPruner:
             return all_arcs(corpus.lengths), PruningRecord(0, 0, 0, 0)
         per_sentence = np.concatenate([np.diff(arcs.arc_ptr) for arcs, _ in found])
         arcs = Arcs(
-            np.concatenate([[0], np.cumsum(per_sentence)]),
+            offsets(per_sentence),
             np.concatenate([each.head for each, _ in found]),
             np.concatenate([each.modifier for each, _ in found]),
         )
@@ -120,8 +124,7 @@ class ArcPruner:
         )
         if keep_true:
             kept |= true
-        sizes = np.concatenate([[0], np.cumsum(kept)])
-        return Arcs(sizes[arcs.arc_ptr], arcs.head[kept], arcs.modifier[kept]), record
+        return Arcs(offsets(kept)[arcs.arc_ptr], arcs.head[kept], arcs.modifier[kept]), record
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """For a model file."""

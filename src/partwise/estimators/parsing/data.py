@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from partwise.data import DependencyCorpus, corpus_from_sentences, keep_projective
-from partwise.data.dependency_checks import ProjectiveCount, check_trees
-from partwise.data.dependency_trees import count_roots
+from partwise.core.arcs import Arcs
+from partwise.core.heads import count_roots
+from partwise.data import DependencyCorpus, corpus_from_sentences
+from partwise.data.dependency_checks import ProjectiveCount, check_trees, drop_crossing
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered, refuse_masked
-from partwise.features.arcs import Arcs
 
 _WORD_FIELDS = {
     "form": "forms", "lemma": "lemmas", "coarse_tag": "coarse_tags", "fine_tag": "fine_tags", "feats": "feats",
@@ -108,12 +108,13 @@ def training_corpus(
         raise InputError(f"single_root must be True, False or 'auto', not {single_root!r:.40}")
     if non_projective not in ("skip", "error"):
         raise InputError(f"non_projective must be 'skip' or 'error', not {non_projective!r:.40}")
-    check_trees(corpus, single_root=single_root is True)
+    refuse_crossing = projective and non_projective == "error"
+    check_trees(corpus, single_root=single_root is True, projective=refuse_crossing)
     if single_root == "auto":
         single_root = bool((count_roots(corpus.heads, corpus.sentence_ptr) == 1).all())
     if not projective:
         return corpus, bool(single_root), None
-    kept, count = keep_projective(corpus, non_projective)
+    kept, count = drop_crossing(corpus)
     if kept.n_sentences == 0:
         raise InputError("no sentence is left to train on: all have crossing arcs")
     return kept, bool(single_root), count

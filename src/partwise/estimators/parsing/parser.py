@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from partwise.core.arcs import all_arcs, gold_arcs
 from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
@@ -22,7 +23,7 @@ from partwise.estimators.parsing.arc_pruning import ArcPruner
 from partwise.estimators.parsing.data import relation_codes, training_corpus
 from partwise.estimators.parsing.files import DependencyFileMixin
 from partwise.estimators.parsing.predictions import ParsingMixin
-from partwise.features.arcs import ArcFeatures, all_arcs, gold_arcs
+from partwise.features.arcs import ArcFeatures
 from partwise.structures import Projective, Spanning
 
 if TYPE_CHECKING:
@@ -262,16 +263,18 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
             maps["relation"] = FeatureMap.build(
                 structure.n_relations, encoder.n_edge_attributes, 0, true, codes, "observed"
             )
+        shapes = encoded.shapes_for(structure)
         return Problem.build(
             structure,
             labels,
-            encoded.shapes_for(structure),
+            shapes,
             encoded.rows(structure, maps),
             loss=self.loss,
             l2=self.l2,
             cost=self.cost if structure.labelled else "heads",
             example_weight=sample_weight,
             n_jobs=n_threads(self.n_jobs),
+            gold=structure.parts_of_trees(labels, shapes),
         )
 
     def top_features(self, n: int = 20, label: str | None = None) -> list[tuple[str, str, float]]:
@@ -309,13 +312,13 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
 
 def _largest(
     features: ArcFeatures,
-    layout: FeatureMap,
+    feature_map: FeatureMap,
     weights: np.ndarray,
     labels: list[str],
     n: int,
     only: str | None = None,
 ) -> list[tuple[str, str, float]]:
-    attribute, label, index = layout.pairs()
+    attribute, label, index = feature_map.pairs()
     if only is not None and only not in labels:
         raise InputError(
             f"label {only!r:.60} was not in training, where the relations are {', '.join(labels[:8])}"

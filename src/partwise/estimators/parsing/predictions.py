@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from partwise.core.arcs import Arcs, all_arcs
 from partwise.core.losses import Loss
 from partwise.core.scorer import Scorer
 from partwise.data import DependencyCorpus
@@ -18,7 +19,6 @@ from partwise.estimators.parsing.arc_encoder import ArcEncoder
 from partwise.estimators.parsing.arc_pruning import MOST_ARCS, ArcPruner, PruningRecord
 from partwise.estimators.parsing.data import Tree, as_corpus, pieces, with_trees
 from partwise.estimators.protocol import not_fitted
-from partwise.features.arcs import Arcs, all_arcs
 from partwise.scoring.attachment import attachment_scores
 
 

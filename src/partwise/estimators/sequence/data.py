@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.arrays import after_the_first
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
+from partwise.core.randomness import random_generator
 from partwise.core.rows import AttributeRows
 from partwise.data.conll import Columns
 from partwise.errors import InputError
-from partwise.estimators.base import Training, random_generator
+from partwise.estimators.base import Training
 from partwise.estimators.checks import check_choice, real_numbers
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import as_sequences
@@ -159,9 +161,7 @@ def chain_for(
         masks = transition_mask([str(label) for label in labels], estimator.scheme)._asdict()
     if estimator.transitions == "observed":
         seen = np.zeros((len(labels), len(labels)), bool)
-        inside = np.ones(len(codes), bool)
-        inside[(np.cumsum(data.lengths) - data.lengths)[data.lengths > 0]] = False
-        at = np.flatnonzero(inside)
+        at = after_the_first(data.lengths)
         at = at[(codes[at] >= 0) & (codes[at - 1] >= 0)]
         seen[codes[at - 1], codes[at]] = True
         masks["allowed"] = seen & masks.get("allowed", True)
@@ -193,10 +193,7 @@ def edge_map_for(
     """Weights of edge attributes; the one that every edge has gets all pairs of labels."""
     rows, n_labels = encoded.edge_rows, structure.n_labels
     assert rows is not None
-    is_edge = np.ones(len(codes), bool)
-    lengths = encoded.lengths[encoded.lengths > 0]
-    is_edge[np.cumsum(lengths) - lengths] = False
-    at = np.flatnonzero(is_edge)
+    at = after_the_first(encoded.lengths)
     before, here = codes[at - 1], codes[at]
     row_labels = np.where((before >= 0) & (here >= 0), before * n_labels + here, -1)
     if encoder.always:

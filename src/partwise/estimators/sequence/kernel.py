@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from partwise.core.arrays import after_the_first
 from partwise.core.losses import Loss
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
@@ -19,7 +20,7 @@ from partwise.estimators.model import LinearModel, Pairs, Sizes
 from partwise.estimators.sequence.data import SequenceData, lengths_of
 from partwise.estimators.sequence.predictions import PredictionMixin
 from partwise.mercer.functions import PRECOMPUTED
-from partwise.mercer.support import Support, positions_with_neighbour
+from partwise.mercer.support import Support
 from partwise.storage.checks import expect_array
 from partwise.structures import Chain
 
@@ -154,7 +155,7 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
             raise InputError("y: a KernelSequenceLabeler needs every label; None is not possible here")
         lengths = data.lengths[data.lengths > 0]
         tied = self.edges == "tied"
-        second = None if tied else positions_with_neighbour(lengths)
+        second = None if tied else after_the_first(lengths)
         if second is not None and not len(second):
             second, tied = None, True  # sequences of one position have no edges
         chain = Chain(len(labels), tied=tied)

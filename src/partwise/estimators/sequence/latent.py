@@ -17,8 +17,9 @@ import numpy as np
 
 from partwise.core.arrays import offsets
 from partwise.core.problem import Problem
+from partwise.core.randomness import random_generator
 from partwise.errors import InputError
-from partwise.estimators.base import n_threads, random_generator
+from partwise.estimators.base import n_threads
 from partwise.estimators.model import Excluded, LinearModel
 from partwise.solvers import Solution, Solver, StopReason, WarmStart, solver_for
 from partwise.solvers.dual.potentials import GOLD_POTENTIAL, EGState, refresh
@@ -206,7 +207,7 @@ def _start(problem: Problem, solver: Solver, state: Any, estimator: Any) -> Any:
     # The usual start, at the true label itself, is no distribution of the kind that potentials describe here.
     batch = problem.batch
     state.theta[:] = 0.0
-    parts = np.repeat(batch.part_ptr[:-1], np.diff(batch.gold_ptr)) + batch.gold_part
+    parts = problem.gold_places()
     is_row = parts < np.repeat(batch.part_ptr[1:] - batch.n_tied, np.diff(batch.gold_ptr))
     state.theta[parts[is_row]] = GOLD_POTENTIAL * batch.gold_amount[is_row]
     state.visited[:] = 1

@@ -13,9 +13,10 @@ import numpy as np
 
 from partwise.core.arrays import offsets
 from partwise.core.losses import Loss
+from partwise.core.randomness import random_generator
 from partwise.core.scorer import Scorer
 from partwise.errors import InputError
-from partwise.estimators.base import n_threads, random_generator, sharpness
+from partwise.estimators.base import n_threads, sharpness
 from partwise.estimators.checks import check_ordered
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import as_sequences

@@ -56,7 +56,7 @@ class Planes(NamedTuple):
 
 
 @inner
-def _difference(batch, i, planes, p, scores, gold):  # type: ignore
+def _difference(i, planes, p, scores, gold):  # type: ignore
     """Score of label p minus that of the true label, which is `gold`."""
     if p == 0:
         return 0.0
@@ -109,7 +109,7 @@ def _store_plane(batch, i, planes, p, count, vector, scratch):  # type: ignore
     score_example(batch, i, vector, 1.0, scratch.potentials, scratch)
     gold = gold_score(batch, i, scratch.potentials)
     for q in range(planes.n_used[i]):
-        planes.gram[i, p, q] = -_difference(batch, i, planes, q, scratch.potentials, gold)
+        planes.gram[i, p, q] = -_difference(i, planes, q, scratch.potentials, gold)
         planes.gram[i, q, p] = planes.gram[i, p, q]
     scatter_example(batch, i, vector, -1.0, scratch.delta, 0.0, scratch)
 
@@ -131,7 +131,7 @@ def find_planes(batch, first, last, v, l2, gamma, planes, loss, gap, outcome, ve
         loss[i], outcome[i] = top - gold_score(batch, i, scratch.potentials), 0
         known, mean = 0.0, 0.0
         for p in range(planes.n_used[i]):
-            value = _difference(batch, i, planes, p, scratch.scores, gold) + gamma * planes.cost[i, p]
+            value = _difference(i, planes, p, scratch.scores, gold) + gamma * planes.cost[i, p]
             known = max(known, value)
             mean += planes.share[i, p] * value
         gap[i] = loss[i] - mean
@@ -157,7 +157,7 @@ def sweep_planes(batch, order, v, l2, gamma, planes, slope, before, scratch):  #
         gold = gold_score(batch, i, scratch.scores)
         highest, mean, size = -np.inf, 0.0, 0.0
         for p in range(m):
-            value = _difference(batch, i, planes, p, scratch.scores, gold) + gamma * planes.cost[i, p]
+            value = _difference(i, planes, p, scratch.scores, gold) + gamma * planes.cost[i, p]
             slope[p], before[p] = value, planes.share[i, p]
             highest, size = max(highest, value), max(size, abs(value))
             mean += planes.share[i, p] * value

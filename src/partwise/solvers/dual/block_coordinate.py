@@ -15,13 +15,13 @@ from partwise.solvers.base import Certificate, StepInfo, check_precision, state_
 from partwise.solvers.dual.frank_wolfe_pass import CornerPoint, corner_counts, frank_wolfe_pass
 from partwise.solvers.dual.hard import (
     add_to_average,
+    certificate_of_mixture,
     forget_averages,
-    hard_certificate,
     hard_dual,
     settle,
 )
 from partwise.solvers.needs import Needs
-from partwise.solvers.sampling import due_chunks, expected_gap, note_exact, note_visits
+from partwise.solvers.sampling import due_chunks, expected_gap, note_visits
 from partwise.structures.multiclass.multiclass import Multiclass
 
 
@@ -153,11 +153,4 @@ class BlockFrankWolfe:
 
     def certificate(self, problem: Problem, state: CornerState) -> tuple[CornerState, Certificate]:
         point = state.point(problem)
-        kept = hard_dual(problem, point)
-        point.alpha[:] /= point.alpha.sum(axis=1, keepdims=True)
-        mu = state.expected_counts(problem)
-        v = settle(problem, mu, point)
-        average = state.average if state.n_averaged[0] else None
-        certificate = hard_certificate(problem, mu, point, v, kept, average)
-        note_exact(state.seen, state.waited, state.clock)
-        return state, certificate
+        return certificate_of_mixture(problem, state, point, point.alpha)

@@ -12,7 +12,7 @@ from partwise.compiled.examples import Batch, Scratch
 from partwise.core.bounds import safe_steps
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import PRECISIONS, Certificate, StepInfo, state_type
+from partwise.solvers.base import CHUNK, PRECISIONS, Certificate, StepInfo, state_type
 from partwise.solvers.dual.online_pass import (
     FIXED,
     HALVING,
@@ -34,7 +34,6 @@ from partwise.solvers.sampling import (
 )
 from partwise.structures.multiclass.multiclass import Multiclass
 
-_CHUNK = 1024  # examples between two chances to interrupt
 _LIFT = 2.0
 _LARGEST_STEP = 1e4  # for β = ∞: steps that always succeed are multiplied every time and would overflow
 _FIRST_BETA, _SHARPENING = 1.0, 1.3
@@ -234,7 +233,7 @@ class ExponentiatedGradient:
             order = random.integers(n, size=n)
         else:
             order = np.arange(n) if self.order == "cyclic" else random.permutation(n)
-        chunk = min(_CHUNK, chunk)
+        chunk = min(CHUNK, chunk)
         for first in range(0, n, chunk):
             yield order[first : first + chunk]
 

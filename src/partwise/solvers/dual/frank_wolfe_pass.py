@@ -64,7 +64,7 @@ def _list_parts(counts, count, out):  # type: ignore
 
 
 @inner
-def _corner_values(batch, i, point, scores, values):  # type: ignore
+def _corner_values(i, point, scores, values):  # type: ignore
     """Score of every corner in use; returns their mean under α, the worst and the best in use."""
     first, last = point.corner_ptr[i], point.corner_ptr[i + 1]
     mean, worst, top = 0.0, -1, -1
@@ -86,7 +86,7 @@ def _corner_values(batch, i, point, scores, values):  # type: ignore
 
 
 @inner
-def _slot_for(batch, i, point, parts):  # type: ignore
+def _slot_for(i, point, parts):  # type: ignore
     """The slot that holds `parts`, or a free one filled with them, or −1 when all are taken."""
     first, last = point.corner_ptr[i], point.corner_ptr[i + 1]
     free = -1
@@ -181,12 +181,12 @@ def _frank_wolfe_visit(batch, i, point, gamma, l2, n_cached, parts, values, scra
         for j in range(count):
             scratch.potentials[j] = scratch.scores[j]
         add_cost(batch, i, gamma, scratch.potentials)
-        mean, source, target = _corner_values(batch, i, point, scratch.potentials, values)
+        mean, source, target = _corner_values(i, point, scratch.potentials, values)
         if repeat == 0:
             top = best(batch, i, scratch.potentials, scratch.counts, scratch)
             point.gap[i] = max(top - mean, 0.0)
             _list_parts(scratch.counts, count, parts)
-            new = _slot_for(batch, i, point, parts)
+            new = _slot_for(i, point, parts)
             if new < 0 and _take_over(batch, i, point, parts, gamma, l2, scratch):
                 continue
             target = new if new >= 0 else target

@@ -10,6 +10,7 @@ from partwise.compiled.examples import Scratch
 from partwise.core.problem import Problem
 from partwise.solvers.base import Certificate
 from partwise.solvers.dual.frank_wolfe_pass import mixture_pass
+from partwise.solvers.sampling import note_exact
 
 
 def hard_dual(problem: Problem, point: Any) -> float:
@@ -73,3 +74,20 @@ def hard_certificate(
             best_primal, best_weights = primal, weights
     point.gap[:] = np.maximum(loss - inner, 0.0)  # at w(α), the last candidate
     return Certificate(best_primal, dual, best_weights, abs(kept - dual))
+
+
+def certificate_of_mixture(
+    problem: Problem, state: Any, point: Any, shares: np.ndarray
+) -> tuple[Any, Certificate]:
+    """The certificate of a state that keeps, for every example, `shares` (n_examples, …) of labellings.
+
+    Shares are made to add up to one, and what follows from them is computed anew.
+    """
+    kept = hard_dual(problem, point)
+    shares /= shares.sum(axis=1, keepdims=True)
+    mu = state.expected_counts(problem)
+    v = settle(problem, mu, point)
+    average = state.average if state.n_averaged[0] else None
+    certificate = hard_certificate(problem, mu, point, v, kept, average)
+    note_exact(state.seen, state.waited, state.clock)
+    return state, certificate

@@ -52,7 +52,7 @@ def starting_point(
     batch, n = problem.batch, problem.n_examples
     theta: np.ndarray = np.zeros(problem.n_parts, dtype)
     mu: np.ndarray = np.zeros(problem.n_parts, dtype)
-    gold = np.repeat(batch.part_ptr[:-1], np.diff(batch.gold_ptr)) + batch.gold_part
+    gold = problem.gold_places()
     if start != "uniform":
         n_parts, tied = np.diff(batch.part_ptr), np.full(n, batch.n_tied)
         is_row = np.repeat(np.tile([True, False], n), np.column_stack([n_parts - tied, tied]).ravel())

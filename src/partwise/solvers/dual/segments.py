@@ -18,8 +18,8 @@ from partwise.errors import InputError
 from partwise.solvers.base import Certificate, StepInfo, check_precision, state_type
 from partwise.solvers.dual.hard import (
     add_to_average,
+    certificate_of_mixture,
     forget_averages,
-    hard_certificate,
     hard_dual,
     settle,
 )
@@ -40,7 +40,7 @@ from partwise.solvers.dual.segment_store import (
 )
 from partwise.solvers.dual.smo import n_labels_of
 from partwise.solvers.needs import Needs
-from partwise.solvers.sampling import due_chunks, expected_gap, note_exact, note_visits
+from partwise.solvers.sampling import due_chunks, expected_gap, note_visits
 
 _FEW_SLOTS = 4  # per position, to begin with
 _WORTH_WHILE = 0.2  # of the mean gain: segments above it make up nine tenths of what a sweep gains
@@ -217,14 +217,7 @@ class SegmentAscent:
 
     def certificate(self, problem: Problem, state: SegmentState) -> tuple[SegmentState, Certificate]:
         point = state.point()
-        kept = hard_dual(problem, point)
-        point.mass[:] /= point.mass.sum(axis=1, keepdims=True)
-        mu = state.expected_counts(problem)
-        v = settle(problem, mu, point)
-        average = state.average if state.n_averaged[0] else None
-        found = hard_certificate(problem, mu, point, v, kept, average)
-        note_exact(state.seen, state.waited, state.clock)
-        return state, found
+        return certificate_of_mixture(problem, state, point, point.mass)
 
 
 def _chain_view(problem: Problem) -> ChainView:
@@ -237,12 +230,10 @@ def _empty_store(n: int, dtype: Any) -> SegmentStore:
 
 def _gold_pairs(problem: Problem) -> np.ndarray:
     """The pair of true labels at every position, (n_positions,)."""
-    gold, n_labels, lengths = problem.gold, n_labels_of(problem), problem.lengths
-    is_node = gold.part < np.repeat(lengths * n_labels, np.diff(gold.ptr))
-    labels = gold.part[is_node] % n_labels
+    labels = problem.structure.decode_all(problem.gold, problem.scorer.shapes)
     before = np.concatenate([[0], labels[:-1]])
-    before[offsets(lengths)[:-1]] = 0
-    return before * n_labels + labels
+    before[offsets(problem.lengths)[:-1]] = 0
+    return before * n_labels_of(problem) + labels
 
 
 def _path_room(problem: Problem, state: SegmentState) -> PathRoom:

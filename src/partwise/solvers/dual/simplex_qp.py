@@ -13,7 +13,9 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
+from partwise.core.arrays import offsets
 from partwise.core.problem import check_positive
+from partwise.core.randomness import random_generator
 from partwise.errors import InputError
 from partwise.solvers.dual.simplex_pass import Quadratic, log_softmax_of_all, simplex_pass
 
@@ -149,7 +151,7 @@ class _OnlinePasses:
     """One block after another, in a new random order every pass."""
 
     def __init__(self, run: _Run, step: str, random_state: int | np.random.Generator | None):
-        self.run, self.random = run, np.random.default_rng(random_state)
+        self.run, self.random = run, random_generator(random_state)
         self.growth = _GROWTH if step == "adaptive" else 1.0
         self.quadratic = _by_rows(run.matrix)
         largest = np.maximum.reduceat(run.matrix.diagonal(), run.block_ptr[:-1])
@@ -223,7 +225,7 @@ def _checked_blocks(block_sizes: Any) -> np.ndarray:
     sizes = np.asarray(block_sizes)
     if sizes.ndim != 1 or len(sizes) == 0 or sizes.dtype.kind not in "iu" or (sizes < 1).any():
         raise InputError("block_sizes must be a non-empty sequence of integers of at least 1")
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return offsets(sizes)
 
 
 def _checked_vector(values: Any, name: str, size: int) -> np.ndarray:

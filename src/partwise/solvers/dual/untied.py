@@ -28,19 +28,18 @@ def untied(problem: Problem) -> Problem:
 
 
 def _untie(problem: Problem, structure: Chain) -> Problem:
-    scorer, gold, lengths, n_labels = problem.scorer, problem.gold, problem.lengths, structure.n_labels
+    scorer, n_labels = problem.scorer, structure.n_labels
     apart = Chain(
         n_labels, tied=False, allowed=structure.allowed,
         allowed_start=structure.allowed_start, allowed_end=structure.allowed_end,
     )  # fmt: skip
     nodes, transitions = scorer.kinds
-    n_edges = int((lengths - 1).sum())
+    n_edges = int((problem.lengths - 1).sum())
     always = AttributeRows(np.arange(n_edges + 1), np.zeros(n_edges, np.int32))
     edges = scorer.maps["transition"].bind(always, n_edges, transitions.first_weight)
     maps = {"node": scorer.maps["node"], "edge": scorer.maps["transition"]}
     view = Scorer(apart, scorer.shapes, maps, (nodes, edges), *apart.runs(scorer.shapes), scorer.n_jobs)
-    is_node = gold.part < np.repeat(lengths * n_labels, np.diff(gold.ptr))
-    own_gold = apart.encode_all(gold.part[is_node] % n_labels, scorer.shapes)
+    own_gold = apart.encode_all(structure.decode_all(problem.gold, scorer.shapes), scorer.shapes)
     cost = _node_costs(problem, view.batch.part_ptr, n_labels)
     return Problem(view, own_gold, cost, problem.example_weight, problem.loss, problem.l2)
 

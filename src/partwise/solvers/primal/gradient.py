@@ -170,19 +170,19 @@ class LBFGS(_Gradient):
         point, passes = _current(problem, state)
         direction = self._direction(problem, point.gradient, state)
         if not problem.inner(direction, point.gradient) < 0:
-            return _stay(problem, state, point, passes)
+            return _stay(state, point, passes)
         ray = _Ray(problem, point, direction)
         new = ray.search(0.9, None)
         passes += ray.evaluations
         if new is None:
             state.n_pairs[0] = 0
-            return _stay(problem, state, point, passes)
+            return _stay(state, point, passes)
         move, change = new.weights - point.weights, new.gradient - point.gradient
         if problem.inner(move, change) > 1e-12 * problem.inner(change, change):
             row = int(state.n_pairs[0]) % self.memory
             state.moves[row], state.changes[row] = move, change
             state.n_pairs[0] += 1
-        return _go(problem, state, new, passes)
+        return _go(state, new, passes)
 
     def _direction(self, problem: Problem, gradient: np.ndarray, state: LBFGSState) -> np.ndarray:
         """−H g by the two-loop recursion; a first step of length one."""
@@ -221,16 +221,16 @@ class ConjugateGradient(_Gradient):
             direction = -point.gradient
             before = point.value + 0.5 * math.sqrt(max(norm, 0.0))  # makes the first move about one long
         if norm <= 0.0:
-            return _stay(problem, state, point, passes)
+            return _stay(state, point, passes)
         ray = _Ray(problem, point, direction)
         new = ray.search(0.4, before)
         passes += ray.evaluations
         if new is None:
-            return _stay(problem, state._replace(direction=np.zeros_like(direction)), point, passes)
+            return _stay(state._replace(direction=np.zeros_like(direction)), point, passes)
         # Polak–Ribière+: a negative factor means starting afresh.
         factor = max(0.0, problem.inner(new.gradient, new.gradient - point.gradient) / norm)
         state = state._replace(direction=factor * direction - new.gradient, previous=np.array([point.value]))
-        return _go(problem, state, new, passes)
+        return _go(state, new, passes)
 
 
 def _current(problem: Problem, state: LBFGSState | CGState) -> tuple[_Point, int]:
@@ -240,13 +240,13 @@ def _current(problem: Problem, state: LBFGSState | CGState) -> tuple[_Point, int
     return _evaluate(problem, state.weights), 1
 
 
-def _go(problem: Problem, state, point: _Point, passes: int):  # type: ignore[no-untyped-def]
+def _go(state, point: _Point, passes: int):  # type: ignore[no-untyped-def]
     """The state moved to `point`."""
     value = np.array([point.value, point.dual])
     moved = state._replace(weights=point.weights, gradient=point.gradient, value=value)
     return moved, StepInfo(float(passes), point.dual, point.value - point.dual)
 
 
-def _stay(problem: Problem, state, point: _Point, passes: int):  # type: ignore[no-untyped-def]
+def _stay(state, point: _Point, passes: int):  # type: ignore[no-untyped-def]
     """No descent is left at this precision: the same point, at the price of at least a pass."""
-    return _go(problem, state, point, max(passes, 1))
+    return _go(state, point, max(passes, 1))

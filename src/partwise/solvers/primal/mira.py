@@ -13,13 +13,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from partwise.core.arrays import offsets
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import Certificate, StepInfo, evaluate_model, model_primal
+from partwise.solvers.base import CHUNK, Certificate, StepInfo, evaluate_model, model_primal
 from partwise.solvers.needs import Needs
 from partwise.solvers.primal.mira_pass import HalfSpaces, augmented_scores, half_space_visit, mira_pass
-
-_CHUNK = 1024  # examples between two chances to interrupt
 
 
 class OnlineState(NamedTuple):
@@ -79,8 +78,8 @@ class _Averaged:
     ) -> tuple[OnlineState, StepInfo]:
         order = random.permutation(problem.n_examples)
         v, cost = np.zeros_like(state.v), 0.0
-        for first in range(0, len(order), _CHUNK):
-            here = order[first : first + _CHUNK]
+        for first in range(0, len(order), CHUNK):
+            here = order[first : first + CHUNK]
             cost += self._visit(problem, state, here, v)
             state.n_visits[0] += len(here)
         state.n_passes[0] += 1
@@ -205,7 +204,7 @@ class KBestMIRA(_Averaged):
             parts = problem.structure.kbest_parts(
                 shape[shape_ptr[i] : shape_ptr[i + 1]], scratch.potentials[:count].copy(), self.k
             )
-            ptr = np.concatenate([[0], np.cumsum([len(p) for p in parts])]).astype(np.int64)
+            ptr = offsets([len(p) for p in parts])
             cost += half_space_visit(
                 problem.batch, i, ptr, np.concatenate(parts), state.weights, state.moments, t,
                 1.0 / problem.l2, gamma, v, room, scratch,

@@ -11,11 +11,10 @@ import numpy as np
 
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import Certificate, StepInfo, evaluate_model, primal_certificate
+from partwise.solvers.base import CHUNK, Certificate, StepInfo, evaluate_model, primal_certificate
 from partwise.solvers.needs import Needs
 from partwise.solvers.primal.sgd_pass import sample_loss, sgd_pass
 
-_CHUNK = 1024  # examples between two chances to interrupt
 _SAMPLE = 1000  # examples a trial of η₀ sees
 _RATIO = math.sqrt(10.0)
 _TELLING = 0.01  # relative improvement over the trial before, below which the two count as equal
@@ -108,8 +107,8 @@ class SGD:
             passes += trial_passes
         order = random.permutation(n)
         v, cost = np.zeros_like(state.v), 0.0
-        for first in range(0, n, _CHUNK):
-            cost += _visit_all(problem, state, order[first : first + _CHUNK], v)
+        for first in range(0, n, CHUNK):
+            cost += _visit_all(problem, state, order[first : first + CHUNK], v)
         state.n_passes[0] += 1
         share = 2.0 / (1.0 + state.n_passes[0])  # weighs pass t by t
         state.v[:] += share * (v - state.v)
@@ -133,14 +132,14 @@ def _visit_all(problem: Problem, state: SGDState, order: np.ndarray, v: np.ndarr
     """Update on every example of `order`; adds to `v` unless it is empty, and returns the cost met."""
     state.scale[0], cost = sgd_pass(
         problem.batch, order, state.direction, float(state.scale[0]), int(state.n_updates[0]),
-        float(state.initial_step[0]), problem.l2, *_kernel_loss(problem), v,
+        float(state.initial_step[0]), problem.l2, *_loss_settings(problem), v,
         problem.scratch(np.float64),
     )  # fmt: skip
     state.n_updates[0] += len(order)
     return float(cost)
 
 
-def _kernel_loss(problem: Problem) -> tuple[float, float, bool]:
+def _loss_settings(problem: Problem) -> tuple[float, float, bool]:
     """β (1 where it is infinite), γ, and whether to take the mode."""
     loss = problem.loss
     return 1.0 if loss.is_hard else loss.beta, loss.gamma, loss.is_hard
@@ -177,5 +176,5 @@ def _value_after(problem: Problem, sample: np.ndarray, step: float) -> float:
     state = SGD(step).init(problem, np.random.default_rng(0))
     _visit_all(problem, state, sample, np.zeros(0))
     weights = state.scale[0] * state.direction
-    loss = sample_loss(problem.batch, sample, weights, *_kernel_loss(problem), problem.scratch(np.float64))
+    loss = sample_loss(problem.batch, sample, weights, *_loss_settings(problem), problem.scratch(np.float64))
     return float(loss + 0.5 * problem.l2 * len(sample) / problem.n_examples * (weights @ weights))

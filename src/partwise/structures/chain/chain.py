@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from partwise.core.arrays import offsets
+from partwise.core.randomness import random_generator
 from partwise.structures.chain.parts import ChainMarginals, ChainParts
 from partwise.structures.chain.scores import ArrayOrList, ChainScores, add_costs, read_scores
-from partwise.structures.checks import checked_count, checked_labels, random_generator, require_possible
+from partwise.structures.checks import checked_count, checked_labels, require_possible
 from partwise.structures.packed import Packed
 
 __all__ = ["Chain", "ChainMarginals"]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from partwise.core.arrays import locate, offsets, positions
+from partwise.core.arrays import locate, offsets, positions, ranges
 from partwise.errors import InputError
 from partwise.structures.chain.forward_backward import CHAIN, chain_specification, chain_workspace
 from partwise.structures.chain.high_order import (
@@ -104,12 +104,12 @@ class ChainParts(PositionLabels):
         return self._parts_of(labels, lengths)
 
     def _parts_of(self, labels: np.ndarray, lengths: np.ndarray) -> PartLists:
-        starts, position = offsets(lengths), positions(lengths)
+        position = positions(lengths)
         with_edge = slice(None) if self.order > 1 else position > 0
         n_edges = lengths if self.order > 1 else lengths - 1
         gold_ptr = offsets(lengths + n_edges)
         parts = np.empty(gold_ptr[-1], np.int64)
-        node_at = np.arange(len(labels)) + np.repeat(gold_ptr[:-1] - starts[:-1], lengths)
+        node_at = ranges(gold_ptr[:-1], lengths)
         parts[node_at] = position * self.n_labels + labels
         edge_at = node_at + np.repeat(n_edges, lengths)
         row = self._history_rows(labels, position) + np.repeat(lengths, lengths)

@@ -1,4 +1,4 @@
-"""Reading a chain's scores as users give them, one sequence or a list, into the vectors kernels read."""
+"""Reading a chain's scores as users give them, one sequence or a list, into the vectors compiled code reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from partwise.compiled.simd import LANES
 from partwise.core.arrays import offsets
 from partwise.errors import InputError
-from partwise.structures.checks import checked_labels, checked_scores, shape_text
+from partwise.structures.checks import checked_labels, checked_scores, is_single, shape_text
 
 ArrayOrList = ArrayLike | Sequence[ArrayLike]
 
@@ -57,7 +57,7 @@ def read_scores(
     n_labels: int, order: int, node_scores: Any, edge_scores: Any, start_scores: Any, end_scores: Any
 ) -> ChainScores:
     """Check everything the user gave; raises :class:`InputError` naming the argument."""
-    single = _is_single(node_scores)
+    single = is_single(node_scores)
     nodes, starts = _read_nodes(n_labels, node_scores, single)
     edges, per_position = _read_edges(n_labels, order, edge_scores, np.diff(starts), single)
     for name, scores, rows in (
@@ -67,14 +67,6 @@ def read_scores(
         if scores is not None:
             nodes[rows] += checked_scores(scores, name, (n_labels,))
     return ChainScores(nodes, starts, edges, per_position, single)
-
-
-def _is_single(node_scores: Any) -> bool:
-    if isinstance(node_scores, np.ndarray):
-        return node_scores.ndim != 3
-    if not isinstance(node_scores, list | tuple):
-        return True
-    return len(node_scores) > 0 and np.ndim(node_scores[0]) < 2
 
 
 def _read_nodes(n_labels: int, node_scores: Any, single: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from partwise.compiled.simd import LANES
+from partwise.core.randomness import random_generator
 from partwise.structures.checks import (
     checked_count,
     checked_labels,
     checked_scores,
-    random_generator,
     require_possible,
 )
 from partwise.structures.contract import PartLists, PositionLabels, RowKind, Shapes

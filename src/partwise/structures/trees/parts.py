@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from partwise.core.arrays import locate, offsets, positions
+from partwise.core.arcs import Arcs, all_arcs, checked_arcs
+from partwise.core.arrays import block_of, locate, offsets, positions, ranges
+from partwise.core.heads import find_fault
 from partwise.errors import InputError
 from partwise.structures.checks import checked_count
 from partwise.structures.contract import PartLists, RowKind, Shapes, Structure
-from partwise.structures.trees.checks import CROSSING, CYCLE, FINE, SECOND_ROOT, first_fault
 
 
 class LabelledHeads(NamedTuple):
@@ -28,16 +29,6 @@ class TreeMarginals(NamedTuple):
 
     arc: np.ndarray
     relation: np.ndarray
-
-
-class _Arcs(NamedTuple):
-    """All candidate arcs of a corpus: example, modifier, head and a key that orders them so, (n_arcs,) each."""
-
-    example: np.ndarray
-    modifier: np.ndarray
-    head: np.ndarray
-    key: np.ndarray
-    base: int
 
 
 class TreeParts(Structure):
@@ -67,8 +58,7 @@ class TreeParts(Structure):
     def shapes(self, lengths: Any) -> Shapes:
         """Shapes with every arc: n heads for each of n words."""
         lengths = np.asarray(lengths, np.int64)
-        rows = [_whole_shape(int(n)) for n in lengths]
-        return Shapes(offsets(1 + 2 * lengths**2), np.concatenate([np.zeros(0, np.int32), *rows]))
+        return _shapes_of(lengths, all_arcs(lengths))
 
     def arc_shapes(self, lengths: Any, arc_ptr: Any, head: Any, modifier: Any) -> Shapes:
         """Shapes with the candidate arcs that pruning has left.
@@ -81,33 +71,21 @@ class TreeParts(Structure):
         head, modifier : array_like of int (arc_ptr[n],)
             In order of modifier and head within each example; head 0 is the root.
         """
-        lengths, arc_ptr = np.asarray(lengths, np.int64), np.asarray(arc_ptr, np.int64)
-        arcs = np.stack([np.asarray(head, np.int32), np.asarray(modifier, np.int32)], axis=1)
-        if len(arc_ptr) != len(lengths) + 1 or len(arcs) != arc_ptr[-1]:
-            raise InputError(
-                f"arc_ptr must have {len(lengths) + 1} entries, of which the last is {len(arcs)}"
-            )
-        n_arcs = np.diff(arc_ptr)
-        example, words = np.repeat(np.arange(len(lengths)), n_arcs), np.repeat(lengths, n_arcs)
-        wrong = (arcs[:, 0] < 0) | (arcs[:, 0] > words) | (arcs[:, 1] < 1) | (arcs[:, 1] > words)
-        wrong |= arcs[:, 0] == arcs[:, 1]
-        if wrong.any():
-            at = int(wrong.argmax())
-            raise InputError(
-                f"arcs: example {example[at]} of {words[at]} words has no arc {arcs[at, 0]} → {arcs[at, 1]}"
-            )
-        key = arcs[:, 1].astype(np.int64) * (words + 1) + arcs[:, 0]
-        unordered = (np.diff(key) <= 0) & (np.diff(example) == 0)
+        lengths = np.asarray(lengths, np.int64)
+        arcs = checked_arcs(lengths, Arcs(arc_ptr, head, modifier))
+        keys = _keys(arcs.sentence, arcs.modifier, arcs.head, lengths)
+        unordered = np.diff(keys) <= 0
         if unordered.any():
-            at = int(unordered.argmax())
-            raise InputError(f"arcs: those of example {example[at]} are not in order of modifier and head")
-        ptr = offsets(1 + 2 * n_arcs)
-        values = np.empty(ptr[-1], np.int32)
-        is_arc = np.ones(len(values), bool)
-        is_arc[ptr[:-1]] = False
-        values[ptr[:-1]] = lengths
-        values[is_arc] = arcs.ravel()
-        return Shapes(ptr, values)
+            example = arcs.sentence[int(unordered.argmax())]
+            raise InputError(f"arcs: those of example {example} are not in order of modifier and head")
+        return _shapes_of(lengths, arcs)
+
+    def arcs_of(self, shapes: Shapes) -> Arcs:
+        """The candidate arcs of all examples."""
+        is_arc = np.ones(len(shapes.values), bool)
+        is_arc[shapes.ptr[:-1]] = False
+        pairs = shapes.values[is_arc].reshape(-1, 2)
+        return Arcs(offsets(self.n_arcs(shapes)), pairs[:, 0], pairs[:, 1])
 
     def n_arcs(self, shapes: Shapes) -> np.ndarray:
         """Candidate arcs of each example, int64 (n,)."""
@@ -121,26 +99,17 @@ class TreeParts(Structure):
 
     def row_choices(self, shapes: Shapes) -> np.ndarray:
         """The word each arc leads to, counted over the corpus."""
-        arcs = self._arcs(shapes)
-        return offsets(shapes.lengths)[:-1][arcs.example] + arcs.modifier - 1
-
-    def _arcs(self, shapes: Shapes) -> _Arcs:
-        is_arc = np.ones(len(shapes.values), bool)
-        is_arc[shapes.ptr[:-1]] = False
-        pairs = shapes.values[is_arc].reshape(-1, 2).astype(np.int64)
-        example = np.repeat(np.arange(len(shapes.ptr) - 1), self.n_arcs(shapes))
-        base = int(shapes.lengths.max(initial=0)) + 1
-        key = (example * base + pairs[:, 1]) * base + pairs[:, 0]
-        return _Arcs(example, pairs[:, 1], pairs[:, 0], key, base)
+        arcs = self.arcs_of(shapes)
+        return offsets(shapes.lengths)[:-1][arcs.sentence] + arcs.modifier - 1
 
     def _arc_of_words(self, labels: np.ndarray, shapes: Shapes) -> tuple[np.ndarray, np.ndarray]:
         """For each word the number, over the corpus, of the arc from its head, and whether there is one."""
-        lengths, arcs = shapes.lengths, self._arcs(shapes)
-        example = np.repeat(np.arange(len(lengths)), lengths)
-        head = labels // self.n_relations
-        key = (example * arcs.base + positions(lengths) + 1) * arcs.base + head
-        at = np.searchsorted(arcs.key, key)
-        return at, np.append(arcs.key, -1)[at] == key
+        lengths, arcs = shapes.lengths, self.arcs_of(shapes)
+        example, head = block_of(offsets(lengths)), labels // self.n_relations
+        known = _keys(arcs.sentence, arcs.modifier, arcs.head, lengths)
+        wanted = _keys(example, positions(lengths) + 1, head, lengths)
+        at = np.searchsorted(known, wanted)
+        return at, np.append(known, -1)[at] == wanted
 
     # Labels.
 
@@ -151,45 +120,36 @@ class TreeParts(Structure):
             raise InputError(f"labels has {len(labels)} entries, but lengths add up to {lengths.sum()}")
         if lengths.size and lengths.min() < 1:
             raise InputError(f"lengths: example {int(lengths.argmin())} has no positions")
-        heads, own = labels // self.n_relations, positions(lengths) + 1
-        wrong = (labels < 0) | (heads > np.repeat(lengths, lengths)) | (heads == own)
-        if wrong.any():
-            at = int(wrong.argmax())
-            example, position = locate(at, lengths)
-            why = (
-                "is its own head"
-                if heads[at] == own[at]
-                else f"has head {heads[at]}, but heads run from 0 (the root) to {lengths[example]}"
-            )
-            raise InputError(f"labels: example {example}, position {position}: word {position + 1} {why}")
-        fault, example, position, other = first_fault(lengths, heads, self.single_root, self.projective)
-        if fault != FINE:
-            word, head = position + 1, heads[offsets(lengths)[example] + position]
-            why = {
-                CYCLE: f"following heads from word {word} never comes to the root: there is a cycle",
-                SECOND_ROOT: f"words {other + 1} and {word} both depend on the root; single_root allows one",
-                CROSSING: f"the arc {head} → {word} crosses that of word {other + 1}: not a projective tree",
-            }[fault]
-            raise InputError(f"labels: example {example}, position {position}: {why}")
-        kept = self._arc_of_words(labels, shapes)[1]
-        if not kept.all():
-            at = int((~kept).argmax())
-            example, position = locate(at, lengths)
+        heads = labels // self.n_relations
+        fault = find_fault(heads, offsets(lengths), single_root=self.single_root, projective=self.projective)
+        if fault is not None:
+            example, position = locate(fault.word, lengths)
             raise InputError(
-                f"labels: example {example}, position {position}: the arc {heads[at]} → {position + 1} is not "
-                "among the example's candidate arcs (pruning removed it)"
+                f"labels: example {example}, position {position}: word {position + 1} {fault.what}"
             )
 
     def encode_all(self, labels: Any, shapes: Shapes) -> PartLists:
         """Arc parts of an example in order of position, then its relation parts."""
         self.check_gold(labels, shapes)
+        return self.parts_of_trees(labels, shapes)
+
+    def parts_of_trees(self, labels: Any, shapes: Shapes) -> PartLists:
+        """What :meth:`encode_all` gives, of labels that are known to be trees; their arcs must be candidates."""
         labels, lengths = np.asarray(labels, np.int64), shapes.lengths
         n_arcs = self.n_arcs(shapes)
-        own_arc = self._arc_of_words(labels, shapes)[0] - np.repeat(offsets(n_arcs)[:-1], lengths)
+        arc, is_candidate = self._arc_of_words(labels, shapes)
+        if not is_candidate.all():
+            word = int((~is_candidate).argmax())
+            example, position = locate(word, lengths)
+            raise InputError(
+                f"labels: example {example}, position {position}: the arc {labels[word] // self.n_relations} → "
+                f"{position + 1} is not among the example's candidate arcs (pruning removed it)"
+            )
+        own_arc = arc - np.repeat(offsets(n_arcs)[:-1], lengths)
         if not self.labelled:
             return PartLists(offsets(lengths), own_arc)
         gold_ptr = offsets(2 * lengths)
-        at = np.repeat(gold_ptr[:-1], lengths) + positions(lengths)
+        at = ranges(gold_ptr[:-1], lengths)
         parts = np.empty(gold_ptr[-1], np.int64)
         parts[at] = own_arc
         first = np.repeat(n_arcs, lengths)
@@ -200,9 +160,10 @@ class TreeParts(Structure):
 
     def decode_all(self, found: PartLists, shapes: Shapes) -> np.ndarray:
         """Codes of all words: the arcs, one for each word, come first, then the arcs with their relations."""
-        lengths, arcs, n_arcs = shapes.lengths, self._arcs(shapes), self.n_arcs(shapes)
-        at = np.repeat(found.ptr[:-1], lengths) + positions(lengths)
-        codes = arcs.head[found.part[at] + np.repeat(offsets(n_arcs)[:-1], lengths)] * self.n_relations
+        lengths, arcs, n_arcs = shapes.lengths, self.arcs_of(shapes), self.n_arcs(shapes)
+        at = ranges(found.ptr[:-1], lengths)
+        codes = arcs.head[found.part[at] + np.repeat(arcs.arc_ptr[:-1], lengths)].astype(np.int64)
+        codes *= self.n_relations
         if self.labelled:
             codes += (
                 found.part[at + np.repeat(lengths, lengths)] - np.repeat(n_arcs, lengths)
@@ -256,16 +217,16 @@ class TreeParts(Structure):
 
     def part_costs(self, labels: np.ndarray, shapes: Shapes, cost: Any) -> np.ndarray:
         """1 for arcs to wrong heads, and if `cost` is "labelled" 1 for the true head with a wrong relation."""
-        labels, n_arcs = np.asarray(labels, np.int64), self.n_arcs(shapes)
-        part_ptr, arcs = offsets(self.n_parts(shapes)), self._arcs(shapes)
+        labels, arcs = np.asarray(labels, np.int64), self.arcs_of(shapes)
+        part_ptr, first_arc, n_arcs = offsets(self.n_parts(shapes)), arcs.arc_ptr[:-1], self.n_arcs(shapes)
         true_arc = self._arc_of_words(labels, shapes)[0]
-        arc_part = np.arange(len(arcs.head)) + (part_ptr[:-1] - offsets(n_arcs)[:-1])[arcs.example]
+        arc_part = np.arange(len(arcs.head)) + np.repeat(part_ptr[:-1] - first_arc, n_arcs)
         result = np.zeros(int(part_ptr[-1]), np.float32)
         result[arc_part] = 1.0
         result[arc_part[true_arc]] = 0.0
         if cost == "labelled":
-            example = arcs.example[true_arc]
-            within = true_arc - offsets(n_arcs)[:-1][example]
+            example = block_of(offsets(shapes.lengths))
+            within = true_arc - first_arc[example]
             first = part_ptr[:-1][example] + n_arcs[example] + within * self.n_relations
             result[first[:, None] + np.arange(self.n_relations)] = 1.0
             result[first + labels % self.n_relations] = 0.0
@@ -313,11 +274,21 @@ def _checked_heads(y: Any, name: str) -> np.ndarray:
     return heads.astype(np.int64)
 
 
-@lru_cache(maxsize=512)
-def _whole_shape(n: int) -> np.ndarray:
-    heads = np.arange(n) + (np.arange(n) >= np.arange(1, n + 1)[:, None])
-    pairs = np.stack([heads, np.broadcast_to(np.arange(1, n + 1)[:, None], (n, n))], axis=2)
-    return np.concatenate([[n], pairs.ravel()]).astype(np.int32)
+def _shapes_of(lengths: np.ndarray, arcs: Arcs) -> Shapes:
+    """Arcs as compiled code reads them."""
+    ptr = offsets(1 + 2 * np.diff(arcs.arc_ptr))
+    values = np.empty(ptr[-1], np.int32)
+    is_arc = np.ones(len(values), bool)
+    is_arc[ptr[:-1]] = False
+    values[ptr[:-1]] = lengths
+    values[is_arc] = np.stack([arcs.head, arcs.modifier], axis=1).ravel()
+    return Shapes(ptr, values)
+
+
+def _keys(example: np.ndarray, modifier: np.ndarray, head: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Numbers that order arcs by example, modifier and head, int64 (n_arcs,)."""
+    base = int(lengths.max(initial=0)) + 1
+    return (example * base + modifier) * base + head
 
 
 @lru_cache(maxsize=32)

@@ -1,4 +1,4 @@
-"""Reading the scores of trees as users give them, one sentence or a list, into the arrays kernels read."""
+"""Reading the scores of trees as users give them, one sentence or a list, into the arrays compiled code reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from partwise.compiled.simd import LANES
 from partwise.errors import InputError
-from partwise.structures.checks import checked_scores
+from partwise.structures.checks import checked_scores, is_single
 
 _NOTHING = np.zeros(0)
 
@@ -49,7 +49,7 @@ class TreeScores(NamedTuple):
 
 
 def read_scores(n_relations: int, arc_scores: Any, relation_scores: Any) -> TreeScores:
-    """Check shapes, and NaN among relations; the kernels refuse NaN among arcs."""
+    """Check shapes, and NaN among relations; compiled code refuses NaN among arcs."""
     if (
         type(arc_scores) is np.ndarray
         and n_relations == 1
@@ -62,7 +62,7 @@ def read_scores(n_relations: int, arc_scores: Any, relation_scores: Any) -> Tree
         if not flat.flags.writeable:
             flat = flat.copy()
         return TreeScores(np.array([len(arc_scores) - 1]), flat, _NOTHING, True)
-    single = _is_single(arc_scores)
+    single = is_single(arc_scores)
     given = [arc_scores] if single else list(arc_scores)
     arcs = [_matrix(a, "arc_scores" if single else f"arc_scores[{i}]") for i, a in enumerate(given)]
     lengths = np.array([len(a) - 1 for a in arcs], np.int64)
@@ -84,18 +84,10 @@ def read_scores(n_relations: int, arc_scores: Any, relation_scores: Any) -> Tree
 
 
 def refuse_numbers(sentence: int, single: bool) -> None:
-    """Raise where a kernel found NaN or +inf."""
+    """Raise where compiled code found NaN or +inf."""
     if sentence >= 0:
         name = "arc_scores" if single else f"arc_scores[{sentence}]"
         raise InputError(f"{name} contains NaN or +inf; scores may be any number or −inf")
-
-
-def _is_single(arc_scores: Any) -> bool:
-    if isinstance(arc_scores, np.ndarray):
-        return arc_scores.ndim != 3
-    if not isinstance(arc_scores, list | tuple):
-        return True
-    return len(arc_scores) > 0 and np.ndim(arc_scores[0]) < 2
 
 
 def _matrix(values: Any, name: str) -> np.ndarray:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.randomness import random_generator
 from partwise.errors import InputError
-from partwise.structures.checks import checked_count, checked_scores, random_generator, require_possible
+from partwise.structures.checks import checked_count, checked_scores, require_possible
 from partwise.structures.contract import Shapes
 from partwise.structures.trees.inference import (
     best_of_matrices,
@@ -147,14 +148,15 @@ class Trees(TreeParts):
         return results[0] if scores.single else results
 
     def kbest_parts(self, shape: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
-        size, head, modifier = int(shape[0]) + 1, shape[1::2], shape[2::2]
+        shapes = Shapes(np.array([0, len(shape)]), np.asarray(shape))
+        _, head, modifier = self.arcs_of(shapes)
+        size = int(shape[0]) + 1
         arcs, relations = np.full((size, size), -np.inf), None
         arcs[head, modifier] = scores[: len(head)]
         if self.labelled:
             relations = np.zeros((size, size, self.n_relations))
             relations[head, modifier] = scores[len(head) :].reshape(-1, self.n_relations)
-        shapes = Shapes(np.array([0, len(shape)]), np.asarray(shape))
-        return [self.encode_all(self.codes(y), shapes).part for y, _ in self.kbest(arcs, relations, k)]
+        return [self.parts_of_trees(self.codes(y), shapes).part for y, _ in self.kbest(arcs, relations, k)]
 
     def log_count(self, length: Any) -> Any:
         """Log of the number of trees, with relations: a float, or float64 (n,) for many lengths."""
@@ -229,7 +231,7 @@ class Trees(TreeParts):
 
 
 def _refuse(bad: int, values: np.ndarray | None, scores: TreeScores) -> None:
-    """Raise where a kernel found NaN or +inf in a sentence, or no possible tree."""
+    """Raise where compiled code found NaN or +inf in a sentence, or no possible tree."""
     if bad >= 0:
         refuse_numbers(bad, scores.single)
     if values is not None and (not scores.single or values[0] == -np.inf):

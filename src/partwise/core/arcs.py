@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from partwise.core.arrays import block_of, offsets, positions
 from partwise.errors import InputError
-
-if TYPE_CHECKING:
-    from partwise.data.dependency import DependencyCorpus
 
 
 class Arcs(NamedTuple):
@@ -28,6 +26,11 @@ class Arcs(NamedTuple):
     head: np.ndarray
     modifier: np.ndarray
 
+    @property
+    def sentence(self) -> np.ndarray:
+        """The number of each arc's sentence, int64 (n_arcs,)."""
+        return block_of(self.arc_ptr)
+
 
 def all_arcs(lengths: np.ndarray) -> Arcs:
     """Every arc that a tree may have: for each modifier 1 … n in turn all heads 0 … n but itself.
@@ -42,7 +45,7 @@ def all_arcs(lengths: np.ndarray) -> Arcs:
         n² arcs for a sentence of n words; the arc (h, m) is number ``(m - 1) * n + h - (h > m)`` of its sentence.
     """
     lengths = np.asarray(lengths, dtype=np.int64)
-    arc_ptr = np.concatenate([[0], np.cumsum(lengths**2)]).astype(np.int64)
+    arc_ptr = offsets(lengths**2)
     head, modifier = np.empty(arc_ptr[-1], np.int32), np.empty(arc_ptr[-1], np.int32)
     for length in np.unique(lengths):
         n = int(length)
@@ -58,24 +61,30 @@ def all_arcs(lengths: np.ndarray) -> Arcs:
 def gold_arcs(heads: np.ndarray, sentence_ptr: np.ndarray) -> Arcs:
     """The arcs of given trees, one a word."""
     ptr = np.asarray(sentence_ptr, dtype=np.int64)
-    modifier = np.arange(len(heads)) - np.repeat(ptr[:-1], np.diff(ptr)) + 1
+    modifier = positions(np.diff(ptr)) + 1
     return Arcs(ptr, np.asarray(heads, np.int32), modifier.astype(np.int32))
 
 
-def checked_arcs(corpus: DependencyCorpus, arcs: Arcs | None) -> Arcs:
-    """Arcs that fit the corpus, in the types that kernels are compiled for; all arcs for None."""
-    if arcs is None:
-        return all_arcs(corpus.lengths)
+def checked_arcs(lengths: np.ndarray, arcs: Arcs) -> Arcs:
+    """Arcs that fit sentences of these lengths, in the types that compiled code reads."""
     ptr = np.ascontiguousarray(arcs.arc_ptr, np.int64)
     head, modifier = np.ascontiguousarray(arcs.head, np.int32), np.ascontiguousarray(arcs.modifier, np.int32)
-    if len(ptr) != corpus.n_sentences + 1 or ptr[0] != 0 or (np.diff(ptr) < 0).any() or ptr[-1] != len(head):
-        raise InputError(f"arc_ptr must have {corpus.n_sentences + 1} offsets from 0 to the number of arcs")
-    longest = np.repeat(corpus.lengths, np.diff(ptr))
     if (
-        len(modifier) != len(head)
-        or not (
-            (head >= 0) & (head <= longest) & (modifier >= 1) & (modifier <= longest) & (head != modifier)
-        ).all()
+        ptr.shape != (len(lengths) + 1,)
+        or ptr[0] != 0
+        or (np.diff(ptr) < 0).any()
+        or head.shape != (ptr[-1],)
+        or modifier.shape != head.shape
     ):
-        raise InputError("arcs must go from 0 … n to another word 1 … n of a sentence of n words")
+        raise InputError(
+            f"arc_ptr must have {len(lengths) + 1} offsets from 0 to {len(head)}, the number of arcs"
+        )
+    n_words = np.repeat(np.asarray(lengths, np.int32), np.diff(ptr))
+    wrong = (head < 0) | (head > n_words) | (modifier < 1) | (modifier > n_words) | (head == modifier)
+    if wrong.any():
+        at = int(wrong.argmax())
+        example = int(np.searchsorted(ptr, at, side="right")) - 1
+        raise InputError(
+            f"arcs: example {example} of {n_words[at]} words has no arc {head[at]} → {modifier[at]}"
+        )
     return Arcs(ptr, head, modifier)

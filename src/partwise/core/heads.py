@@ -1,13 +1,68 @@
-"""Properties of whole corpora of dependency trees at once: cycles, roots, crossing arcs; NumPy only."""
+"""Heads of the words of many sentences: whether they are trees, and the first thing that is wrong with them."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from partwise.core.arrays import block_of
 
-def sentence_of_words(sentence_ptr: np.ndarray) -> np.ndarray:
-    """The sentence of every word, int64 (n_words,)."""
-    return np.repeat(np.arange(len(sentence_ptr) - 1), np.diff(sentence_ptr))
+UNKNOWN_HEAD = -1
+
+
+class Fault(NamedTuple):
+    """Something wrong with heads: the word, counted over all sentences, and what to say of it."""
+
+    word: int
+    what: str
+
+
+def find_fault(
+    heads: np.ndarray,
+    sentence_ptr: np.ndarray,
+    *,
+    need_heads: bool = True,
+    single_root: bool = False,
+    projective: bool = False,
+) -> Fault | None:
+    """The first missing head, else head outside its sentence, cycle, second root or crossing arc; None for trees.
+
+    Parameters
+    ----------
+    heads : int array (n_words,)
+        Position of the head in the sentence, from 1; 0 is the root, -1 not known.
+    sentence_ptr : int64 array (n_sentences + 1,)
+    need_heads : bool
+        Whether a head that is not known is a fault.
+    single_root, projective : bool
+        Whether a second root of a sentence, or an arc that crosses another, is a fault.
+    """
+    lengths, sentence_of = np.diff(sentence_ptr), block_of(sentence_ptr)
+    missing = np.flatnonzero(heads == UNKNOWN_HEAD)
+    if need_heads and len(missing):
+        return Fault(int(missing[0]), "has no head")
+    outside = np.flatnonzero((heads > lengths[sentence_of]) | (heads < UNKNOWN_HEAD))
+    if len(outside):
+        word = int(outside[0])
+        return Fault(word, f"has head {heads[word]}, but the sentence has {lengths[sentence_of[word]]} words")
+    in_cycle = np.flatnonzero(words_in_cycles(heads, sentence_ptr))
+    if len(in_cycle):
+        begin, end = sentence_ptr[sentence_of[in_cycle[0]]], sentence_ptr[sentence_of[in_cycle[0]] + 1]
+        cycle = cycle_through(heads[begin:end], int(in_cycle[0] - begin) + 1)
+        path = " → ".join(map(str, [*cycle[:10], *(["…"] if len(cycle) > 10 else []), cycle[0]]))
+        return Fault(int(begin) + cycle[0] - 1, f"is in a cycle of heads: {path}")
+    several = np.flatnonzero(count_roots(heads, sentence_ptr) > 1)
+    if single_root and len(several):
+        begin, end = sentence_ptr[several[0]], sentence_ptr[several[0] + 1]
+        first, second = np.flatnonzero(heads[begin:end] == 0)[:2]
+        return Fault(int(begin + second), f"is a second root (the first is word {first + 1}); one is allowed")
+    if projective and (crossing := crossing_words(heads, sentence_ptr)).any():
+        word = int(crossing.argmax())
+        return Fault(
+            word, f"has an arc (from {heads[word]}) that crosses another: the tree is not projective"
+        )
+    return None
 
 
 def words_in_cycles(heads: np.ndarray, sentence_ptr: np.ndarray) -> np.ndarray:
@@ -47,7 +102,7 @@ def cycle_through(heads: np.ndarray, word: int) -> list[int]:
 
 def count_roots(heads: np.ndarray, sentence_ptr: np.ndarray) -> np.ndarray:
     """Words with head 0 in each sentence, int64 (n_sentences,)."""
-    return np.bincount(sentence_of_words(sentence_ptr)[heads == 0], minlength=len(sentence_ptr) - 1)
+    return np.bincount(block_of(sentence_ptr)[heads == 0], minlength=len(sentence_ptr) - 1)
 
 
 def crossing_words(heads: np.ndarray, sentence_ptr: np.ndarray) -> np.ndarray:
@@ -88,25 +143,6 @@ def crossing_words(heads: np.ndarray, sentence_ptr: np.ndarray) -> np.ndarray:
     return crossed
 
 
-def is_projective(heads: np.ndarray, sentence_ptr: np.ndarray | None = None) -> np.ndarray:
-    """Whether each tree can be drawn above its words without crossing arcs, arcs from the root included.
-
-    Parameters
-    ----------
-    heads : int array (n_words,)
-        Heads of one sentence, or of all of them one after another; all known, without cycles.
-    sentence_ptr : int64 array (n_sentences + 1,), or None for one sentence
-
-    Returns
-    -------
-    bool array (n_sentences,)
-    """
-    heads = np.asarray(heads)
-    ptr = np.array([0, len(heads)]) if sentence_ptr is None else np.asarray(sentence_ptr)
-    crossed = sentence_of_words(ptr)[crossing_words(heads, ptr)]
-    return np.bincount(crossed, minlength=len(ptr) - 1) == 0
-
-
 def _nodes(heads: np.ndarray, sentence_ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Words and roots of all sentences in one row: where the roots are, and the parent of every node.
 
@@ -118,5 +154,5 @@ def _nodes(heads: np.ndarray, sentence_ptr: np.ndarray) -> tuple[np.ndarray, np.
     is_word = np.ones(len(parent), dtype=bool)
     is_word[root] = False
     parent[root] = root
-    parent[is_word] = root[sentence_of_words(ptr)] + np.maximum(heads, 0)
+    parent[is_word] = root[block_of(ptr)] + np.maximum(heads, 0)
     return root, parent

@@ -64,10 +64,17 @@ class _Helper:
 
 def start(tasks: Iterable[str]) -> None:
     """Have a second process compile those tasks that are not on disk, if that is of any use."""
+    if IS_OFF:
+        return
     missing = [task for task in tasks if task not in _done and not _load(task)]
-    if len(missing) > 1 and not IS_OFF and (os.cpu_count() or 1) > 1 and sys.executable:
+    if len(missing) > 1 and (os.cpu_count() or 1) > 1 and _is_python(sys.executable):
         with contextlib.suppress(OSError):
             _helpers.append(_Helper(missing))
+
+
+def _is_python(executable: str | None) -> bool:
+    """Whether a second process can be started: a frozen or embedding program would start itself."""
+    return bool(executable) and not hasattr(sys, "frozen") and "python" in Path(str(executable)).name.lower()
 
 
 def obtain(task: str) -> Any:

@@ -1,0 +1,57 @@
+"""A second process compiles what is called by address; whatever becomes of it, everything is there in the end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import sys
+from partwise.compiled import ahead
+from partwise.compiled.rows import row_tasks
+from partwise.structures import Multiclass
+
+what = sys.argv[1]
+if what == "frozen":
+    sys.frozen = True
+tasks = [Multiclass(2).oracle.task("sums"), *row_tasks("single")]
+ahead.start(tasks)
+if what == "killed":
+    ahead._helpers[0].process.kill()
+elif what == "waiting":
+    ahead._helpers[0].process.wait()
+functions = [ahead.obtain(task) for task in tasks]
+assert all(each.address for each in functions)
+print(len(ahead._helpers), sum(each.cache_hits for each in functions))
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "n_helpers", "n_loaded"),
+    [("waiting", 1, 3), ("killed", 1, 0), ("frozen", 0, 0)],
+)
+def test_tasks_are_compiled_by_somebody(tmp_path: Path, what: str, n_helpers: int, n_loaded: int) -> None:
+    if (os.cpu_count() or 1) < 2:
+        pytest.skip("one core has nobody to share with")
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", SCRIPT, what]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [int(word) for word in done.stdout.split()] == [n_helpers, n_loaded]
+    again = [sys.executable, "-c", SCRIPT, "again"]  # everything is on disk by now
+    done = subprocess.run(again, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert [int(word) for word in done.stdout.split()] == [0, 3], done.stderr
+
+
+def test_no_folder_of_claims_is_left_behind(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, "shared"], env=environment, capture_output=True, text=True, timeout=300,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.glob("partwise-compiling-*"))

@@ -139,7 +139,7 @@ X, Y = [[["a"], ["b"]], [["b"]]], [["x", "y"], ["y"]]
         Classifier(class_weight={"a": np.float32(2)}), Classifier(random_state=np.int64(3)),
         Classifier(verbose=False), Classifier(random_state=np.random.default_rng(0)),
     ],
-    ids=repr,
+    ids=lambda each: repr(each).split(" at 0x")[0],
 )  # fmt: skip
 def test_parameters_are_normalised_when_saved(estimator, tmp_path):
     fitted = estimator.fit(ROWS, CLASSES)

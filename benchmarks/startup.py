@@ -166,6 +166,7 @@ def _time(command: list[str], folder: Path, cache: str) -> Figures:
     """Run a process in `folder`, with compiled code in its subfolder `cache`."""
     package = str(Path(partwise.__file__).resolve().parents[1])  # found from another folder too
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / cache), "PYTHONPATH": package}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as on a user's machine
     begin = time.perf_counter()
     with open(folder / "output", "w") as output:
         child = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output)

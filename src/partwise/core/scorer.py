@@ -12,7 +12,7 @@ import numpy as np
 from partwise.compiled.ahead import obtain, start
 from partwise.compiled.boundary import addresses, pack, stack_packed
 from partwise.compiled.examples import Batch, Scratch
-from partwise.compiled.oracles import NEVER_ASKED
+from partwise.compiled.oracles import NEVER_ASKED, Oracle
 from partwise.compiled.rows import KindRows, Rows, row_tasks
 from partwise.compiled.simd import LANES
 from partwise.core.arrays import offsets, ranges
@@ -209,9 +209,9 @@ class Scorer:
         return scores
 
 
-def begin_compiling(structure: Structure, asks: tuple[str, ...], precisions: tuple[str, ...]) -> None:
+def begin_compiling(oracle: Oracle, asks: tuple[str, ...], precisions: tuple[str, ...]) -> None:
     """Have what training will call by address compiled, if need be, while data are read and encoded."""
-    answers = [structure.oracle.task(which) for which in asks]
+    answers = [oracle.task(which) for which in asks]
     start([*answers, *(task for precision in precisions for task in row_tasks(precision))])
 
 

@@ -28,8 +28,8 @@ from partwise.report.compiling import CompilingLine
 from partwise.storage.checks import expect_number, expect_text
 
 if TYPE_CHECKING:
+    from partwise.compiled.oracles import Oracle
     from partwise.solvers import Progress, Solution, Solver, WarmStart
-    from partwise.structures.contract import Structure
 
 _RECORD = ("objective", "dual_objective", "duality_gap", "converged", "stop_reason", "n_passes", "history")
 
@@ -94,10 +94,10 @@ class DualEstimator(Answers, Estimator):
         check_parameters(self, self._parameters_in_file())
         return loss
 
-    def _begin_compiling(self, structure: Structure, asks: tuple[str, ...] = ()) -> None:
-        """Before data are encoded: what the loss asks of the structure, and `asks` besides."""
+    def _begin_compiling(self, oracle: Oracle, asks: tuple[str, ...] = ()) -> None:
+        """Before data are read: what the loss asks of structures of this kind, and `asks` besides."""
         own = "best" if Loss.of(self.loss).is_hard else "sums"
-        begin_compiling(structure, tuple(dict.fromkeys((*asks, own))), ("single", "double"))
+        begin_compiling(oracle, tuple(dict.fromkeys((*asks, own))), ("single", "double"))
 
     def _announce(self, problem: Problem, encoder: Any) -> None:
         """Before training: hand what is trained to a callback with a method `begin`."""

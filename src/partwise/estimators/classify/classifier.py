@@ -23,6 +23,7 @@ from partwise.estimators.protocol import ClassifierProtocol
 from partwise.estimators.sequence.data import warm_state
 from partwise.storage.checks import expect_array, expect_number, expect_texts
 from partwise.structures import Multiclass
+from partwise.structures.multiclass.softmax import MULTICLASS
 
 if TYPE_CHECKING:
     from partwise.solvers import Progress, Solver
@@ -136,6 +137,7 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
         """
         with self._refitting():
             self._check_parameters()
+            self._begin_compiling(MULTICLASS)
             data = ClassData.read(self, X, y, sample_weight)
             previous = getattr(self, "_training", None) if self.warm_start else None
             self._fit(data.weighted(self.class_weight).in_order(), previous)
@@ -156,6 +158,7 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
         """
         with self._refitting():
             self._check_parameters()
+            self._begin_compiling(MULTICLASS)
             previous: Training | None = getattr(self, "_training", None)
             if previous is None:
                 data = ClassData.read(self, X, y, sample_weight, classes=classes)
@@ -169,7 +172,6 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
     def _fit(self, data: ClassData, previous: Training | None) -> None:
         n, n_features = data.X.shape
         structure = Multiclass(len(data.classes))
-        self._begin_compiling(structure)
         storage = storage_for(data.X)
         rows, dense = split_storage(data.X, storage)
         if self.fit_intercept:

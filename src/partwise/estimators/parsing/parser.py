@@ -231,7 +231,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         arcs, n_heads = all_arcs(corpus.lengths), self.prune
         if n_heads == "auto":
             n_heads = _HEADS_KEPT if len(arcs.head) > _WORTH_PRUNING else None
-        self._begin_compiling(self._structure(1), () if n_heads is None else ("sums", "best"))
+        self._begin_compiling(self._structure(1).oracle, () if n_heads is None else ("sums", "best"))
         if n_heads is not None:
             self._pruner = ArcPruner.fit(corpus, self._structure(1), int(n_heads), jobs)
             arcs, self.pruning_ = self._pruner.prune(corpus, keep_true=True, n_jobs=jobs)

@@ -23,6 +23,8 @@ from partwise.estimators.sequence.data import SequenceData, chain_for, edge_map_
 from partwise.estimators.sequence.files import SequenceFileMixin
 from partwise.estimators.sequence.predictions import PredictionMixin
 from partwise.structures import Chain
+from partwise.structures.chain.forward_backward import CHAIN
+from partwise.structures.chain.high_order import HIGH_ORDER
 
 if TYPE_CHECKING:
     from partwise.solvers import Progress, Solver
@@ -169,6 +171,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         """
         with self._refitting():
             self._check_parameters()
+            self._begin_compiling(CHAIN if self.order == 1 else HIGH_ORDER)
             data = SequenceData.read(X, y, sample_weight)
             previous = getattr(self, "_training", None) if self.warm_start else None
             self._fit(data, data.distinct(), previous)
@@ -192,6 +195,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         """
         with self._refitting():
             self._check_parameters()
+            self._begin_compiling(CHAIN if self.order == 1 else HIGH_ORDER)
             data = SequenceData.read(X, y, sample_weight)
             previous: Training | None = getattr(self, "_training", None)
             if previous is not None:
@@ -209,7 +213,6 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         codes = data.codes(labels)
         encoder = choose_encoder(data.X, self.template)
         structure = chain_for(self, labels, encoder, data, codes)
-        self._begin_compiling(structure)
         encoded = encoder.fit_transform(data.X, self.min_count, self.hash_size)
         problem = self._problem(structure, encoder, encoded, data, codes)
         source = Source(data, encoder, codes)

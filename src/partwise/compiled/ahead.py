@@ -56,6 +56,8 @@ class _Helper:
         return (self.folder / f"{_file_name(task)}.done").exists() or self.process.poll() is not None
 
     def stop(self) -> None:
+        """End the process, if it has not ended, and remove the folder."""
+        atexit.unregister(self.stop)
         with contextlib.suppress(OSError):
             self.process.kill()
         self.process.wait()
@@ -92,6 +94,16 @@ def obtain(task: str) -> Any:
         else:
             _help(helper)
     return _done[task]
+
+
+def finish() -> None:
+    """See to it that all that was started is there, before it is needed piece by piece."""
+    while _helpers:
+        helper = _helpers[-1]
+        for task in list(helper.tasks):
+            obtain(task)
+        _helpers.remove(helper)
+        helper.stop()
 
 
 def _help(helper: _Helper) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from partwise.compiled.ahead import obtain, start
+from partwise.compiled.ahead import obtain
 from partwise.compiled.boundary import addresses, pack, stack_packed
 from partwise.compiled.examples import Batch, Scratch
-from partwise.compiled.oracles import NEVER_ASKED, Oracle
+from partwise.compiled.oracles import NEVER_ASKED
 from partwise.compiled.rows import KindRows, Rows, row_tasks
 from partwise.compiled.simd import LANES
 from partwise.core.arrays import offsets, ranges
@@ -207,12 +207,6 @@ class Scorer:
 
         self.over_examples(np.float64, work, n_jobs, asks=())
         return scores
-
-
-def begin_compiling(oracle: Oracle, asks: tuple[str, ...], precisions: tuple[str, ...]) -> None:
-    """Have what training will call by address compiled, if need be, while data are read and encoded."""
-    answers = [oracle.task(which) for which in asks]
-    start([*answers, *(task for precision in precisions for task in row_tasks(precision))])
 
 
 def precision_of(dtype: Any) -> str:

@@ -18,7 +18,7 @@ from partwise.core.exactness import KINDS
 from partwise.core.losses import Loss
 from partwise.core.problem import Problem, check_positive
 from partwise.core.randomness import random_generator
-from partwise.core.scorer import begin_compiling
+from partwise.core.rehearsal import SMALLEST_TOL_OF_SINGLE, begin_compiling
 from partwise.errors import InputError
 from partwise.estimators.answers import Answers
 from partwise.estimators.checks import check_cost, check_solver
@@ -96,8 +96,9 @@ class DualEstimator(Answers, Estimator):
 
     def _begin_compiling(self, oracle: Oracle, asks: tuple[str, ...] = ()) -> None:
         """Before data are read: what the loss asks of structures of this kind, and `asks` besides."""
-        own = "best" if Loss.of(self.loss).is_hard else "sums"
-        begin_compiling(oracle, tuple(dict.fromkeys((*asks, own))), ("single", "double"))
+        is_hard = Loss.of(self.loss).is_hard
+        asks = tuple(dict.fromkeys((*asks, "best" if is_hard else "sums")))
+        begin_compiling(oracle, asks, "single" if self.tol >= SMALLEST_TOL_OF_SINGLE else "double", is_hard)
 
     def _announce(self, problem: Problem, encoder: Any) -> None:
         """Before training: hand what is trained to a callback with a method `begin`."""

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from partwise.compiled.ahead import finish
 from partwise.compiled.clock import working_time
 from partwise.core.problem import Problem, check_positive
 from partwise.core.randomness import random_generator
+from partwise.core.rehearsal import SMALLEST_TOL_OF_SINGLE
 from partwise.errors import InputError
 from partwise.solvers.base import (
     Certificate,
@@ -27,7 +29,6 @@ from partwise.solvers.checkpoint import load_checkpoint, save_checkpoint, state_
 from partwise.solvers.fingerprint import changes
 from partwise.solvers.needs import check_solver
 
-_SMALLEST_TOL_OF_SINGLE = 2e-4
 # States are arrays over examples, parts and weights, with labellings that the structure allows.
 _START_AFRESH = {"structure", "n_examples", "n_parts", "n_weights"}
 
@@ -160,7 +161,7 @@ def with_precision(solver: Solver, tol: float) -> Solver:
     """
     if getattr(solver, "precision", None) != "auto":
         return solver
-    precision = "single" if tol >= _SMALLEST_TOL_OF_SINGLE else "double"
+    precision = "single" if tol >= SMALLEST_TOL_OF_SINGLE else "double"
     return replace(solver, precision=precision)  # type: ignore[type-var]
 
 
@@ -242,6 +243,7 @@ class _Loop:
 
     def _certificate(self, state: Any) -> tuple[Any, Certificate]:
         """The solver's, with the word for what it is of; none is claimed where sums are approximate."""
+        finish()
         state, found = self.solver.certificate(self.problem, state)
         kind = self.problem.structure.exactness
         return state, replace(found, kind=kind, dual=-math.inf if kind == "approximate" else found.dual)

@@ -1,0 +1,88 @@
+"""Passes of the first certificate, compiled ahead by calling them with nothing to do (tasks of `compiled/ahead.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from partwise.compiled.ahead import start
+from partwise.compiled.examples import Batch, Scratch
+from partwise.compiled.oracles import Oracle
+from partwise.compiled.rows import row_tasks
+from partwise.core.batch_pass import loss_pass, point_pass
+
+SMALLEST_TOL_OF_SINGLE = 2e-4  # states in single precision settle at relative gaps of 1e-5 to 1e-4
+
+
+class Rehearsal:
+    """A call of an entry with arguments of the types it will have, on no examples."""
+
+    address, cache_hits = 0, 0
+
+    def __init__(self, entry: Any, arguments: tuple[Any, ...]):
+        self.entry, self.arguments = entry, arguments
+
+    def compile(self) -> None:
+        self.entry(*self.arguments)
+
+    def is_cached(self) -> bool:
+        """Whether the entry was on disk for these types; it is loaded then."""
+        from numba import typeof
+
+        types = tuple(map(typeof, self.arguments))
+        if self.entry._cache.load_overload(types, self.entry.targetctx) is None:
+            return False
+        self.compile()
+        return True
+
+
+def begin_compiling(oracle: Oracle, asks: tuple[str, ...], precision: str, is_hard: bool) -> None:
+    """Have what training will call compiled, if need be, while data are read and the solver's pass is compiled."""
+    rows = [task for each in dict.fromkeys((precision, "double")) for task in row_tasks(each)]
+    certificate = certificate_tasks(precision, is_hard)
+    start([*(oracle.task(which) for which in asks), *rows, *certificate])
+
+
+def pass_entry(name: str) -> Rehearsal:
+    """A pass by name and the precision of the state, as in "point-single"."""
+    which, precision = name.split("-")
+    return _PASSES[which](np.dtype(np.float32 if precision == "single" else np.float64))
+
+
+def certificate_tasks(precision: str, is_hard: bool) -> list[str]:
+    """What the usual solvers' certificates call, for a state of this precision."""
+    names = ["loss"] if is_hard else ["point", "loss"]
+    return [f"{__name__}:pass_entry:{name}-{'double' if is_hard else precision}" for name in names]
+
+
+def _point(dtype: Any) -> Rehearsal:
+    none, number = np.zeros(0, dtype), np.zeros(0)
+    visited = np.zeros(0, np.uint8)
+    arguments = nobody(), 0, 0, none, visited, none, number, number, number, room(np.float64)
+    return Rehearsal(point_pass, arguments)
+
+
+def _loss(dtype: Any) -> Rehearsal:
+    none, number = np.zeros(0, dtype), np.zeros(0)
+    arguments = nobody(), 0, 0, number, 1.0, 1.0, 0.0, none, number, number, room(np.float64)
+    return Rehearsal(loss_pass, arguments)
+
+
+_PASSES: dict[str, Callable[[Any], Rehearsal]] = {"point": _point, "loss": _loss}
+
+
+def nobody() -> Batch:
+    """A batch without examples."""
+    whole, number = np.zeros(1, np.int64), np.zeros(0)
+    return Batch(
+        rows=whole, shape_ptr=whole, shape=np.zeros(0, np.int32), part_ptr=whole, n_tied=0, gold_ptr=whole,
+        gold_part=np.zeros(0, np.int64), gold_amount=number, cost=np.zeros(0, np.float32), example_weight=number,
+    )  # fmt: skip
+
+
+def room(dtype: Any) -> Scratch:
+    """Room for no example, with addresses that are never called."""
+    words, number = np.zeros(1, np.int64), np.zeros(0)
+    return Scratch(words, words, words, number, number, number, number, np.zeros(0, dtype))

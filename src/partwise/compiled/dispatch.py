@@ -16,6 +16,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from llvmlite.binding import Linkage
 from numba import config, njit, types
 from numba.core import codegen, event
 from numba.extending import overload
@@ -125,8 +126,14 @@ def _optimise_where_used() -> None:
     event.register("numba:compile", stack)
 
     def optimise(self: Any) -> None:
-        if not (stack.functions and stack.functions[-1] in _INNER):
-            original(self)
+        if stack.functions and stack.functions[-1] in _INNER:
+            return
+        # Else the process that compiles would call the inner functions' own code, which is not optimised.
+        for function in self._final_module.functions:
+            is_linked = not function.is_declaration and function.linkage == Linkage.linkonce_odr
+            if is_linked and "partwise" in function.name:
+                function.linkage = Linkage.internal
+        original(self)
 
     library._optimize_final_module = optimise
 

@@ -199,11 +199,12 @@ def _scatter_row(kind, row, weights, delta):  # type: ignore
     for k in range(kind.narrow_ptr[row], kind.narrow_ptr[row + 1]):
         start_of_list = kind.narrow_start[k]
         value_here = kind.narrow_value[k] if scaled else np.float32(1.0)
+        # A sum beside a store is added up in vectors or one by one, depending on what lies behind the arrays.
         for w in range(start_of_list, start_of_list + kind.narrow_count[k]):
-            change = value_here * delta[kind.narrow_label[w - kind.narrow_first]]
-            old = weights[w]
-            weights[w] = old + change
+            old, change = weights[w], value_here * delta[kind.narrow_label[w - kind.narrow_first]]
             growth += change * (old + old + change)
+        for w in range(start_of_list, start_of_list + kind.narrow_count[k]):
+            weights[w] += value_here * delta[kind.narrow_label[w - kind.narrow_first]]
     return growth
 
 
@@ -248,8 +249,7 @@ def scatter_run(kind, first_row, n_rows, weights, scale, delta, part, threshold,
             for j in range(kind.width):
                 delta[part + j] = 0.0
         elif plain and kind.wide_ptr[row + 1] - first == 1:
-            # A sum beside a store is added up in vectors or one by one, depending on what lies behind the arrays.
-            start = kind.wide_start[first]
+            start = kind.wide_start[first]  # sums apart from stores, as above
             for j in range(kind.width):
                 old, change = own[start + j], scale * delta[part + j]
                 growth += change * (old + old + change)

@@ -77,8 +77,9 @@ def _scatter_tied(kind, weights, scale, delta, part):  # type: ignore
     growth = 0.0
     for j in range(kind.width):
         old, change = weights[kind.first_weight + j], scale * delta[part + j]
-        weights[kind.first_weight + j] = old + change
         growth += change * (old + old + change)
+    for j in range(kind.width):
+        weights[kind.first_weight + j] += scale * delta[part + j]
     return growth
 
 
@@ -97,11 +98,12 @@ def _scatter_block(kind, first_row, n_rows, weights, coefficient, scale, delta, 
             place, first = kind.place[row], row * stride
             start = kind.first_weight + place * stride
             own = gram[place, place]
-            for j in range(width):
+            for j in range(width):  # a sum in a loop without stores, so that equal runs add up alike
                 change = scale * delta[part + j]
-                row_work[j] = change
-                coefficient[first + j] += change
                 growth += change * (2.0 * weights[start + j] + own * change)
+            for j in range(width):
+                row_work[j] = scale * delta[part + j]
+                coefficient[first + j] += scale * delta[part + j]
             for q in range(gram.shape[0]):
                 similarity, start = gram[place, q], kind.first_weight + q * stride
                 for j in range(width):

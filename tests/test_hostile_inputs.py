@@ -158,7 +158,7 @@ def test_a_callback_cannot_change_the_weights(solver: str) -> None:
         ({"transitions": {}}, ["transitions must be"]),
         ({"order": 10**8}, ["order=100000000", "use a smaller order"]),
         ({"order": 30}, ["order=30", "use a smaller order"]),
-        ({"order": 1.0}, ["order must be"]),
+        ({"order": 1.0}, ["order must be a whole number, not 1.0"]),
         ({"l2": 10**400}, ["l2 must be a finite number > 0"]),
         ({"tol": 10**400}, ["tol must be a finite number > 0"]),
         ({"cost": [[0, 1], [1]]}, ["cost", "array of real numbers"]),

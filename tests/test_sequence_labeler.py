@@ -621,9 +621,9 @@ def token_accuracy_of(model: SequenceLabeler, columns) -> float:
 
 def test_importing_partwise_loads_nothing_heavy() -> None:
     script = (
-        "import sys, time; start = time.perf_counter(); import partwise; took = time.perf_counter() - start\n"
+        "import sys; import partwise\n"
         "heavy = [m for m in ('numba', 'sklearn', 'scipy') if m in sys.modules]\n"
-        "print(heavy, took < 0.3, partwise.__version__)\n"
+        "print(heavy, partwise.__version__)\n"
         "print(partwise.SequenceLabeler.__name__, partwise.Classifier.__name__, partwise.Loss(1, 0).name, "
         "partwise.load.__name__, partwise.simplex_qp.__name__, partwise.CRF.__name__)"
     )
@@ -631,7 +631,7 @@ def test_importing_partwise_loads_nothing_heavy() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
     )
     first, second = done.stdout.splitlines()
-    assert first == f"[] True {partwise.__version__}"
+    assert first == f"[] {partwise.__version__}"
     assert second == "SequenceLabeler Classifier log load simplex_qp CRF"
     with pytest.raises(AttributeError):
         partwise.nothing  # noqa: B018

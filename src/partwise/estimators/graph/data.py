@@ -120,7 +120,7 @@ class GraphCorpus:
         self.n_edges[i], self.n_factors[i] = len(edges), len(edges) + len(graph.factors)
         features = graph.edge_features
         if features is not None:
-            features = _rows_given(features, len(edges), i, EDGE)
+            features = _counted(features, len(edges), i)
         for name, places in _groups(_edge_kinds(graph, edges, i, names, single)):
             self._add(i, name, edges[places], None if features is None else take(features, places), places, names)
         factors = _checked_factors(graph, i)
@@ -137,7 +137,7 @@ class GraphCorpus:
         if kinds is not None and (kinds != np.array(nodes, object)).any():
             at = int(np.argmax((kinds != np.array(nodes, object)).any(axis=1)))
             raise InputError(_mixed(name, i, nodes, tuple(kinds[at])))
-        given = None if features is None else _rows_given(features, len(scopes), i, name)
+        given = _given(features, i, name)
         kind = KindOfFactor(name, nodes, given is None)
         found = self.factors.setdefault(name, FactorsOfKind(kind, [], [], []))
         if found.kind.nodes != nodes:
@@ -275,22 +275,27 @@ def _mixed(name: str, i: int, first: tuple[str, ...], other: tuple[str, ...]) ->
     )
 
 
-def _rows_given(features: Any, n_rows: int, i: int, name: str) -> Any:
-    """Features as they came, after counting them; None where all of them are."""
+def _counted(features: Any, n_rows: int, i: int) -> Any:
+    """Features of the edges of a graph, after counting them."""
     if not hasattr(features, "shape"):
-        check_ordered(features, f"X[{i}]: features of {name}", "an array (n, d), or a list with an entry each")
+        check_ordered(features, f"X[{i}].edge_features", "an array (n_edges, d), or a list with an entry an edge")
         features = list(features)
-        missing = [each is None for each in features]
-        if all(missing):
-            features = None if len(missing) == n_rows else features
-        elif any(missing):
-            raise InputError(
-                f"X[{i}]: number {missing.index(True)} of the factors of kind {name!r:.60} has no features, but others do"
-            )
-    n_given = n_rows if features is None else features.shape[0] if hasattr(features, "shape") else len(features)
+    n_given = features.shape[0] if hasattr(features, "shape") else len(features)
     if n_given != n_rows:
-        raise InputError(f"X[{i}]: {n_given} rows of features for {n_rows} factors of kind {name!r:.60}")
+        raise InputError(f"X[{i}] has {n_given} rows of edge_features, but {n_rows} edges")
     return features
+
+
+def _given(features: Any, i: int, name: str) -> Any:
+    """Features of some factors as they came; None where all of them are."""
+    if features is None or hasattr(features, "shape"):
+        return features
+    missing = [each is None for each in features]
+    if any(missing) and not all(missing):
+        raise InputError(
+            f"X[{i}]: number {missing.index(True)} of the factors of kind {name!r:.60} has no features, but others do"
+        )
+    return None if all(missing) else features
 
 
 def take(rows: Any, places: np.ndarray) -> Any:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from partwise.errors import InputError
     from partwise.estimators.classify.classifier import Classifier
     from partwise.estimators.classify.kernel import KernelClassifier
+    from partwise.estimators.graph.labeler import GraphLabeler
     from partwise.estimators.parsing.parser import DependencyParser
     from partwise.estimators.sequence.crf import CRF
     from partwise.estimators.sequence.kernel import KernelSequenceLabeler
@@ -26,6 +27,7 @@ __all__ = [
     "CRF",
     "Classifier",
     "DependencyParser",
+    "GraphLabeler",
     "InputError",
     "KernelClassifier",
     "KernelSequenceLabeler",
@@ -41,6 +43,7 @@ _HOMES = {
     "CRF": "partwise.estimators.sequence.crf",
     "Classifier": "partwise.estimators.classify.classifier",
     "DependencyParser": "partwise.estimators.parsing.parser",
+    "GraphLabeler": "partwise.estimators.graph.labeler",
     "InputError": "partwise.errors",
     "KernelClassifier": "partwise.estimators.classify.kernel",
     "KernelSequenceLabeler": "partwise.estimators.sequence.kernel",

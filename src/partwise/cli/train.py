@@ -10,6 +10,7 @@ import typer
 from partwise.cli.common import DataOptions
 from partwise.cli.options import Comment, Files, Layout, Objective, Running, add_command, one_of
 from partwise.cli.train_dependency import train_dependency
+from partwise.cli.train_graph import train_graph
 from partwise.errors import InputError
 
 app = typer.Typer(
@@ -131,3 +132,4 @@ def _sequence_data(path: str, options: DataOptions, template: str | None) -> tup
 add_command(app, "sequence", train_sequence)
 add_command(app, "classify", train_classify)
 add_command(app, "dependency", train_dependency)
+add_command(app, "graph", train_graph)

@@ -21,10 +21,12 @@ import os
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from partwise.data import decode, read_text
+from partwise.data import decode, read_text, readable
 from partwise.data.graphs import GraphExample, GraphFactor, Graphs
 from partwise.data.jsonl import is_feature_value, json_kind, json_object
 from partwise.errors import InputError
+
+_READ_SIZE = 1 << 20
 
 
 class GraphLine(NamedTuple):
@@ -59,12 +61,41 @@ def parse_graphs(text: str, *, path: object = None) -> Graphs:
     return Graphs([line.graph for line in lines], [line.labels for line in lines] if known else None)
 
 
-def stream_graphs(handle: BinaryIO, *, path: object = None) -> Iterator[GraphLine]:
-    """Graphs of a file that is open for reading bytes, as they arrive."""
-    for number, data in enumerate(handle, 1):
-        line = decode(data, path, number).removeprefix("\ufeff" if number == 1 else "")
-        if line.strip():
-            yield _line(line, path, number)
+def stream_graphs(
+    handle: BinaryIO, *, path: object = None, batch_size: int = 200
+) -> Iterator[list[GraphLine]]:
+    """Graphs of a file that is open for reading bytes, in batches as they arrive.
+
+    Parameters
+    ----------
+    handle : binary file
+        From `open_binary`, or any object with ``read1`` or ``read``.
+    path : object
+        What errors call the file.
+    batch_size : int
+        The most graphs in one batch.
+    """
+    read_available = getattr(handle, "read1", handle.read)
+    unfinished, number = b"", 1
+    while True:
+        with readable(path):
+            chunk = read_available(_READ_SIZE)
+        *lines, unfinished = (unfinished + chunk).split(b"\n")
+        if not chunk:
+            lines, unfinished = [unfinished], b""
+        batch = []
+        for data in lines:
+            line = decode(data, path, number).removeprefix("\ufeff" if number == 1 else "")
+            if line.strip():
+                batch.append(_line(line, path, number))
+            number += 1
+            if len(batch) == batch_size:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+        if not chunk:
+            return
 
 
 def _line(line: str, path: object, number: int) -> GraphLine:
@@ -89,15 +120,18 @@ def graph_of(record: dict[str, Any]) -> GraphLine:
         labels.append(_text(node, "label", name))
     if None in kinds and any(kind is not None for kind in kinds):
         raise InputError(f'"nodes"[{kinds.index(None)}] has no "kind", but others have one')
-    edges = [_factor(each, f'"edges"[{k}]', len(nodes), 2) for k, each in enumerate(_entries(record, "edges"))]
+    edges = [
+        _factor(each, f'"edges"[{k}]', len(nodes), 2) for k, each in enumerate(_entries(record, "edges"))
+    ]
     factors = [
-        _factor(each, f'"factors"[{k}]', len(nodes), None) for k, each in enumerate(_entries(record, "factors"))
+        _factor(each, f'"factors"[{k}]', len(nodes), None)
+        for k, each in enumerate(_entries(record, "factors"))
     ]
     graph = GraphExample(
         features,
         [edge.nodes for edge in edges],
         [edge.features for edge in edges],
-        None if kinds[0] is None else kinds,
+        None if kinds[0] is None else [str(kind) for kind in kinds],
         [edge.kind for edge in edges],
         factors,
     )

@@ -100,7 +100,7 @@ def grid_graph(image: Any, neighbours: int = 4, window: int = 0, ends: bool = Fa
         raise InputError(f"neighbours must be 4 or 8, not {neighbours!r:.40}")
     if isinstance(window, bool) or not isinstance(window, (int, np.integer)) or window < 0:
         raise InputError(f"window must be a whole number of pixels, 0 or more, not {window!r:.40}")
-    height, width, n_channels = pixels.shape
+    height, width = pixels.shape[:2]
     node_features = _windows(pixels, int(window)).reshape(height * width, -1)
     steps = [(0, 1), (1, 0), (1, 1), (1, -1)][: neighbours // 2]
     blocks = [_edges_along(height, width, *step) for step in steps]

@@ -1,20 +1,28 @@
-"""Graphs as users give them, checked and gathered by kind: nodes, edges and larger factors of a whole corpus."""
+"""Graphs gathered by kind: the nodes, edges and larger factors of a whole corpus."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from partwise.core.arrays import offsets
-from partwise.data.graphs import GraphExample, GraphFactor, Graphs
+from partwise.data.graphs import GraphExample
 from partwise.errors import InputError
-from partwise.estimators.checks import check_ordered, is_sparse
-
-NODE, EDGE = "node", "edge"  # kinds of what has none
-_NAMES = tuple(field.name for field in fields(GraphExample))
+from partwise.estimators.checks import is_sparse
+from partwise.estimators.graph.given import (
+    NODE,
+    as_examples,
+    checked_factors,
+    counted_features,
+    default_kind,
+    edge_array,
+    edge_kinds_of,
+    node_kinds_of,
+    take,
+)
 
 
 class KindOfFactor(NamedTuple):
@@ -89,7 +97,7 @@ class GraphCorpus:
         examples = as_examples(X)
         single = all(each.node_kinds is None for each in examples)
         names = [
-            [NODE] * each.n_nodes if each.node_kinds is None else _node_kinds(each, f"X[{i}]")
+            [NODE] * each.n_nodes if each.node_kinds is None else node_kinds_of(each, f"X[{i}]")
             for i, each in enumerate(examples)
         ]
         lengths = np.array([each.n_nodes for each in examples], np.int64)
@@ -99,13 +107,23 @@ class GraphCorpus:
         number = {name: k for k, name in enumerate(kinds)}
         node_kind = np.array([number[name] for own in names for name in own], np.int32)
         corpus = cls(
-            lengths, np.zeros_like(lengths), np.zeros_like(lengths), kinds, node_kind, {name: [] for name in kinds}, {}
+            lengths,
+            np.zeros_like(lengths),
+            np.zeros_like(lengths),
+            kinds,
+            node_kind,
+            {name: [] for name in kinds},
+            {},
         )
         starts = offsets(lengths)
         for i, each in enumerate(examples):
             own = node_kind[starts[i] : starts[i + 1]]
             for k, name in enumerate(kinds):
-                rows = each.node_features if len(kinds) == 1 else take(each.node_features, np.flatnonzero(own == k))
+                rows = (
+                    each.node_features
+                    if len(kinds) == 1
+                    else take(each.node_features, np.flatnonzero(own == k))
+                )
                 corpus.node_features[name].append(rows)
             corpus._add_factors(i, each, names[i], single)
         for name in corpus.factors:
@@ -116,22 +134,28 @@ class GraphCorpus:
 
     def _add_factors(self, i: int, graph: GraphExample, names: list[str], single: bool) -> None:
         """The factors of one graph, by kind."""
-        edges = _edge_array(graph, f"X[{i}]")
+        edges = edge_array(graph, f"X[{i}]")
         self.n_edges[i], self.n_factors[i] = len(edges), len(edges) + len(graph.factors)
         features = graph.edge_features
         if features is not None:
-            features = _counted(features, len(edges), i)
-        for name, places in _groups(_edge_kinds(graph, edges, i, names, single)):
-            self._add(i, name, edges[places], None if features is None else take(features, places), places, names)
-        factors = _checked_factors(graph, i)
-        for name, places in _groups([each.kind or _default_kind(each.nodes, names, single) for each in factors]):
+            features = counted_features(features, len(edges), i)
+        for name, places in _groups(edge_kinds_of(graph, edges, i, names, single)):
+            self._add(
+                i, name, edges[places], None if features is None else take(features, places), places, names
+            )
+        factors = checked_factors(graph, i)
+        for name, places in _groups(
+            [each.kind or default_kind(each.nodes, names, single) for each in factors]
+        ):
             chosen = [factors[place] for place in places.tolist()]
             if len({len(each.nodes) for each in chosen}) > 1:
                 raise InputError(f"X[{i}]: factors of kind {name!r:.60} have different numbers of nodes")
             scopes = np.array([each.nodes for each in chosen], np.int64)
             self._add(i, name, scopes, [each.features for each in chosen], len(edges) + places, names)
 
-    def _add(self, i: int, name: str, scopes: np.ndarray, features: Any, places: np.ndarray, names: list[str]) -> None:
+    def _add(
+        self, i: int, name: str, scopes: np.ndarray, features: Any, places: np.ndarray, names: list[str]
+    ) -> None:
         kinds = np.array(names, object)[scopes] if len(self.kinds) > 1 else None
         nodes = tuple(names[node] for node in scopes[0])
         if kinds is not None and (kinds != np.array(nodes, object)).any():
@@ -144,11 +168,35 @@ class GraphCorpus:
             raise InputError(_mixed(name, i, found.kind.nodes, nodes))
         if found.kind.tied != kind.tied:
             has, others = ("no features", "had some") if kind.tied else ("features", "had none")
-            raise InputError(f"X[{i}]: factors of kind {name!r:.60} have {has}, but those of earlier graphs {others}")
+            raise InputError(
+                f"X[{i}]: factors of kind {name!r:.60} have {has}, but those of earlier graphs {others}"
+            )
         self._fill(name, i)
         found.scopes.append(scopes)
         found.features.append([] if given is None else given)
         found.places.append(places)
+
+    def both_ways(self) -> GraphCorpus:
+        """The same with every edge between nodes of one kind a second time, its ends exchanged.
+
+        Two tables that score an edge both ways add up to one that does not know its direction.
+        """
+        for found in self.factors.values():
+            if len(found.kind.nodes) == 2 and len(set(found.kind.nodes)) == 1:
+                found.scopes = [np.concatenate([own, own[:, ::-1]]) for own in found.scopes]
+                found.places = [np.concatenate([own, own]) for own in found.places]
+                if not found.kind.tied:
+                    found.features = [_twice(own) for own in found.features]
+        return self
+
+    def starts(self) -> np.ndarray:
+        """Where the nodes of each graph start among all, int64 (n_graphs + 1,)."""
+        return offsets(self.lengths)
+
+    def flat_scopes(self, name: str) -> np.ndarray:
+        """Nodes of the factors of a kind among the nodes of all graphs, int64 (n_factors, n_nodes_of_a_factor)."""
+        scopes, starts = self.factors[name].scopes, self.starts()
+        return np.concatenate([own + start for own, start in zip(scopes, starts[:-1], strict=True)])
 
     def _fill(self, name: str, n_graphs: int) -> None:
         """Nothing for the graphs without factors of a kind."""
@@ -159,113 +207,10 @@ class GraphCorpus:
             found.places.append(np.zeros(0, np.int64))
 
 
-def as_examples(X: Any) -> list[GraphExample]:
-    """The graphs of X, each as a `GraphExample`."""
-    if isinstance(X, Graphs):
-        return X.graphs
-    if X is None:
-        raise InputError("X is missing: a list of graphs")
-    if isinstance(X, (GraphExample, Mapping)) or hasattr(X, "dtype") or is_sparse(X):
-        raise InputError(f"X is {type(X).__name__}; it must be a list of graphs: put a single one into a list, [X]")
-    check_ordered(X, "X", "a list of graphs")
-    examples = [_as_example(each, f"X[{i}]") for i, each in enumerate(X)]
-    if not examples:
-        raise InputError("X has no graphs")
-    return examples
-
-
-def _as_example(graph: Any, name: str) -> GraphExample:
-    if isinstance(graph, Mapping):
-        unknown = [key for key in graph if key not in _NAMES]
-        if unknown or "node_features" not in graph:
-            wrong = f"has the entry {unknown[0]!r:.40}" if unknown else "has no node_features"
-            raise InputError(f"{name} {wrong}; a graph's entries are {', '.join(_NAMES)}")
-        graph = GraphExample(**graph)
-    elif isinstance(graph, tuple) and 1 <= len(graph) <= 3:
-        graph = GraphExample(*graph)
-    if not isinstance(graph, GraphExample):
-        raise InputError(
-            f"{name} is {graph!r:.60}; a graph is a tuple (node_features, edges[, edge_features]), a dict or a GraphExample"
-        )
-    features = graph.node_features
-    if not hasattr(features, "shape"):
-        check_ordered(features, f"{name}.node_features", "an array (n_nodes, d), or a list with an entry a node")
-        if not hasattr(features, "__len__"):
-            raise InputError(f"{name}.node_features has no length; give a list")
-    elif len(features.shape) != 2:
-        raise InputError(f"{name}.node_features has shape {features.shape}; it must be (n_nodes, d)")
-    return graph
-
-
-def _node_kinds(graph: GraphExample, name: str) -> list[str]:
-    kinds = list(graph.node_kinds or ())
-    if len(kinds) != graph.n_nodes:
-        raise InputError(f"{name} has {len(kinds)} node_kinds, but {graph.n_nodes} nodes")
-    for k, kind in enumerate(kinds):
-        if not isinstance(kind, str) or not kind:
-            raise InputError(f"{name}.node_kinds[{k}] is {kind!r:.60}; a kind is a name")
-    return kinds
-
-
-def _edge_array(graph: GraphExample, name: str) -> np.ndarray:
-    """Edges as int64 (n_edges, 2), every number that of a node, none twice in an edge."""
-    try:
-        edges = np.asarray(graph.edges)
-        if edges.size and edges.dtype.kind not in "iu":
-            raise TypeError
-        edges = edges.astype(np.int64).reshape(-1, 2) if not edges.size or edges.ndim == 2 else edges
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name}.edges is {graph.edges!r:.60}; it must be an integer array (n_edges, 2)") from None
-    if edges.ndim != 2 or edges.shape[1] != 2:
-        raise InputError(f"{name}.edges has shape {edges.shape}; it must be (n_edges, 2)")
-    for k in np.flatnonzero((edges < 0).any(axis=1) | (edges >= graph.n_nodes).any(axis=1))[:1]:
-        raise InputError(f"{name}.edges[{k}] is {edges[k].tolist()}, but nodes are numbered 0 to {graph.n_nodes - 1}")
-    for k in np.flatnonzero(edges[:, 0] == edges[:, 1])[:1]:
-        raise InputError(f"{name}.edges[{k}] joins node {edges[k, 0]} to itself; put that into the node's features")
-    return edges
-
-
-def _edge_kinds(
-    graph: GraphExample, edges: np.ndarray, i: int, names: list[str], single: bool
-) -> Sequence[str] | np.ndarray:
-    """The name of every edge's kind."""
-    if graph.edge_kinds is None and single:
-        return np.full(len(edges), EDGE, object)
-    kinds = [None] * len(edges) if graph.edge_kinds is None else list(graph.edge_kinds)
-    if len(kinds) != len(edges):
-        raise InputError(f"X[{i}] has {len(kinds)} edge_kinds, but {len(edges)} edges")
-    for k, kind in enumerate(kinds):
-        if kind is not None and (not isinstance(kind, str) or not kind):
-            raise InputError(f"X[{i}].edge_kinds[{k}] is {kind!r:.60}; a kind is a name")
-    return [kind or _default_kind(nodes, names, single) for kind, nodes in zip(kinds, edges.tolist(), strict=True)]
-
-
 def _groups(names: Sequence[str] | np.ndarray) -> list[tuple[str, np.ndarray]]:
     """The places of every name, in order of first occurrence."""
     array = np.array(names, object)
     return [(name, np.flatnonzero(array == name)) for name in dict.fromkeys(array.tolist())]
-
-
-def _checked_factors(graph: GraphExample, i: int) -> list[GraphFactor]:
-    for k, factor in enumerate(graph.factors):
-        name = f"X[{i}].factors[{k}]"
-        if not isinstance(factor, GraphFactor) or not isinstance(factor.kind, (str, type(None))):
-            raise InputError(f"{name} is {factor!r:.60}; it must be a GraphFactor(nodes, features, kind)")
-        nodes = tuple(factor.nodes)
-        whole = all(isinstance(node, (int, np.integer)) and 0 <= node < graph.n_nodes for node in nodes)
-        if len(nodes) < 3 or not whole or len(set(nodes)) != len(nodes):
-            raise InputError(
-                f"{name} has the nodes {nodes!r:.60}; it needs three or more different numbers of nodes, "
-                f"from 0 to {graph.n_nodes - 1}"
-            )
-    return list(graph.factors)
-
-
-def _default_kind(nodes: Sequence[int], names: list[str], single: bool) -> str:
-    """The kind of a factor that has none: what it joins."""
-    if single:
-        return EDGE if len(nodes) == 2 else f"factor{len(nodes)}"
-    return "-".join(names[node] for node in nodes)
 
 
 def _mixed(name: str, i: int, first: tuple[str, ...], other: tuple[str, ...]) -> str:
@@ -273,17 +218,6 @@ def _mixed(name: str, i: int, first: tuple[str, ...], other: tuple[str, ...]) ->
         f"X[{i}]: factors of kind {name!r:.60} join {' and '.join(first)} at first and {' and '.join(other)} later: "
         "give them kinds of their own"
     )
-
-
-def _counted(features: Any, n_rows: int, i: int) -> Any:
-    """Features of the edges of a graph, after counting them."""
-    if not hasattr(features, "shape"):
-        check_ordered(features, f"X[{i}].edge_features", "an array (n_edges, d), or a list with an entry an edge")
-        features = list(features)
-    n_given = features.shape[0] if hasattr(features, "shape") else len(features)
-    if n_given != n_rows:
-        raise InputError(f"X[{i}] has {n_given} rows of edge_features, but {n_rows} edges")
-    return features
 
 
 def _given(features: Any, i: int, name: str) -> Any:
@@ -298,34 +232,12 @@ def _given(features: Any, i: int, name: str) -> Any:
     return None if all(missing) else features
 
 
-def take(rows: Any, places: np.ndarray) -> Any:
-    """Some rows of an array, a sparse matrix or a list."""
-    return rows[places] if hasattr(rows, "shape") else [rows[k] for k in places.tolist()]
+def _twice(rows: Any) -> Any:
+    if is_sparse(rows):
+        from scipy import sparse
 
-
-def flat_labels(y: Any, lengths: np.ndarray, name: str = "y") -> list[Any]:
-    """Labels of all nodes one after another, after checking that every graph has as many as nodes.
-
-    Parameters
-    ----------
-    y : iterable of sequences or arrays of labels
-        An array of several axes, as of an image, is read row by row.
-    """
-    check_ordered(y, name, "a list of lists of labels, one list per graph")
-    every = [_labels_of_graph(each, f"{name}[{i}]") for i, each in enumerate(y)]
-    if len(every) != len(lengths):
-        raise InputError(f"{name} has {len(every)} graphs, but X has {len(lengths)}")
-    for i, labels in enumerate(every):
-        if len(labels) != lengths[i]:
-            raise InputError(f"{name}[{i}] has {len(labels)} labels, but X[{i}] has {lengths[i]} nodes")
-    return [label for labels in every for label in labels]
-
-
-def _labels_of_graph(labels: Any, name: str) -> list[Any]:
-    if isinstance(labels, np.ndarray):
-        return labels.ravel().tolist()
-    check_ordered(labels, name, "a list of labels, one per node")
-    return list(labels)
+        return sparse.vstack([rows, rows], format="csr")
+    return np.concatenate([rows, rows]) if hasattr(rows, "shape") else [*rows, *rows]
 
 
 def names_of(kinds: Sequence[str]) -> str:

@@ -42,13 +42,17 @@ class GraphEncoder:
         cls, corpus: GraphCorpus, min_count: int = 1, hash_size: int | None = None
     ) -> tuple[GraphEncoder, tuple[OwnRows, ...]]:
         """An encoder for the kinds of a corpus, and the corpus' rows."""
-        factors = sorted((each.kind for each in corpus.factors.values()), key=lambda kind: (kind.tied, kind.name))
+        factors = sorted(
+            (each.kind for each in corpus.factors.values()), key=lambda kind: (kind.tied, kind.name)
+        )
         encoder, rows = cls(list(corpus.kinds), factors, {}), []
         for name, chunks in encoder._chunks(corpus):
             own = encoder.own[name] = choose_encoder(chunks, None)
             # Counts and hashes are for named attributes; a kind whose features are numbers has neither.
             settings = (1, None) if isinstance(own, MatrixEncoder) else (min_count, hash_size)
-            rows.append(_encoded(name, lambda own=own, chunks=chunks, s=settings: own.fit_transform(chunks, *s)))
+            rows.append(
+                _encoded(name, lambda own=own, chunks=chunks, s=settings: own.fit_transform(chunks, *s))
+            )
         return encoder, tuple(rows)
 
     def transform(self, corpus: GraphCorpus) -> tuple[OwnRows, ...]:
@@ -73,11 +77,15 @@ class GraphEncoder:
         """Raise at kinds that were not in training, or were there something else."""
         for name in corpus.kinds:
             if name not in self.nodes:
-                raise InputError(f"nodes of kind {name!r:.60} were not in training, where kinds are {names_of(self.nodes)}")
+                raise InputError(
+                    f"nodes of kind {name!r:.60} were not in training: {names_of(self.nodes)} were"
+                )
         known = {kind.name: kind for kind in self.factors}
         for name, found in corpus.factors.items():
             if name not in known:
-                raise InputError(f"factors of kind {name!r:.60} were not in training, where kinds are {names_of([*known])}")
+                raise InputError(
+                    f"factors of kind {name!r:.60} were not in training: {names_of([*known])} were"
+                )
             kind = known[name]
             if found.kind.nodes != kind.nodes:
                 joined = f"join {' and '.join(found.kind.nodes)}, but {' and '.join(kind.nodes)} in training"
@@ -107,7 +115,9 @@ class GraphEncoder:
     def state(self) -> dict[str, Any]:
         return {
             "nodes": list(self.nodes),
-            "factors": [{"name": kind.name, "nodes": list(kind.nodes), "tied": kind.tied} for kind in self.factors],
+            "factors": [
+                {"name": kind.name, "nodes": list(kind.nodes), "tied": kind.tied} for kind in self.factors
+            ],
             "own": [{"kind": own.kind, **own.state()[0]} for own in self.own.values()],
         }
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from partwise.estimators.classify.classifier import Classifier
     from partwise.estimators.classify.kernel import KernelClassifier
     from partwise.estimators.graph.labeler import GraphLabeler
+    from partwise.estimators.multilabel.classifier import MultilabelClassifier
     from partwise.estimators.parsing.parser import DependencyParser
     from partwise.estimators.sequence.crf import CRF
     from partwise.estimators.sequence.kernel import KernelSequenceLabeler
@@ -32,6 +33,7 @@ __all__ = [
     "KernelClassifier",
     "KernelSequenceLabeler",
     "Loss",
+    "MultilabelClassifier",
     "PerPosition",
     "SequenceLabeler",
     "__version__",
@@ -48,6 +50,7 @@ _HOMES = {
     "KernelClassifier": "partwise.estimators.classify.kernel",
     "KernelSequenceLabeler": "partwise.estimators.sequence.kernel",
     "Loss": "partwise.core.losses",
+    "MultilabelClassifier": "partwise.estimators.multilabel.classifier",
     "PerPosition": "partwise.estimators.sequence.per_position",
     "SequenceLabeler": "partwise.estimators.sequence.labeler",
     "load": "partwise.storage.model_file",

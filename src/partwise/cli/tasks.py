@@ -99,7 +99,7 @@ def task_of(estimator: Any, options: DataOptions, model: str = "", format: str |
     """The task of an estimator; an error where no file format holds its data."""
     if estimator.task is None:
         raise InputError(
-            "labels sequences of vectors, which are not read from files: use it from Python", model
+            f"{type(estimator).__name__} has data that are not read from files: use it from Python", model
         )
     module, name = _HOMES[estimator.task]
     return getattr(import_module(module), name)(estimator, options, model, format)

@@ -13,6 +13,7 @@ _HOMES = {
     "GraphLabeler": "graph.labeler",
     "KernelClassifier": "classify.kernel",
     "KernelSequenceLabeler": "sequence.kernel",
+    "MultilabelClassifier": "multilabel.classifier",
     "PerPosition": "sequence.per_position",
     "SequenceLabeler": "sequence.labeler",
 }
@@ -24,6 +25,7 @@ __all__ = [
     "GraphLabeler",
     "KernelClassifier",
     "KernelSequenceLabeler",
+    "MultilabelClassifier",
     "PerPosition",
     "SequenceLabeler",
 ]

@@ -115,7 +115,7 @@ _PARAMETERS: dict[str, tuple[type, ...]] = {
     "template": (str, dict, type(None)), "min_count": (int,), "hash_size": (int, type(None)),
     "kernel": (str,), "gamma": (int, float, str), "degree": (int, float), "coef0": (int, float),
     "kernel_params": (type(None),), "precision": (str,), "cache_mb": (int, float),
-    "support_tol": (int, float), "edges": (str,), "inference": (str,), "classes": (list, dict, type(None)),
+    "support_tol": (int, float), "edges": (str,), "inference": (str,), "graph": (str, list), "classes": (list, dict, type(None)),
     "warm_start": (bool,), "fit_intercept": (bool,), "class_weight": (str, list, type(None)),
     "structure": (str,), "single_root": (bool, str), "labelled": (bool,), "templates": (str, list),
     "relation_templates": (str, list), "prune": (int, str, type(None)), "non_projective": (str,),

@@ -33,6 +33,7 @@ ESTIMATORS = {
     "KernelClassifier": "partwise.estimators.classify.kernel",
     "DependencyParser": "partwise.estimators.parsing.parser",
     "GraphLabeler": "partwise.estimators.graph.labeler",
+    "MultilabelClassifier": "partwise.estimators.multilabel.classifier",
 }
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
@@ -153,7 +154,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    SequenceLabeler, Classifier, DependencyParser, GraphLabeler, KernelSequenceLabeler or KernelClassifier
+    SequenceLabeler, Classifier, MultilabelClassifier, DependencyParser, GraphLabeler, KernelSequenceLabeler or
+    KernelClassifier
     """
     return estimator_from(*load_model(path), path)
 

@@ -26,7 +26,7 @@ from partwise.structures.graphs.layout import (
 )
 from partwise.structures.graphs.row_cache import RowCache
 
-_ROWS = RowCache()
+kept_row = RowCache().get  # one for all structures
 
 
 class LabelledGraph(Structure):
@@ -91,7 +91,7 @@ class LabelledGraph(Structure):
         for i, given in enumerate(graphs):
             graph = checked_graph(given, kinds, self.factors, f"graphs[{i}]")
             key = (self._key(), graph.vertex_kind.tobytes(), *(scope.tobytes() for scope in graph.scopes))
-            rows.append(_ROWS.get(key, partial(self._row_of, graph)))
+            rows.append(kept_row(key, partial(self._row_of, graph)))
         return Shapes(offsets([len(row) for row in rows]), np.concatenate([np.zeros(0, np.int32), *rows]))
 
     def _key(self) -> tuple[Any, ...]:

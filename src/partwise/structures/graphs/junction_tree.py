@@ -1,0 +1,245 @@
+# mypy: ignore-errors
+"""Sums over the labellings of a graph by its junction tree (Lauritzen & Spiegelhalter 1988), on scaled exponentials.
+
+Messages go to the root, then marginals come back (see ``programme.py`` for the steps): with T the table of a clique,
+r its own vertices and s those it shares with its parent,
+
+    m(s) = Σ_r T(r, s);    p(r, s) = p(s) T(r, s) / m(s).
+
+Every table begins with a largest entry of one, and every message is divided by its sum. Along with each goes its
+smallest entry that is not zero. While the product of these over the tables of a clique is no smaller than `_SMALLEST`
+nothing can be lost to underflow, and zeros are those of −inf; else the example is done again on logarithms.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from partwise.compiled.boundary import Integers, Reals
+from partwise.compiled.dispatch import inner
+from partwise.compiled.oracles import Oracle
+from partwise.compiled.simd import LANES, exponential_row, maximum
+from partwise.structures.graphs.junction_tree_log import collect_in_logs, probabilities_from_logs
+from partwise.structures.graphs.junction_tree_max import best_labels, collect_maxima, count_labels
+from partwise.structures.graphs.layout import N_PARTS, REST
+from partwise.structures.graphs.programme import MESSAGE, N_STEPS, N_TABLES, PRODUCT, TABLES
+from partwise.structures.graphs.tables import (
+    AXES,
+    N_AXES,
+    N_SHARED,
+    OUT,
+    OWN,
+    RANGE,
+    RANGE_A,
+    RANGE_B,
+    SHARED,
+    SUM,
+    TABLE,
+    A,
+    B,
+    multiply_tables,
+    sum_table,
+)
+
+_SMALLEST = 1e-280
+_FARTHEST = 600.0  # between the scores of one table
+
+
+class JunctionTreeSpecification(NamedTuple):
+    """All that an example needs to know is in its shape."""
+
+
+class JunctionTreeWorkspace(NamedTuple):
+    """Two buffers of tables; of tables and messages the smallest entries, and what was divided out; labels."""
+
+    tables: Reals
+    marginals: Reals
+    smallest: Reals
+    divided: Reals
+    labels: Integers
+
+
+@inner
+def _exponentials(shape, scores, work):  # type: ignore
+    """Exponentials of all tables; returns the sum of the shifts taken out, NaN where scores are too far apart."""
+    first = shape[REST]
+    shifts = 0.0
+    for k in range(shape[first + N_TABLES]):
+        table = first + TABLES + 3 * k
+        part, size, uses = np.int64(shape[table]), np.int64(shape[table + 1]), shape[table + 2]
+        shift = maximum(scores, part, size)
+        if shift == -np.inf:
+            return shift
+        least = shift
+        for j in range(size):
+            x = scores[part + j]
+            if x < least and x > -np.inf:
+                least = x
+        if shift - least > _FARTHEST:
+            return np.nan
+        work.smallest[k] = math.exp(least - shift)
+        exponential_row(work.tables, part, scores, part, size, (size + LANES - 1) // LANES * LANES, shift)
+        shifts += shift * uses
+    return shifts
+
+
+@inner
+def _collect(shape, work):  # type: ignore
+    """Messages from the leaves to the root; returns the log of what was divided out, NaN where something was lost."""
+    first = shape[REST]
+    n_tables, n_steps = shape[first + N_TABLES], shape[first + N_STEPS]
+    starts = first + TABLES + 3 * n_tables
+    logs, smallest, has_product = 0.0, 1.0, False
+    for k in range(n_steps):
+        step = first + shape[starts + k]
+        if shape[step] == PRODUCT:
+            for side in (RANGE_A, RANGE_B):
+                if shape[step + side] >= 0:
+                    smallest *= work.smallest[shape[step + side]]
+            has_product = True
+            multiply_tables(shape, step, work.tables)
+            continue
+        if has_product and not smallest > _SMALLEST:
+            return np.nan
+        total = _message(shape, step, work)
+        if total == 0.0:
+            return -np.inf
+        logs += math.log(total)
+        smallest, has_product = 1.0, False
+    return logs
+
+
+@inner
+def _message(shape, step, work):  # type: ignore
+    """m(s) = Σ_r T(r, s), divided by its sum, which is returned."""
+    tables, table, message = work.tables, shape[step + TABLE], shape[step + SUM]
+    n_shared = shape[step + SHARED]
+    for s in range(n_shared):
+        tables[message + s] = 0.0
+    for r in range(shape[step + OWN]):
+        row = table + r * n_shared
+        for s in range(n_shared):
+            tables[message + s] += tables[row + s]
+    total, least = 0.0, np.inf
+    for s in range(n_shared):
+        total += tables[message + s]
+    for s in range(n_shared):
+        x = tables[message + s]
+        if x > 0.0 and x < least:
+            least = x
+    if total > 0.0:
+        inverse = 1.0 / total
+        for s in range(n_shared):
+            tables[message + s] *= inverse
+        work.smallest[shape[step + RANGE]] = least * inverse
+        work.divided[shape[step + RANGE]] = total
+    return total
+
+
+@inner
+def _distribute(shape, counts, work, in_logs):  # type: ignore
+    """Marginals from the root to the leaves, and into `counts`."""
+    first = shape[REST]
+    n_parts, n_tables, n_steps = shape[N_PARTS], shape[first + N_TABLES], shape[first + N_STEPS]
+    starts = first + TABLES + 3 * n_tables
+    marginals = work.marginals
+    for part in range(n_parts):
+        marginals[part] = 0.0
+    for k in range(n_steps - 1, -1, -1):
+        step = first + shape[starts + k]
+        if shape[step] == MESSAGE:
+            if shape[step + N_SHARED] == 0:
+                marginals[shape[step + SUM]] = 1.0
+            if in_logs:
+                probabilities_from_logs(shape, step, work)
+            else:
+                _probabilities(shape, step, work)
+            continue
+        n_axes, out = shape[step + N_AXES], shape[step + OUT]
+        for side in (A, B):
+            target = shape[step + side]
+            if target == out:
+                continue
+            strides = step + AXES + (side - A + 1) * n_axes
+            if target >= n_parts:
+                size = 1 + _reach(shape, step, strides)
+                for j in range(size):
+                    marginals[target + j] = 0.0
+            sum_table(shape, step, strides, marginals, out, marginals, target)
+    for part in range(n_parts):
+        counts[part] = marginals[part]
+
+
+@inner
+def _reach(shape, step, strides):  # type: ignore
+    """The last entry of a table with these strides."""
+    reach = 0
+    for axis in range(shape[step + N_AXES]):
+        reach += (shape[step + AXES + axis] - 1) * shape[strides + axis]
+    return reach
+
+
+@inner
+def _probabilities(shape, step, work):  # type: ignore
+    """p(r, s) = p(s) T(r, s) / m(s); p(s) becomes the quotient."""
+    tables, marginals = work.tables, work.marginals
+    table, message, n_shared = shape[step + TABLE], shape[step + SUM], shape[step + SHARED]
+    divided = work.divided[shape[step + RANGE]]
+    for s in range(n_shared):
+        m = tables[message + s] * divided
+        marginals[message + s] = marginals[message + s] / m if m > 0.0 else 0.0
+    for r in range(shape[step + OWN]):
+        row = table + r * n_shared
+        for s in range(n_shared):
+            marginals[row + s] = tables[row + s] * marginals[message + s]
+
+
+@inner
+def graph_expectations(specification, shape, scores, counts, work):  # type: ignore
+    shifts = _exponentials(shape, scores, work)
+    logs = _collect(shape, work) if shifts > -np.inf else shifts
+    if logs == logs and shifts == shifts:
+        if logs > -np.inf:
+            _distribute(shape, counts, work, False)
+            return shifts + logs
+    else:
+        total = collect_in_logs(shape, scores, work)
+        if total > -np.inf:
+            _distribute(shape, counts, work, True)
+            return total
+    for part in range(shape[N_PARTS]):
+        counts[part] = 0.0
+    return -np.inf
+
+
+@inner
+def graph_log_partition(specification, shape, scores, work):  # type: ignore
+    shifts = _exponentials(shape, scores, work)
+    logs = _collect(shape, work) if shifts > -np.inf else shifts
+    if logs == logs and shifts == shifts:
+        return shifts + logs if logs > -np.inf else logs
+    return collect_in_logs(shape, scores, work)
+
+
+@inner
+def graph_best(specification, shape, scores, counts, work):  # type: ignore
+    value = collect_maxima(shape, scores, work)
+    for part in range(shape[N_PARTS]):
+        counts[part] = 0.0
+    if value > -np.inf:
+        best_labels(shape, work)
+        count_labels(shape, work.labels, counts)
+    return value
+
+
+GRAPH = Oracle(
+    "graph",
+    JunctionTreeSpecification,
+    JunctionTreeWorkspace,
+    graph_expectations,
+    graph_log_partition,
+    graph_best,
+)

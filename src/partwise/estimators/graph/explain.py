@@ -12,10 +12,10 @@ from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.estimators.encoded import OwnRows
 from partwise.estimators.explain import Contribution, Explanation, weight_of
+from partwise.estimators.graph.data import GraphCorpus
 from partwise.estimators.graph.encoder import GraphEncoder
 from partwise.estimators.graph.given import flat_labels
 from partwise.estimators.graph.labels import NodeLabels
-from partwise.estimators.graph.predictions import GraphQuery
 from partwise.estimators.model import LinearModel
 
 
@@ -25,7 +25,7 @@ class GraphExplanations:
     _encoder: GraphEncoder
     _model: LinearModel
     _labels: NodeLabels
-    _query: Any
+    _corpus: Any
 
     def explain(self, x: Any, y: Any = None, against: Any = None) -> Explanation:
         """Contributions to the score of a labelling of one graph; they add up to it.
@@ -42,8 +42,10 @@ class GraphExplanations:
             Explain the difference to the second best labelling (the best other than `y`; for exact inference), or to
             a given one. A positive contribution speaks for `y`.
         """
-        query: GraphQuery = self._query([x])
-        labels = self.predict([x])[0].tolist() if y is None else flat_labels([y], query.corpus.lengths)  # type: ignore[attr-defined]
+        self._require_fitted()  # type: ignore[attr-defined]
+        corpus = self._corpus([x])
+        rows = self._encoder.transform(corpus)
+        labels = self.predict([x])[0].tolist() if y is None else flat_labels([y], corpus.lengths)  # type: ignore[attr-defined]
         other = None
         if isinstance(against, str):
             if against != "runner-up":
@@ -53,19 +55,18 @@ class GraphExplanations:
             if other is None:
                 raise InputError("this graph has no other labelling to compare with")
         elif against is not None:
-            other = flat_labels([against], query.corpus.lengths, "against")
-        terms = self._terms(query, labels)
+            other = flat_labels([against], corpus.lengths, "against")
+        terms = self._terms(corpus, rows, labels)
         if other is not None:
-            theirs = self._terms(query, other)
+            theirs = self._terms(corpus, rows, other)
             shared = {each[:3] for each in terms} & {each[:3] for each in theirs}
             negative = [each._replace(contribution=-each.contribution) for each in theirs]
             terms = [each for each in terms + negative if each[:3] not in shared]
         terms = sorted(terms, key=lambda each: each.position)
         return Explanation(labels, other, math.fsum(each.contribution for each in terms), terms)
 
-    def _terms(self, query: GraphQuery, labels: list[Any]) -> list[Contribution]:
-        corpus, codes = query.corpus, self._labels.codes(labels, query.corpus)
-        rows = iter(query.encoded.own)
+    def _terms(self, corpus: GraphCorpus, own: tuple[OwnRows, ...], labels: list[Any]) -> list[Contribution]:
+        codes, rows = self._labels.codes(labels, corpus), iter(own)
         terms: list[Contribution] = []
         for name in self._encoder.nodes:
             k = corpus.kinds.index(name) if name in corpus.kinds else -1
@@ -73,12 +74,12 @@ class GraphExplanations:
             terms += self._of_kind(name, places, next(rows), codes[places[:, 0]], labels)
         for kind in self._encoder.factors:
             found = corpus.factors.get(kind.name)
-            own = None if kind.tied else next(rows)
+            features = None if kind.tied else next(rows)
             if found is not None:
                 scopes, entries = found.scopes[0], np.zeros(len(found.scopes[0]), np.int64)
                 for axis, name in enumerate(kind.nodes):
                     entries = entries * len(self._labels.classes[name]) + codes[scopes[:, axis]]
-                terms += self._of_kind(kind.name, scopes, own, entries, labels)
+                terms += self._of_kind(kind.name, scopes, features, entries, labels)
         return terms
 
     def _of_kind(

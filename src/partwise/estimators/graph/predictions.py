@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable
-from functools import cached_property
+from collections.abc import Callable, Hashable
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,11 +19,12 @@ from partwise.estimators.base import n_threads, sharpness
 from partwise.estimators.encoded import Encoded, OwnRows
 from partwise.estimators.graph.data import GraphCorpus
 from partwise.estimators.graph.encoder import GraphEncoder
-from partwise.estimators.graph.given import flat_labels
+from partwise.estimators.graph.given import as_examples, flat_labels
 from partwise.estimators.graph.labels import NodeLabels, place
-from partwise.estimators.graph.structures import graph_shapes, shaped, structure_for
+from partwise.estimators.graph.structures import fit_exactly, graph_shapes, shaped, structure_for
 from partwise.estimators.model import Excluded, LinearModel
 from partwise.estimators.protocol import not_fitted
+from partwise.structures.checks import checked_count
 from partwise.structures.contract import PartLists, Shapes
 from partwise.structures.graphs.layout import blocks_of
 
@@ -98,7 +99,9 @@ class GraphPredictions:
 
     def predict(self, X: Any, fixed: Any = None) -> list[np.ndarray]:
         """The best labelling of every graph: arrays (n_nodes,) of labels."""
-        query = self._query(X, fixed)
+        return self._over(X, fixed, self._best)
+
+    def _best(self, query: GraphQuery) -> list[np.ndarray]:
         codes, values = query.model.best(query.scorer, query.excluded, n_threads(self.n_jobs))
         query.require_possible(values)
         return self._labels.named(codes, query.corpus)
@@ -114,7 +117,9 @@ class GraphPredictions:
         -------
         list of arrays (n_nodes, n_labels), ordered as `classes_`; with several kinds of nodes list of lists of arrays
         """
-        query = self._query(X, fixed)
+        return self._over(X, fixed, self._marginals)
+
+    def _marginals(self, query: GraphQuery) -> list[Any]:
         probabilities, labels = query.per_node(self._counts(query))
         if len(self._labels.classes) == 1:
             return np.split(probabilities.reshape(-1, int(labels[0])), query.corpus.starts()[1:-1])
@@ -148,7 +153,9 @@ class GraphPredictions:
         list of lists of arrays (n_labels, n_labels)
             Per graph one array an edge, and then one a larger factor, with an axis for each of its nodes.
         """
-        query = self._query(X, fixed)
+        return self._over(X, fixed, self._edge_marginals)
+
+    def _edge_marginals(self, query: GraphQuery) -> list[list[np.ndarray]]:
         untied = self._untied(query)
         counts = self._counts(untied)
         blocks, corpus = blocks_of(untied.shapes), query.corpus
@@ -175,9 +182,12 @@ class GraphPredictions:
         list of lists of (labels, value)
             The value is the labelling's probability; for β = ∞, where there is none, its score.
         """
-        query = self._query(X, fixed)
-        if type(query.model.structure).__name__ != "Graph":
-            raise InputError("predict_kbest needs exact inference: these graphs are too wide for it")
+        checked_count(k, "k")
+        return self._over(X, fixed, partial(self._kbest, k=k))
+
+    def _kbest(self, query: GraphQuery, k: int) -> list[list[tuple[np.ndarray, float]]]:
+        if query.model.structure.exactness != "exact":
+            raise InputError("predict_kbest needs exact inference, for which these graphs are too wide")
         scale = 1.0 if self._loss.is_hard else self._loss.beta
         scores = scale * query.scorer.scores(query.model.weights, n_threads(self.n_jobs))
         part_ptr, shapes = query.scorer.batch.part_ptr, query.shapes
@@ -253,28 +263,41 @@ class GraphPredictions:
         corpus = GraphCorpus.read(X)
         return corpus.both_ways() if self.edges == "symmetric" else corpus
 
-    def _query(self, X: Any, fixed: Any = None) -> GraphQuery:
+    def _over(self, X: Any, fixed: Any, answer: Callable[[GraphQuery], list[Any]]) -> list[Any]:
+        """Answers for all graphs; "auto" asks about those that fit exactly, and then about the others."""
         if not hasattr(self, "_model"):
             raise not_fitted(self)
-        corpus, codes = self._corpus(X), None
-        rows = self._encoder.transform(corpus)
+        corpus = self._corpus(X)
+        codes = None
         if fixed is not None:
-            codes = self._labels.codes(
-                flat_labels(fixed, corpus.lengths, "fixed"), corpus, "fixed", free=True
-            )
-        # A model may be asked about graphs wider than all it was trained on, or trained by relaxation and be asked
-        # about narrow ones.
-        structure, shapes, _ = shaped(self._engine(), self._encoder, self._labels.sizes, corpus)
-        return GraphQuery(corpus, self._model.under(structure), Encoded(corpus.lengths, rows, shapes), codes)
+            flat = flat_labels(fixed, corpus.lengths, "fixed")
+            codes = self._labels.codes(flat, corpus, "fixed", free=True)
+        if self.inference != "auto":
+            return answer(self._query(corpus, codes, self.inference))
+        self._encoder.check(corpus)
+        exact = np.array(fit_exactly(self._encoder, self._labels.sizes, corpus), bool)
+        if exact.all() or not exact.any():
+            return answer(self._query(corpus, codes, "exact" if exact.all() else "tree-reweighted"))
+        examples, results = as_examples(X), [None] * len(exact)
+        own = np.split(codes, corpus.starts()[1:-1]) if codes is not None else None
+        for engine, places in (("exact", np.flatnonzero(exact)), ("tree-reweighted", np.flatnonzero(~exact))):
+            some = self._corpus([examples[place] for place in places])
+            their = None if own is None else np.concatenate([own[place] for place in places])
+            for at, found in zip(places, answer(self._query(some, their, engine)), strict=True):
+                results[at] = found
+        return results
 
-    def _engine(self) -> str:
-        """What answers: that of training, but "auto" is decided graphs by graphs."""
-        return "auto" if self.inference == "auto" else self.inference_
+    def _query(self, corpus: GraphCorpus, fixed: np.ndarray | None, engine: str) -> GraphQuery:
+        rows = self._encoder.transform(corpus)
+        structure, shapes, _ = shaped(engine, self._encoder, self._labels.sizes, corpus)
+        return GraphQuery(corpus, self._model.under(structure), Encoded(corpus.lengths, rows, shapes), fixed)
 
     def _untied(self, query: GraphQuery) -> GraphQuery:
         """The same with a table for every factor: what is tied becomes rows that all have one attribute."""
-        engine = "exact" if type(query.model.structure).__name__ == "Graph" else self._relaxed()
-        structure = structure_for(engine, self._encoder, self._labels.sizes, untied=True)
+        model = query.model.structure
+        structure = structure_for(
+            getattr(model, "engine", "exact"), self._encoder, self._labels.sizes, untied=True
+        )
         own = list(query.encoded.own)
         for kind in self._encoder.factors:
             if kind.tied:
@@ -284,9 +307,6 @@ class GraphPredictions:
         shapes = structure.shapes_of(graph_shapes(self._encoder, query.corpus))
         encoded = Encoded(query.corpus.lengths, tuple(own), shapes)
         return GraphQuery(query.corpus, query.model.under(structure), encoded, query.fixed)
-
-    def _relaxed(self) -> str:
-        return "tree-reweighted" if self.inference_ == "exact" else self.inference_
 
     def _counts(self, query: GraphQuery) -> np.ndarray:
         """Expected counts of all parts, (n_parts,)."""

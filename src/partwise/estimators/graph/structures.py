@@ -57,12 +57,31 @@ def shaped(
 ) -> tuple[Any, Shapes, str]:
     """A structure for a corpus, its shapes, and why "auto" did not choose the exact one, if so."""
     graphs = graph_shapes(encoder, corpus)
-    if inference != "auto":
+    if inference in ("auto", "exact"):
+        structure = structure_for("exact", encoder, n_labels)
+        too_wide = [why for graph in graphs if (why := _refusal(structure, graph))]
+        if not too_wide:
+            return structure, structure.shapes_of(graphs), ""
+        if inference == "exact":
+            raise InputError(f"{too_wide[0]}: use inference='auto' or 'tree-reweighted'")
+        inference = "tree-reweighted"
+        why = f"{too_wide[0]} ({len(too_wide)} of {len(graphs)} graphs)"
         structure = structure_for(inference, encoder, n_labels)
-        return structure, structure.shapes_of(graphs), ""
+        return structure, structure.shapes_of(graphs), why
+    structure = structure_for(inference, encoder, n_labels)
+    return structure, structure.shapes_of(graphs), ""
+
+
+def fit_exactly(encoder: GraphEncoder, n_labels: Sequence[int], corpus: GraphCorpus) -> list[bool]:
+    """For each graph whether exact inference fits it."""
     structure = structure_for("exact", encoder, n_labels)
+    return [not _refusal(structure, graph) for graph in graph_shapes(encoder, corpus)]
+
+
+def _refusal(structure: Any, graph: GraphShape) -> str:
+    """Why a structure refuses a graph, whose kinds are right, so that only its tables may be too large."""
     try:
-        return structure, structure.shapes_of(graphs), ""
+        structure.shapes_of([graph])
     except InputError as error:
-        structure = structure_for("tree-reweighted", encoder, n_labels)
-        return structure, structure.shapes_of(graphs), str(error)
+        return str(error).removeprefix("graphs[0]: ").split("; use")[0]
+    return ""

@@ -157,7 +157,8 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, DualEstima
             print(self.training_notes()[0])
         self._begin_compiling(structure.oracle)
         self._storage = storage_for(data.X)
-        rows = self._rows(data.X, FeatureMap.build(2 * n_labels, *reversed(self._size(data.X.shape[1]))))
+        size = self._size(data.X.shape[1])
+        rows = self._rows(data.X, FeatureMap.build(2 * n_labels, size.n_sparse, size.n_dense))
         problem = Problem.build(
             structure,
             data.y.ravel(),
@@ -173,7 +174,6 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, DualEstima
         self._set_certificate(solution)
         self._training = Training(problem, solver, solution.state, solution.weights, data)
         whole = LinearModel(structure, problem.scorer.maps, solution.weights)
-        size = self._size(data.X.shape[1])
         pairs = [Pairs.of(whole.maps[LABELS], whole.weights_of(LABELS))]
         self._set_model(LinearModel.assemble(structure, [size], pairs, whole.tied_weights))
 
@@ -299,12 +299,8 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, DualEstima
         labels, shape = header["labels"], header.get("structure")
         if not isinstance(shape, Mapping) or not isinstance(shape.get("single"), bool):
             raise InputError("the structure is missing")
-        if (
-            not labels
-            or len(set(labels)) != len(labels)
-            or len(labels) > 2**20
-            or (shape["single"] and len(labels) > 2)
-        ):
+        most = 2 if shape["single"] else 2**20
+        if not 0 < len(labels) <= most or len(set(labels)) != len(labels):
             raise InputError("the labels are missing, or one is there twice")
         n_labels = 1 if shape["single"] else len(labels)
         estimator._single = shape["single"]

@@ -1,0 +1,123 @@
+# mypy: ignore-errors
+"""What message passing answers: a log-partition, expected part counts, and the best labelling (`branching.py`).
+
+*Tree-reweighted*: the value is a bound at any messages (``forest_value``), convex in the scores once messages agree;
+its gradient are the beliefs. *Loopy*: Bethe's free energy at the messages, which bounds nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from partwise.compiled.dispatch import inner
+from partwise.compiled.oracles import Oracle
+from partwise.structures.graphs.branching import factor_best
+from partwise.structures.graphs.factor_room import (
+    FactorRoom,
+    log_total,
+    read_graph,
+    read_scores,
+    table_size,
+)
+from partwise.structures.graphs.sweeps import (
+    converge,
+    forest_value,
+    gather,
+    start_messages,
+    total_of,
+    weighted_value,
+)
+
+
+class FactorSpecification(NamedTuple):
+    """How messages are passed.
+
+    Attributes
+    ----------
+    tree_reweighted : bool
+        Factors count as often as forests hold them; else once (Bethe).
+    tolerance : float
+        Stop where no message, a logarithm, changes by more.
+    max_iterations : int
+    step : float
+        How far messages move towards what they should be, at first.
+    max_nodes : int
+        Most branches of the search for the best labelling.
+    """
+
+    tree_reweighted: bool
+    tolerance: float
+    max_iterations: int
+    step: float
+    max_nodes: int
+
+
+# Beliefs are sums of scores: their rounding is what messages cannot agree below.
+_ROUNDING = 2e-15
+
+
+@inner
+def _value(specification, shape, scores, room):  # type: ignore
+    """Pass messages; returns the log-partition of the engine, −inf where messages prove that nothing is possible."""
+    read_graph(specification.tree_reweighted, shape, room)
+    largest = read_scores(scores, 1.0, room)
+    start_messages(room)
+    tolerance = max(specification.tolerance, _ROUNDING * largest)
+    if not converge(shape, tolerance, specification.max_iterations, specification.step, room):
+        room.report[2] = -np.inf
+        return -np.inf
+    value = forest_value(shape, room) if specification.tree_reweighted else weighted_value(shape, room)
+    room.report[2] = value
+    return value
+
+
+@inner
+def factor_log_partition(specification, shape, scores, room):  # type: ignore
+    return _value(specification, shape, scores, room)
+
+
+@inner
+def factor_expectations(specification, shape, scores, counts, room):  # type: ignore
+    value = _value(specification, shape, scores, room)
+    for j in range(counts.size):
+        counts[j] = 0.0
+    if value == -np.inf:
+        return value
+    n_vertices, first = room.sizes[0], room.first
+    for k in range(room.sizes[6]):
+        owner, at, transposed = room.source[3 * k], room.source[3 * k + 1], room.source[3 * k + 2]
+        if owner < n_vertices:
+            total = log_total(room.beliefs, first[owner], first[owner + 1] - first[owner])
+            for x in range(first[owner + 1] - first[owner]):
+                counts[at + x] += math.exp(room.beliefs[first[owner] + x] - total)
+        else:
+            _add_table(owner - n_vertices, shape, counts, at, transposed, room)
+    return value
+
+
+@inner
+def _add_table(f, shape, counts, at, transposed, room):  # type: ignore
+    """Add a table's beliefs to the parts from `at` on."""
+    first, last = room.slot[f], room.slot[f + 1]
+    gather(f, room.beliefs, room)
+    total, base = total_of(f, shape, room), room.message[first]
+    inverse, place = 1.0 / room.weight[f], room.place[f]
+    columns = room.message[last] - room.message[last - 1]
+    size = table_size(f, room.slot, room.message)
+    for entry in range(size):
+        value, left = room.logs[place + entry] * inverse - total, entry
+        for s in range(last - 1, first - 1, -1):
+            n = room.message[s + 1] - room.message[s]
+            value += room.incoming[room.message[s] - base + left % n]
+            left //= n
+        to = (entry % columns) * (size // columns) + entry // columns if transposed else entry
+        if value > -np.inf:
+            counts[at + to] += math.exp(value)
+
+
+FACTOR = Oracle(
+    "factor", FactorSpecification, FactorRoom, factor_expectations, factor_log_partition, factor_best
+)

@@ -1,0 +1,166 @@
+# mypy: ignore-errors
+"""Messages of soft factors: sums over a table.
+
+With n_v the logarithms that come in from the vertices of a factor, and θ its table divided by its weight,
+
+    m_u(x_u) = log Σ_{x without x_u} exp( θ(x) + Σ_{v ≠ u} n_v(x_v) ),
+
+each known up to a constant. Pairs multiply exponentials of their table; a sum that comes out too small to be right
+is taken again on logarithms.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from partwise.compiled.dispatch import inner
+from partwise.compiled.simd import LANES, combine_rows, exponential_row, maximum
+from partwise.structures.graphs.factor_room import TABLE, table_size
+
+_SMALLEST = 1e-250  # below, terms that underflowed might be seen
+
+
+@inner
+def prepare_tables(room):  # type: ignore
+    """Exponentials of the tables of pairs: as they are and transposed, rows padded; of two by two plain."""
+    sizes, tables, logs = room.sizes, room.tables, room.logs
+    for f in range(sizes[1]):
+        s = room.slot[f]
+        if room.code[f] != TABLE or room.slot[f + 1] - s != 2:
+            continue
+        rows, columns = room.message[s + 1] - room.message[s], room.message[s + 2] - room.message[s + 1]
+        inverse, place, at, top = 1.0 / room.weight[f], room.place[f], room.room_at[f], -np.inf
+        for j in range(rows * columns):
+            top = max(top, logs[place + j])
+        top = max(top, -1e300)  # all −inf: no entry is possible
+        if rows == 2 and columns == 2:
+            for j in range(4):
+                tables[at + j] = math.exp((logs[place + j] - top) * inverse)
+            continue
+        wide, high = (columns + LANES - 1) & ~(LANES - 1), (rows + LANES - 1) & ~(LANES - 1)
+        for j in range(rows * wide + columns * high):
+            tables[at + j] = 0.0
+        for x in range(rows):
+            for y in range(columns):
+                entry = math.exp((logs[place + x * columns + y] - top) * inverse)
+                tables[at + x * wide + y] = entry
+                tables[at + rows * wide + y * high + x] = entry
+
+
+@inner
+def pair_outgoing(rows, columns, at, logs, place, inverse, tables, incoming, outgoing, exponents, sums):  # type: ignore
+    """Fill outgoing[:rows] and outgoing[rows:][:columns] from incoming in the same places."""
+    wide, high = (columns + LANES - 1) & ~(LANES - 1), (rows + LANES - 1) & ~(LANES - 1)
+    top, other = maximum(incoming, 0, rows), maximum(incoming, rows, columns)
+    exponential_row(exponents, 0, incoming, 0, rows, high, top)
+    exponential_row(exponents, high, incoming, rows, columns, wide, other)
+    combine_rows(sums, 0, exponents, high, 1, columns, tables, at + rows * wide, high)
+    combine_rows(sums, high, exponents, 0, 1, rows, tables, at, wide)
+    for x in range(rows):
+        if sums[x] > _SMALLEST:
+            outgoing[x] = math.log(sums[x])
+        else:
+            outgoing[x] = np.nan
+    for y in range(columns):
+        if sums[high + y] > _SMALLEST:
+            outgoing[rows + y] = math.log(sums[high + y])
+        else:
+            outgoing[rows + y] = np.nan
+    for j in range(rows + columns):
+        if outgoing[j] != outgoing[j]:
+            pair_in_logs(rows, columns, logs, place, inverse, incoming, outgoing)
+            return
+
+
+@inner
+def pair_in_logs(rows, columns, logs, place, inverse, incoming, outgoing):  # type: ignore
+    """The same, entry by entry on logarithms."""
+    for x in range(rows):
+        top, total, row = -np.inf, 0.0, place + x * columns
+        for y in range(columns):
+            top = max(top, logs[row + y] * inverse + incoming[rows + y])
+        if top > -np.inf:
+            for y in range(columns):
+                total += math.exp(logs[row + y] * inverse + incoming[rows + y] - top)
+            top += math.log(total)
+        outgoing[x] = top
+    for y in range(columns):
+        top, total = -np.inf, 0.0
+        for x in range(rows):
+            top = max(top, logs[place + x * columns + y] * inverse + incoming[x])
+        if top > -np.inf:
+            for x in range(rows):
+                total += math.exp(logs[place + x * columns + y] * inverse + incoming[x] - top)
+            top += math.log(total)
+        outgoing[rows + y] = top
+
+
+@inner
+def square_outgoing(at, logs, place, inverse, tables, incoming, outgoing):  # type: ignore
+    """A pair of vertices with two states each: an exponential and a logarithm a message."""
+    a, b = incoming[1] - incoming[0], incoming[3] - incoming[2]
+    e, g = math.exp(-abs(a)), math.exp(-abs(b))
+    e0, e1 = (e, 1.0) if a > 0.0 else (1.0, e)
+    g0, g1 = (g, 1.0) if b > 0.0 else (1.0, g)
+    t00, t01, t10, t11 = tables[at], tables[at + 1], tables[at + 2], tables[at + 3]
+    u0, u1 = t00 * g0 + t01 * g1, t10 * g0 + t11 * g1
+    v0, v1 = t00 * e0 + t10 * e1, t01 * e0 + t11 * e1
+    if min(min(u0, u1), min(v0, v1)) > _SMALLEST:  # false for NaN, of an impossible state
+        outgoing[0], outgoing[1] = 0.0, math.log(u1 / u0)
+        outgoing[2], outgoing[3] = 0.0, math.log(v1 / v0)
+    else:
+        pair_in_logs(2, 2, logs, place, inverse, incoming, outgoing)
+
+
+@inner
+def table_outgoing(f, slot, message, logs, place, inverse, incoming, outgoing, sums):  # type: ignore
+    """Any table, on logarithms: two rounds over its entries, for the largest term of every state and for the sum."""
+    first, last = slot[f], slot[f + 1]
+    base, width = message[first], message[last] - message[first]
+    for j in range(width):
+        outgoing[j], sums[j] = -np.inf, 0.0
+    size = table_size(f, slot, message)
+    for rounds in range(2):
+        for entry in range(size):
+            total, left = logs[place + entry] * inverse, entry
+            for s in range(last - 1, first - 1, -1):
+                n = message[s + 1] - message[s]
+                total += incoming[message[s] - base + left % n]
+                left //= n
+            if total == -np.inf:
+                continue
+            left = entry
+            for s in range(last - 1, first - 1, -1):
+                n = message[s + 1] - message[s]
+                j = message[s] - base + left % n
+                left //= n
+                if rounds == 0:
+                    outgoing[j] = max(outgoing[j], total)
+                else:
+                    sums[j] += math.exp(total - outgoing[j])
+    for j in range(width):
+        # What came in at the place itself is taken out again; impossible states stay so.
+        outgoing[j] = outgoing[j] + math.log(sums[j]) - incoming[j] if outgoing[j] > -np.inf else -np.inf
+
+
+@inner
+def table_total(f, slot, message, logs, place, inverse, incoming):  # type: ignore
+    """log Σ_x exp( θ(x) + Σ_v n_v(x_v) )."""
+    first, last = slot[f], slot[f + 1]
+    base, size, top, total = message[first], table_size(f, slot, message), -np.inf, 0.0
+    for rounds in range(2):
+        for entry in range(size):
+            value, left = logs[place + entry] * inverse, entry
+            for s in range(last - 1, first - 1, -1):
+                n = message[s + 1] - message[s]
+                value += incoming[message[s] - base + left % n]
+                left //= n
+            if rounds == 0:
+                top = max(top, value)
+            elif value > -np.inf:
+                total += math.exp(value - top)
+        if top == -np.inf:
+            return top
+    return top + math.log(total)

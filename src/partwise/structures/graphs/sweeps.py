@@ -1,0 +1,246 @@
+# mypy: ignore-errors
+"""Passing messages until they agree: reweighted belief propagation, one factor after another.
+
+With weights ρ_f (all 1: loopy belief propagation) and beliefs b, the messages m_fv and what comes back are
+
+    log b_v = θ_v + Σ_f ρ_f m_fv,       n_vf = log b_v − m_fv,       m_fv = sums over θ_f / ρ_f + Σ_u n_uf,
+
+(Wainwright, Jaakkola and Willsky 2005, eq. 28; Kschischang et al. 2001 where ρ = 1). A sweep visits all factors, in
+turn from the first to the last and back; a visit renews all messages of a factor and the beliefs of its vertices, so
+that the next factor sees them. Where messages have stopped coming closer, they are moved less far.
+
+A state that a factor has no room for has belief −inf, which stays; its messages are kept finite.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from partwise.compiled.dispatch import inner
+from partwise.structures.graphs.count_messages import count_forward, count_outgoing
+from partwise.structures.graphs.factor_room import COUNT, TABLE, log_total
+from partwise.structures.graphs.soft_messages import (
+    pair_outgoing,
+    prepare_tables,
+    square_outgoing,
+    table_outgoing,
+    table_total,
+)
+from partwise.structures.graphs.tree_messages import tree_outgoing
+
+_PATIENCE = 12  # sweeps without coming closer
+_SMALLEST_STEP = 0.05
+
+
+@inner
+def gather(f, beliefs, room):  # type: ignore
+    """Fill ``room.incoming`` with what the vertices of a factor say to it."""
+    base, incoming, messages = room.message[room.slot[f]], room.incoming, room.messages
+    for s in range(room.slot[f], room.slot[f + 1]):
+        first, at = room.first[room.vertex[s]], room.message[s]
+        for x in range(room.message[s + 1] - at):
+            incoming[at - base + x] = beliefs[first + x] - messages[at + x]
+
+
+@inner
+def outgoing_of(f, shape, room):  # type: ignore
+    """Fill ``room.outgoing`` with a factor's messages, each up to a constant, from ``room.incoming``."""
+    code, place, first, arity = room.code[f], room.place[f], room.slot[f], room.slot[f + 1] - room.slot[f]
+    incoming, outgoing = room.incoming, room.outgoing
+    if code == TABLE:
+        inverse = 1.0 / room.weight[f]
+        if arity == 2:
+            at = room.message[first]
+            rows, columns = room.message[first + 1] - at, room.message[first + 2] - room.message[first + 1]
+            if rows == 2 and columns == 2:
+                square_outgoing(room.room_at[f], room.logs, place, inverse, room.tables, incoming, outgoing)
+            else:
+                pair_outgoing(
+                    rows, columns, room.room_at[f], room.logs, place, inverse, room.tables, incoming, outgoing,
+                    room.exponents, room.sums,
+                )  # fmt: skip
+        else:
+            table_outgoing(
+                f, room.slot, room.message, room.logs, place, inverse, incoming, outgoing, room.sums
+            )
+    elif code == COUNT:
+        count_outgoing(shape, place, arity, incoming, outgoing, room.levels)
+    else:
+        tree_outgoing(code, shape, place, arity, incoming, outgoing, room)
+
+
+@inner
+def total_of(f, shape, room):  # type: ignore
+    """log Σ_x exp( θ_f(x) / ρ_f + Σ_v n_v(x_v) ) of ``room.incoming``."""
+    code, place, arity = room.code[f], room.place[f], room.slot[f + 1] - room.slot[f]
+    if code == TABLE:
+        return table_total(f, room.slot, room.message, room.logs, place, 1.0 / room.weight[f], room.incoming)
+    if code == COUNT:
+        return count_forward(shape, place, arity, False, room.incoming, room.levels)
+    return tree_outgoing(code, shape, place, arity, room.incoming, room.outgoing, room)
+
+
+@inner
+def renew(f, step, room):  # type: ignore
+    """Move a factor's messages towards ``room.outgoing``; returns the largest change, inf where a state died."""
+    base, weight, change = room.message[room.slot[f]], room.weight[f], 0.0
+    beliefs, messages, outgoing = room.beliefs, room.messages, room.outgoing
+    for s in range(room.slot[f], room.slot[f + 1]):
+        first, at, top = room.first[room.vertex[s]], room.message[s], -np.inf
+        n = room.message[s + 1] - at
+        for x in range(n):
+            if beliefs[first + x] > -np.inf:
+                top = max(top, outgoing[at - base + x])
+        for x in range(n):
+            belief, new = beliefs[first + x], outgoing[at - base + x] - top
+            if belief == -np.inf:
+                continue
+            if new > -np.inf:
+                moved = step * (new - messages[at + x])
+                messages[at + x] += moved
+                beliefs[first + x] = belief + weight * moved
+                change = max(change, abs(moved))
+            else:
+                beliefs[first + x] = -np.inf
+                change = np.inf
+    return change / step
+
+
+@inner
+def collect_beliefs(room):  # type: ignore
+    """Beliefs from messages, without what rounding has added up; impossible states stay so."""
+    beliefs, messages, scores = room.beliefs, room.messages, room.scores
+    for j in range(room.sizes[3]):
+        if beliefs[j] > -np.inf:
+            beliefs[j] = scores[j]
+    for f in range(room.sizes[1]):
+        weight = room.weight[f]
+        for s in range(room.slot[f], room.slot[f + 1]):
+            first, at = room.first[room.vertex[s]], room.message[s]
+            for x in range(room.message[s + 1] - at):
+                beliefs[first + x] += weight * messages[at + x]
+
+
+@inner
+def is_possible(room):  # type: ignore
+    """Whether every vertex has a state left."""
+    for v in range(room.sizes[0]):
+        top = -np.inf
+        for j in range(room.first[v], room.first[v + 1]):
+            top = max(top, room.beliefs[j])
+        if not top > -np.inf:
+            return False
+    return True
+
+
+@inner
+def sweep(shape, backwards, step, room):  # type: ignore
+    """Visit all factors once; returns the largest change that a message should make."""
+    n_factors, largest = room.sizes[1], 0.0
+    for k in range(n_factors):
+        f = n_factors - 1 - k if backwards else k
+        gather(f, room.beliefs, room)
+        outgoing_of(f, shape, room)
+        largest = max(largest, renew(f, step, room))
+    return largest
+
+
+@inner
+def start_messages(room):  # type: ignore
+    """Messages that say nothing."""
+    for j in range(room.message[room.sizes[2]]):
+        room.messages[j] = 0.0
+    for j in range(room.sizes[3]):
+        room.beliefs[j] = room.scores[j]
+
+
+@inner
+def converge(shape, tolerance, max_iterations, step, room):  # type: ignore
+    """Sweep until messages change by no more than `tolerance`; False where some vertex has no state left.
+
+    Iterations and the last change are left in ``room.report``.
+    """
+    prepare_tables(room)
+    closest, since, change, done = np.inf, 0, np.inf, 0
+    while done < max_iterations and change > tolerance:
+        change = sweep(shape, done % 2 == 1, step, room)
+        done += 1
+        collect_beliefs(room)
+        if change == np.inf and not is_possible(room):
+            room.report[0], room.report[1] = done, 0.0
+            return False
+        if change < 0.9 * closest:
+            closest, since = change, 0
+        else:
+            since += 1
+            if since >= _PATIENCE:
+                step, since, closest = max(0.5 * step, _SMALLEST_STEP), 0, change
+    room.report[0], room.report[1] = done, change
+    return is_possible(room)
+
+
+@inner
+def weighted_value(shape, room):  # type: ignore
+    """Σ_f ρ_f log Z_f + Σ_v (1 − Σ_f ρ_f) log Z_v: the free energy where messages agree, Bethe's where ρ = 1."""
+    value, first, beliefs, share = 0.0, room.first, room.beliefs, room.sums
+    for v in range(room.sizes[0]):
+        share[v] = 1.0
+    for f in range(room.sizes[1]):
+        for s in range(room.slot[f], room.slot[f + 1]):
+            share[room.vertex[s]] -= room.weight[f]
+    for v in range(room.sizes[0]):
+        value += share[v] * log_total(beliefs, first[v], first[v + 1] - first[v])
+    for f in range(room.sizes[1]):
+        gather(f, beliefs, room)
+        value += room.weight[f] * total_of(f, shape, room)
+    return value
+
+
+@inner
+def forest_value(shape, room):  # type: ignore
+    """Σ_T share_T log Z_T with θ split over the forests T as the messages say: an upper bound at any messages.
+
+    On forest T the scores are log b_v at vertices and θ_f / ρ_f − Σ_v m_fv at its factors; over all forests they add
+    up to θ. log Z_T is summed from the leaves to the roots, in the beliefs' place.
+    """
+    value, n_states, beliefs, kept = 0.0, room.sizes[3], room.beliefs, room.saved_beliefs
+    for j in range(n_states):
+        kept[j] = beliefs[j]
+    for t in range(room.sizes[7]):
+        constant = 0.0
+        for k in range(room.forest[t], room.forest[t + 1]):
+            f, s = room.order[k], room.parent[k]
+            gather(f, beliefs, room)
+            total = total_of(f, shape, room)
+            if not total > -np.inf:
+                return -np.inf
+            outgoing_of(f, shape, room)
+            constant += _send(s, s - room.slot[f], total, room)
+            for r in range(room.slot[f], room.slot[f + 1]):
+                if r != s:  # it has been summed out
+                    v = room.vertex[r]
+                    for j in range(room.first[v], room.first[v + 1]):
+                        beliefs[j] = np.nan
+        log_z = constant
+        for v in range(room.sizes[0]):
+            first = room.first[v]
+            if beliefs[first] == beliefs[first]:
+                log_z += log_total(beliefs, first, room.first[v + 1] - first)
+        value += room.share[t] * log_z
+        for j in range(n_states):
+            beliefs[j] = kept[j]
+    return value
+
+
+@inner
+def _send(s, position, total, room):  # type: ignore
+    """Replace slot s's message in its vertex's belief by ``room.outgoing``; returns the constant that it lacks."""
+    first, at = room.first[room.vertex[s]], room.message[s]
+    n, base = room.message[s + 1] - at, room.message[s - position]
+    beliefs, outgoing, sums = room.beliefs, room.outgoing, room.sums
+    for x in range(n):
+        sums[x] = outgoing[at - base + x] + room.incoming[at - base + x]
+    for x in range(n):
+        if beliefs[first + x] > -np.inf:
+            beliefs[first + x] += outgoing[at - base + x] - room.messages[at + x]
+    return total - log_total(sums, 0, n)

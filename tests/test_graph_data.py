@@ -55,7 +55,10 @@ def test_graphs_are_read_as_they_arrive() -> None:
         ('{"nodes": []}', "at least one entry"),
         ('{"edges": [[0, 1]]}', "at least one entry"),
         ('{"nodes": [3]}', '"nodes"[0] must be an object with "features", not a number'),
-        ('{"nodes": [{"features": [1, "a"]}]}', '"nodes"[0]["features"] must be an object, a list of strings'),
+        (
+            '{"nodes": [{"features": [1, "a"]}]}',
+            '"nodes"[0]["features"] must be an object, a list of strings',
+        ),
         ('{"nodes": [{"features": {"a": [1]}}]}', '"nodes"[0]["features"]["a"] must be a string'),
         ('{"nodes": [{"features": [1e999]}]}', "must be an object, a list of strings or a list of finite"),
         ('{"nodes": [{"label": 3}]}', '"nodes"[0]["label"] must be a string, not a number'),

@@ -121,7 +121,10 @@ def test_symmetric_edges_have_no_direction() -> None:
 
 
 def test_several_kinds(several: GraphLabeler) -> None:
-    assert {name: own.tolist() for name, own in several.classes_.items()} == {"t": ["p", "q", "r"], "w": ["x", "y"]}
+    assert {name: own.tolist() for name, own in several.classes_.items()} == {
+        "t": ["p", "q", "r"],
+        "w": ["x", "y"],
+    }
     assert several.score(SEVERAL) > 0.9
     edges = several.predict_edge_marginals(SEVERAL)[0]
     assert [table.shape for table in edges] == [(2, 3), (2, 2), (2, 3, 2)]

@@ -16,11 +16,13 @@ from safetensors.numpy import save
 from partwise import (
     Classifier,
     DependencyParser,
+    GraphLabeler,
     KernelClassifier,
     KernelSequenceLabeler,
+    MultilabelClassifier,
     SequenceLabeler,
 )
-from partwise.data import corpus_from_sentences
+from partwise.data import corpus_from_sentences, parse_graphs
 from partwise.data.conll import parse_conll
 from partwise.errors import InputError
 from partwise.report.model_page import model_page
@@ -47,6 +49,13 @@ SENTENCES = corpus_from_sentences(
 )
 
 
+GRAPHS = parse_graphs(
+    '{"nodes": [{"features": {"w": "a"}, "kind": "w", "label": "x"}, {"features": [2], "kind": "n", "label": "p"}, '
+    '{"features": ["b"], "kind": "w", "label": "y"}], "edges": [[0, 1], {"nodes": [0, 2], "features": ["near"]}], '
+    '"factors": [{"nodes": [0, 1, 2]}]}'
+)
+
+
 def tiny_models():
     columns = "word[-1..1]\nword[-1]|word[0]\nsuffix(word[0], 1..2)\npos[0]"
     numbers = [np.array([[0.0, 1.5, 0.3], [2.0, 1.0, 0.1]]), np.array([[1.0, 0.5, 0.2]])]
@@ -63,6 +72,8 @@ def tiny_models():
         "trees": (DependencyParser(prune=2, **settings).fit(SENTENCES), SENTENCES),
         "classes": (Classifier(**settings).fit(rows, ["x", "y", "z"]), rows),
         "kernel classes": (KernelClassifier("log", **settings).fit(rows, ["x", "y", "z"]), rows),
+        "graphs": (GraphLabeler(**settings).fit(GRAPHS), GRAPHS),
+        "labels": (MultilabelClassifier(**settings).fit(rows, rows > 0.25), rows),
         "kernel": (KernelSequenceLabeler("log", edges="kernel", **settings).fit(numbers, labels), numbers),
     }  # fmt: skip
 
@@ -179,6 +190,11 @@ def check(path, inputs):
             if not model._loss.is_hard:
                 for each in model.predict_marginals_array(inputs):
                     assert np.isfinite(each).all()
+        elif isinstance(model, GraphLabeler):
+            assert [len(each) for each in predicted] == [3]
+            if not model._loss.is_hard:
+                for each in model.predict_marginals_array(inputs)[0]:
+                    assert np.isfinite(each).all()
         elif isinstance(model, DependencyParser):
             for tree in predicted:
                 heads = tree.heads if model.relations_ else tree
@@ -197,7 +213,19 @@ def check(path, inputs):
 
 @pytest.mark.parametrize(
     "name",
-    ["columns", "edges", "hashed", "attributes", "matrix", "trees", "classes", "kernel classes", "kernel"],
+    [
+        "columns",
+        "edges",
+        "hashed",
+        "attributes",
+        "matrix",
+        "trees",
+        "classes",
+        "kernel classes",
+        "kernel",
+        "graphs",
+        "labels",
+    ],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_mutations(models, name, tmp_path):

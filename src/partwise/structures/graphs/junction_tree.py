@@ -40,6 +40,8 @@ from partwise.structures.graphs.tables import (
     TABLE,
     A,
     B,
+    add_run,
+    multiply_run,
     multiply_tables,
     sum_table,
 )
@@ -93,6 +95,8 @@ def _collect(shape, work):  # type: ignore
     n_tables, n_steps = shape[first + N_TABLES], shape[first + N_STEPS]
     starts = first + TABLES + 3 * n_tables
     logs, smallest, has_product = 0.0, 1.0, False
+    tables = work.tables
+    tables[shape[N_PARTS]] = 1.0
     for k in range(n_steps):
         step = first + shape[starts + k]
         if shape[step] == PRODUCT:
@@ -100,7 +104,7 @@ def _collect(shape, work):  # type: ignore
                 if shape[step + side] >= 0:
                     smallest *= work.smallest[shape[step + side]]
             has_product = True
-            multiply_tables(shape, step, work.tables)
+            multiply_tables(shape, step, tables)
             continue
         if has_product and not smallest > _SMALLEST:
             return np.nan
@@ -120,9 +124,7 @@ def _message(shape, step, work):  # type: ignore
     for s in range(n_shared):
         tables[message + s] = 0.0
     for r in range(shape[step + OWN]):
-        row = table + r * n_shared
-        for s in range(n_shared):
-            tables[message + s] += tables[row + s]
+        add_run(tables, message, tables, table + r * n_shared, n_shared)
     total, least = 0.0, np.inf
     for s in range(n_shared):
         total += tables[message + s]
@@ -161,7 +163,7 @@ def _distribute(shape, counts, work, in_logs):  # type: ignore
         n_axes, out = shape[step + N_AXES], shape[step + OUT]
         for side in (A, B):
             target = shape[step + side]
-            if target == out:
+            if target == out or target == n_parts:  # taken in place, or the one
                 continue
             strides = step + AXES + (side - A + 1) * n_axes
             if target >= n_parts:
@@ -193,8 +195,7 @@ def _probabilities(shape, step, work):  # type: ignore
         marginals[message + s] = marginals[message + s] / m if m > 0.0 else 0.0
     for r in range(shape[step + OWN]):
         row = table + r * n_shared
-        for s in range(n_shared):
-            marginals[row + s] = tables[row + s] * marginals[message + s]
+        multiply_run(marginals, row, tables, row, marginals, message, n_shared)
 
 
 @inner

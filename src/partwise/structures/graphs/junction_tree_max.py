@@ -17,6 +17,7 @@ def collect_maxima(shape, scores, work):  # type: ignore
     first, tables = shape[REST], work.tables
     for part in range(shape[N_PARTS]):
         tables[part] = scores[part]
+    tables[shape[N_PARTS]] = 0.0
     starts = first + TABLES + 3 * shape[first + N_TABLES]
     total = 0.0
     for k in range(shape[first + N_STEPS]):

@@ -16,6 +16,55 @@ TABLE, SUM, OWN, SHARED, RANGE, N_OWN, N_SHARED, VERTICES = range(1, 9)
 
 
 @inner
+def multiply_run(out, o, a, i, b, k, n):  # type: ignore
+    """out[o:][:n] = a[i:][:n] · b[k:][:n], four at a time: loads before stores need no proof that nothing overlaps."""
+    whole = n - n % 4
+    for j in range(0, whole, 4):
+        x0, x1, x2, x3 = (
+            a[i + j] * b[k + j],
+            a[i + j + 1] * b[k + j + 1],
+            a[i + j + 2] * b[k + j + 2],
+            a[i + j + 3] * b[k + j + 3],
+        )
+        out[o + j] = x0
+        out[o + j + 1] = x1
+        out[o + j + 2] = x2
+        out[o + j + 3] = x3
+    for j in range(whole, n):
+        out[o + j] = a[i + j] * b[k + j]
+
+
+@inner
+def scale_run(out, o, a, i, factor, n):  # type: ignore
+    """out[o:][:n] = a[i:][:n] · factor."""
+    whole = n - n % 4
+    for j in range(0, whole, 4):
+        x0, x1 = a[i + j] * factor, a[i + j + 1] * factor
+        x2, x3 = a[i + j + 2] * factor, a[i + j + 3] * factor
+        out[o + j] = x0
+        out[o + j + 1] = x1
+        out[o + j + 2] = x2
+        out[o + j + 3] = x3
+    for j in range(whole, n):
+        out[o + j] = a[i + j] * factor
+
+
+@inner
+def add_run(out, o, a, i, n):  # type: ignore
+    """out[o:][:n] += a[i:][:n]."""
+    whole = n - n % 4
+    for j in range(0, whole, 4):
+        x0, x1 = out[o + j] + a[i + j], out[o + j + 1] + a[i + j + 1]
+        x2, x3 = out[o + j + 2] + a[i + j + 2], out[o + j + 3] + a[i + j + 3]
+        out[o + j] = x0
+        out[o + j + 1] = x1
+        out[o + j + 2] = x2
+        out[o + j + 3] = x3
+    for j in range(whole, n):
+        out[o + j] += a[i + j]
+
+
+@inner
 def _blocks(shape, sizes, n_axes):  # type: ignore
     """How often the two inner loops run."""
     blocks = 1
@@ -49,24 +98,23 @@ def multiply_tables(shape, step, tables):  # type: ignore
     for block in range(_blocks(shape, sizes, n_axes)):
         a = shape[step + A] + _place(shape, sizes, own, n_axes, block)
         b = shape[step + B] + _place(shape, sizes, other, n_axes, block)
-        for _ in range(m):
-            if da == 1 and db == 1:
-                for j in range(n):
-                    tables[out + j] = tables[a + j] * tables[b + j]
-            elif da == 1 and db == 0:
-                factor = tables[b]
-                for j in range(n):
-                    tables[out + j] = tables[a + j] * factor
-            elif da == 0 and db == 1:
-                factor = tables[a]
-                for j in range(n):
-                    tables[out + j] = factor * tables[b + j]
-            else:
+        if da == 1 and db == 1:
+            for _ in range(m):
+                multiply_run(tables, out, tables, a, tables, b, n)
+                out, a, b = out + n, a + ma, b + mb
+        elif da == 1 and db == 0:
+            for _ in range(m):
+                scale_run(tables, out, tables, a, tables[b], n)
+                out, a, b = out + n, a + ma, b + mb
+        elif da == 0 and db == 1:
+            for _ in range(m):
+                scale_run(tables, out, tables, b, tables[a], n)
+                out, a, b = out + n, a + ma, b + mb
+        else:
+            for _ in range(m):
                 for j in range(n):
                     tables[out + j] = tables[a + j * da] * tables[b + j * db]
-            out += n
-            a += ma
-            b += mb
+                out, a, b = out + n, a + ma, b + mb
 
 
 @inner
@@ -103,17 +151,19 @@ def sum_table(shape, step, strides, source, first, target, start):  # type: igno
     at = first
     for block in range(_blocks(shape, sizes, n_axes)):
         out = start + _place(shape, sizes, strides, n_axes, block)
-        for _ in range(m):
-            if dn == 0:
+        if dn == 0:
+            for _ in range(m):
                 total = 0.0
                 for j in range(n):
                     total += source[at + j]
                 target[out] += total
-            elif dn == 1:
-                for j in range(n):
-                    target[out + j] += source[at + j]
-            else:
+                at, out = at + n, out + dm
+        elif dn == 1:
+            for _ in range(m):
+                add_run(target, out, source, at, n)
+                at, out = at + n, out + dm
+        else:
+            for _ in range(m):
                 for j in range(n):
                     target[out + j * dn] += source[at + j]
-            at += n
-            out += dm
+                at, out = at + n, out + dm

@@ -41,9 +41,14 @@ from partwise.structures.graphs.tables import (
     A,
     B,
     add_run,
+    divide_run,
+    least_run,
     multiply_run,
     multiply_tables,
+    scale_run,
+    sum_run,
     sum_table,
+    zero_run,
 )
 
 _SMALLEST = 1e-280
@@ -76,10 +81,9 @@ def _exponentials(shape, scores, work):  # type: ignore
         if shift == -np.inf:
             return shift
         least = shift
-        for j in range(size):
-            x = scores[part + j]
-            if x < least and x > -np.inf:
-                least = x
+        for j in range(np.uint64(size)):
+            x = scores[np.uint64(part) + j]
+            least = x if x < least and x > -np.inf else least
         if shift - least > _FARTHEST:
             return np.nan
         work.smallest[k] = math.exp(least - shift)
@@ -121,22 +125,13 @@ def _message(shape, step, work):  # type: ignore
     """m(s) = Σ_r T(r, s), divided by its sum, which is returned."""
     tables, table, message = work.tables, shape[step + TABLE], shape[step + SUM]
     n_shared = shape[step + SHARED]
-    for s in range(n_shared):
-        tables[message + s] = 0.0
+    zero_run(tables, message, n_shared)
     for r in range(shape[step + OWN]):
         add_run(tables, message, tables, table + r * n_shared, n_shared)
-    total, least = 0.0, np.inf
-    for s in range(n_shared):
-        total += tables[message + s]
-    for s in range(n_shared):
-        x = tables[message + s]
-        if x > 0.0 and x < least:
-            least = x
+    total = sum_run(tables, message, n_shared)
     if total > 0.0:
-        inverse = 1.0 / total
-        for s in range(n_shared):
-            tables[message + s] *= inverse
-        work.smallest[shape[step + RANGE]] = least * inverse
+        scale_run(tables, message, tables, message, 1.0 / total, n_shared)
+        work.smallest[shape[step + RANGE]] = least_run(tables, message, n_shared)
         work.divided[shape[step + RANGE]] = total
     return total
 
@@ -148,8 +143,7 @@ def _distribute(shape, counts, work, in_logs):  # type: ignore
     n_parts, n_tables, n_steps = shape[N_PARTS], shape[first + N_TABLES], shape[first + N_STEPS]
     starts = first + TABLES + 3 * n_tables
     marginals = work.marginals
-    for part in range(n_parts):
-        marginals[part] = 0.0
+    zero_run(marginals, 0, n_parts)
     for k in range(n_steps - 1, -1, -1):
         step = first + shape[starts + k]
         if shape[step] == MESSAGE:
@@ -163,13 +157,11 @@ def _distribute(shape, counts, work, in_logs):  # type: ignore
         n_axes, out = shape[step + N_AXES], shape[step + OUT]
         for side in (A, B):
             target = shape[step + side]
-            if target == out or target == n_parts:  # taken in place, or the one
+            if target in (out, n_parts):  # taken in place, or the one
                 continue
             strides = step + AXES + (side - A + 1) * n_axes
             if target >= n_parts:
-                size = 1 + _reach(shape, step, strides)
-                for j in range(size):
-                    marginals[target + j] = 0.0
+                zero_run(marginals, target, 1 + _reach(shape, step, strides))
             sum_table(shape, step, strides, marginals, out, marginals, target)
     for part in range(n_parts):
         counts[part] = marginals[part]
@@ -189,10 +181,7 @@ def _probabilities(shape, step, work):  # type: ignore
     """p(r, s) = p(s) T(r, s) / m(s); p(s) becomes the quotient."""
     tables, marginals = work.tables, work.marginals
     table, message, n_shared = shape[step + TABLE], shape[step + SUM], shape[step + SHARED]
-    divided = work.divided[shape[step + RANGE]]
-    for s in range(n_shared):
-        m = tables[message + s] * divided
-        marginals[message + s] = marginals[message + s] / m if m > 0.0 else 0.0
+    divide_run(marginals, message, tables, message, n_shared, work.divided[shape[step + RANGE]])
     for r in range(shape[step + OWN]):
         row = table + r * n_shared
         multiply_run(marginals, row, tables, row, marginals, message, n_shared)

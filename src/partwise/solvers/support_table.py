@@ -95,7 +95,7 @@ def table() -> str:
     for solver in SOLVERS:
         cells = [_cell(solver, loss, notes) for loss in LOSSES]
         lines.append(f"| `{solver}` | " + " | ".join(cells) + " |")
-    lines += ["", f"*all*: {', '.join(STRUCTURES)}.", ""]
+    lines += ["", *textwrap.wrap(f"*all*: {', '.join(STRUCTURES)}.", 105), ""]
     for number, note in enumerate(notes, 1):
         lines += textwrap.wrap(f"{number}. {note}", 105, subsequent_indent="   ", break_on_hyphens=False)
     lines += ["", "| and needs | solvers |", "|---|---|"]

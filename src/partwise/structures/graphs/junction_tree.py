@@ -98,7 +98,7 @@ def _collect(shape, work):  # type: ignore
     first = shape[REST]
     n_tables, n_steps = shape[first + N_TABLES], shape[first + N_STEPS]
     starts = first + TABLES + 3 * n_tables
-    logs, smallest, has_product = 0.0, 1.0, False
+    logs, smallest = 0.0, 1.0
     tables = work.tables
     tables[shape[N_PARTS]] = 1.0
     for k in range(n_steps):
@@ -107,16 +107,15 @@ def _collect(shape, work):  # type: ignore
             for side in (RANGE_A, RANGE_B):
                 if shape[step + side] >= 0:
                     smallest *= work.smallest[shape[step + side]]
-            has_product = True
             multiply_tables(shape, step, tables)
             continue
-        if has_product and not smallest > _SMALLEST:
+        if not smallest > _SMALLEST:
             return np.nan
         total = _message(shape, step, work)
         if total == 0.0:
             return -np.inf
         logs += math.log(total)
-        smallest, has_product = 1.0, False
+        smallest = 1.0
     return logs
 
 

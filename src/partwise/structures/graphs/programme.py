@@ -56,8 +56,10 @@ class _Writer:
         self.steps: list[list[int]] = []
 
     def room(self, size: int) -> int:
-        self.size += size
-        return self.size - size
+        """Where a new table begins; vectors may write `LANES` behind it."""
+        first = self.size
+        self.size += size + LANES
+        return first
 
     def entries(self, vertices: frozenset[int]) -> int:
         return prod(self.labels[v] for v in vertices)
@@ -96,6 +98,10 @@ class _Writer:
         vertices = sorted(table.strides, key=self.place.__getitem__)
         if all(table.strides[a] > table.strides[b] for a, b in pairwise(vertices)):
             return table
+        return self.copied(table)
+
+    def copied(self, table: _Table) -> _Table:
+        """The table times one."""
         return self.product(table, _Table(self.one, {}, -1, False))
 
     def message(self, table: _Table, clique: Clique) -> _Table:
@@ -132,7 +138,8 @@ class _Writer:
             a, b = by_scope.pop(scopes[i]), by_scope.pop(scopes[j])
             scope, found = scopes[i] | scopes[j], self.product(a, b)
             by_scope[scope] = self.product(by_scope[scope], found) if scope in by_scope else found
-        return next(iter(by_scope.values()))
+        found = next(iter(by_scope.values()))
+        return found if found.is_product else self.copied(found)
 
 
 def _joined_axes(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
@@ -166,7 +173,11 @@ def junction_tree_programme(layout: Layout, table_limit: int) -> np.ndarray:
         message = writer.message(writer.product_of_all([writer.in_order(table) for table in own]), clique)
         if clique.shared:
             leaves[tree.home[clique.shared[0]]].append(message)
-    head = [writer.size + LANES, writer.n_ranges, len(tables), len(writer.steps)]
+    if writer.size > np.iinfo(np.int32).max:
+        raise InputError(
+            f"graph: its tables have {writer.size:,} entries; lower table_limit = {table_limit:,}"
+        )
+    head = [writer.size, writer.n_ranges, len(tables), len(writer.steps)]
     begins = TABLES + 3 * len(tables) + len(writer.steps)
     starts = begins + np.cumsum([0, *map(len, writer.steps)])[:-1]
     flat = [number for step in writer.steps for number in step]

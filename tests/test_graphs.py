@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 from partwise.errors import InputError
 from partwise.structures import Chain, FactorKind, Graph, GraphShape, Structure
 from partwise.structures.contract import PartLists
+from partwise.structures.graphs import graph as graph_module
+from partwise.structures.graphs.programme import junction_tree_programme
+from partwise.structures.graphs.row_cache import RowCache
 from partwise.structures.graphs.triangulation import triangulate
 
 
@@ -250,6 +253,30 @@ def test_triangulations() -> None:
                 assert set(clique.shared) <= cliques[found.home[clique.shared[0]]]
 
 
+def test_trees_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For graphs of one form, whatever the scores, by users' methods and by shapes."""
+    built: list[int] = []
+
+    def counted(layout: Any, limit: int) -> np.ndarray:
+        built.append(1)
+        return junction_tree_programme(layout, limit)
+
+    monkeypatch.setattr(graph_module, "junction_tree_programme", counted)
+    structure, random = Graph(table_limit=12345), np.random.default_rng(0)
+    for _ in range(3):
+        structure.marginals(random.normal(size=(4, 2)), [(0, 1), (2, 3)], random.normal(size=(2, 2, 2)))
+    assert len(built) == 1
+    structure = Graph({"a": 2}, [FactorKind("f", ("a", "a"))], table_limit=12345)
+    shapes = structure.shapes_of(
+        [GraphShape([0, 0, 0], [[[0, 2]]])] * 5 + [GraphShape([0, 0, 0], [[[0, 1]]])]
+    )
+    assert len(built) == 3 and len(shapes.ptr) == 7
+    rows = RowCache(10)
+    for key in (1, 2, 1, 3, 1, 2):  # room for two rows: the third sends away what was not asked for lately
+        rows.get(key, lambda: built.append(2) or np.zeros(4, np.int32))
+    assert built.count(2) == 4
+
+
 def test_extremes() -> None:
     structure = Graph()
     nothing = structure.marginals(np.zeros((0, 3)))
@@ -337,6 +364,11 @@ def test_lists_of_graphs_are_one_by_one() -> None:
         (([[0.0], []], [], []), "vertex 1 has no labels"),
         ((np.zeros((2, 0)), [], []), "vertex 0 has no labels"),
         ((3.0, [], []), "vertex_scores must be"),
+        ((np.zeros((2, 2)), 5, []), "edges must be"),
+        ((np.zeros((2, 2)), [(0, 1)], 5), "edge_scores must be"),
+        (([np.zeros((2, 2))], 5, [[]]), "edges must be a list"),
+        ((np.zeros((2, 2)), [(0, -1)], [np.zeros((2, 2))]), "joins vertex -1"),
+        ((np.zeros((2, 2)), [()], [0.0]), r"edges\[0\] must be a tuple of vertices"),
         (([np.zeros((2, 2))] * 2, [[], []], [[]]), "vertex_scores has 2 graphs, edges 2, edge_scores 1"),
     ],
 )

@@ -300,6 +300,27 @@ def test_extremes() -> None:
     assert structure.argmax(hub, spokes, [pull] * 399).all()
 
 
+def test_what_is_faint_may_decide_later() -> None:
+    """All vertices are alike; label 0 loses e^−1200 on the way to the middle and wins it back behind it."""
+    vertex, n = np.zeros((8, 2)), 8
+    vertex[:4, 0], vertex[4:, 0] = -300.0, 301.0
+    alike, line = np.where(np.eye(2) > 0, 0.0, -np.inf), [(v, v + 1) for v in range(n - 1)]
+    for order in (np.arange(n), np.arange(n)[::-1], np.array([0, 4, 1, 5, 2, 6, 3, 7])):
+        scores = vertex[order], line, [alike] * (n - 1)
+        np.testing.assert_allclose(Graph().log_partition(*scores), np.logaddexp(4.0, 0.0), atol=1e-10)
+        np.testing.assert_allclose(
+            Graph().marginals(*scores).vertex[:, 0], 1 / (1 + np.exp(-4.0)), atol=1e-10
+        )
+    spokes = [(0, v) for v in range(1, 401)]  # half of them pull to one label, half to the other
+    pulls = [np.array([[0.0, -5.0], [0.0, 5.0]]) * (1 if v % 2 else -1) for v in range(400)]
+    one, other = np.logaddexp(0.0, -5.0), np.logaddexp(0.0, 5.0)
+    total = 200 * (one + other) + np.log(2.0)
+    np.testing.assert_allclose(Graph().log_partition(np.zeros((401, 2)), spokes, pulls), total, rtol=1e-12)
+    np.testing.assert_allclose(
+        Graph().marginals(np.zeros((401, 2)), spokes, pulls).vertex[0], 0.5, atol=1e-10
+    )
+
+
 def test_fixed_and_forbidden_labels() -> None:
     """Colourings of a ring of five with three colours, one vertex fixed."""
     ring, differ = [(v, (v + 1) % 5) for v in range(5)], np.where(np.eye(3) > 0, -np.inf, 0.0)

@@ -51,6 +51,10 @@ class Objective:
     l2: Annotated[
         float, typer.Option("--l2", help="Strength C of the regulariser (C/2)|w|²; twice CRFsuite's c2.")
     ] = 1.0
+    l1: Annotated[
+        float,
+        typer.Option("--l1", help="Strength of an l1 term, which makes most weights zero; CRFsuite's c1."),
+    ] = 0.0
     solver: Annotated[str, typer.Option("--solver", help="auto, eg, eg-gap, lbfgs, sgd and others.")] = "auto"
     tol: Annotated[float, typer.Option("--tol", help="Relative duality gap to stop at.")] = 1e-3
     max_passes: Annotated[float, typer.Option("--max-passes", help="Most passes over the data.")] = 200
@@ -60,6 +64,7 @@ class Objective:
         return {
             "loss": self._loss(),
             "l2": self.l2,
+            "l1": self.l1,
             "solver": self.solver,
             "tol": self.tol,
             "max_passes": self.max_passes,

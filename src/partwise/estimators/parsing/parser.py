@@ -42,6 +42,8 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
     l2 : float
         Strength C of the regulariser (C/2)‖w‖².
+    l1 : float
+        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
     solver : str or Solver
         "auto", a name from ``partwise.solvers.SOLVERS``, or a solver object.
     tol : float
@@ -121,6 +123,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         n_jobs: int | None = 1,
         verbose: int = 0,
         *,
+        l1: float = 0.0,
         structure: Literal["spanning", "projective"] = "spanning",
         single_root: bool | Literal["auto"] = "auto",
         labelled: bool = True,
@@ -142,6 +145,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.l1 = l1
         self.structure = structure
         self.single_root = single_root
         self.labelled = labelled
@@ -271,6 +275,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
             encoded.rows(structure, maps),
             loss=self.loss,
             l2=self.l2,
+            l1=self.l1,
             cost=self.cost if structure.labelled else "heads",
             example_weight=sample_weight,
             n_jobs=n_threads(self.n_jobs),

@@ -103,7 +103,9 @@ class _PiecewiseProblem(Problem):
 
     @classmethod
     def of(cls, problem: Problem, note: Callable[[int], None]) -> _PiecewiseProblem:
-        return cls(*problem._parts(), note=note)
+        found = cls(*problem._parts())
+        found.note = note
+        return found
 
     def visits(
         self, order: np.ndarray, v: np.ndarray, run: Visit, asks: tuple[str, ...] | None = None

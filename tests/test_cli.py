@@ -17,6 +17,7 @@ from command_output import without_compiling
 
 import partwise
 from partwise.cli import main
+from partwise.cli.train import preset_for
 
 # Where the package was imported from, for processes that run in another folder.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(partwise.__file__).resolve().parents[1])}
@@ -416,7 +417,9 @@ def test_control_c_saves_the_model(tmp_path):
         command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, preexec_fn=heed_control_c
     ) as process:
         lines = iter(process.stderr.readline, "")
-        first = next(line for line in lines if not line.startswith("compil"))
+        first = next(
+            line for line in lines if not line.startswith(("compil", "train.txt: read as conll; 441"))
+        )
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         try:
@@ -429,3 +432,17 @@ def test_control_c_saves_the_model(tmp_path):
     model = partwise.load(tmp_path / "m.pw")
     assert not model.converged_ and model.predict([[("the", "D"), ("cat", "N")]]) == [["B-NP", "I-NP"]]
     assert sorted(os.listdir(tmp_path)) == ["m.pw", "train.txt"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "n_columns", "preset"),
+    [
+        (["O", "O", "O", "B-PER"], 2, "ner"),  # named entities beside a column of tags
+        (["B-NP", "I-NP", "B-VP", "O"], 2, "chunking"),
+        (["B-NP", "I-NP", "B-VP", "O"], 1, "ner"),
+        (["DT", "NN", None], 1, "pos"),
+        (["DT", "NN"], 3, "chunking"),
+    ],
+)
+def test_templates_are_chosen_by_labels(labels: list[str | None], n_columns: int, preset: str) -> None:
+    assert preset_for(labels, n_columns) == preset

@@ -103,9 +103,13 @@ class DualEstimator(Answers, Estimator):
         begin_compiling(oracle, asks, "single" if self.tol >= SMALLEST_TOL_OF_SINGLE else "double", is_hard)
 
     def _announce(self, problem: Problem, encoder: Any) -> None:
-        """Before training: hand what is trained to a callback with a method `begin`."""
+        """Before training: hand what is trained to a callback with a method `begin`, if the solver can train it."""
         begin = getattr(self.callback, "begin", None)
         if begin is not None:
+            from partwise.solvers import solver_for
+            from partwise.solvers.needs import check_solver as check_needs
+
+            check_needs(problem, solver_for(problem, self.solver, self.tol))
             begin(problem, encoder)
 
     def _solve(self, problem: Problem, warm_start: WarmStart | None = None) -> tuple[Solver, Solution]:

@@ -41,7 +41,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
     ----------
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
     l2 : float
-        Strength C of the regulariser (C/2)‖w‖².
+        Strength of the regulariser (l2/2)‖w‖².
     l1 : float
         Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
     solver : str or Solver

@@ -38,7 +38,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
         "log" is the CRF, "hinge" the max-margin Markov network.
     l2 : float
-        Strength C of the regulariser (C/2)‖w‖²: twice CRFsuite's c2, the inverse of scikit-learn's C.
+        Strength of the regulariser (l2/2)‖w‖²: twice CRFsuite's c2, the inverse of scikit-learn's C.
     l1 : float
         Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero; CRFsuite's c1.
     solver : str or Solver

@@ -68,8 +68,9 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
     prune : int, None or "auto"
         Heads that a small model leaves each word, in training and in prediction; None keeps all. "auto" prunes
         to 10 where there is much data.
-    cost : {"heads", "labelled"}
+    cost : {"auto", "heads", "labelled"}
         What a word costs in losses with γ > 0: 1 for a wrong head, or also for the right one with a wrong relation.
+        "auto" is "labelled" where arcs have relations.
     non_projective : {"skip", "error"}
         What to do with training trees that have crossing arcs, where structure="projective".
     min_count : int
@@ -130,7 +131,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         templates: str | Sequence[str] = "mcdonald",
         relation_templates: str | Sequence[str] = "labels",
         prune: int | Literal["auto"] | None = "auto",
-        cost: Literal["heads", "labelled"] = "heads",
+        cost: Literal["auto", "heads", "labelled"] = "auto",
         non_projective: Literal["skip", "error"] = "skip",
         min_count: int = 1,
         time_limit: float | None = None,
@@ -210,7 +211,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
     def _check_parameters(self) -> Loss:
         loss = super()._check_parameters()
         check_choice("structure", self.structure, tuple(STRUCTURES))
-        check_choice("cost", self.cost, ("heads", "labelled"))
+        check_choice("cost", self.cost, ("auto", "heads", "labelled"))
         if self.cost == "labelled" and not self.labelled:
             raise InputError("cost='labelled' needs labelled=True")
         prune: Any = self.prune
@@ -276,7 +277,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
             loss=self.loss,
             l2=self.l2,
             l1=self.l1,
-            cost=self.cost if structure.labelled else "heads",
+            cost="heads" if self.cost == "heads" or not structure.labelled else "labelled",
             example_weight=sample_weight,
             n_jobs=n_threads(self.n_jobs),
             gold=structure.parts_of_trees(labels, shapes),

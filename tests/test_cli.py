@@ -116,7 +116,7 @@ def test_predict_keeps_every_line(run, trained, tmp_path):
         [sys.executable, "-m", "partwise.cli", "predict", trained / "m.pw", "-"], input=text.encode(),
         capture_output=True, check=True, env=ENVIRONMENT,
     )  # fmt: skip
-    assert data.stdout == b"the D B-NP\r\ncat N I-NP\r\n\r\n\r\n-DOCSTART- X\r\n\r\nsat\tV\tB-VP"
+    assert data.stdout == b"the D B-NP\r\ncat N I-NP\r\n\r\n\r\n-DOCSTART- X O\r\n\r\nsat\tV\tB-VP"
     code, out, _ = run("predict", trained / "m.pw", "in.txt", "--output", "out.txt")
     assert (code, out) == (0, "") and (tmp_path / "out.txt").read_bytes() == data.stdout
 
@@ -131,6 +131,25 @@ def test_predict_answers_while_input_is_open(trained):
         process.stdin.close()
         assert process.stdout.read() == b"sat V B-VP\n"
         assert process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("form", "line", "answer"),
+    [("tagged", "the cat", "the/B-NP cat/I-NP"), ("jsonl", '{"tokens": ["the", "cat"]}', '["B-NP", "I-NP"]')],
+)
+def test_every_format_is_answered_as_it_arrives(run, tmp_path, form, line, answer):
+    (tmp_path / "train.txt").write_text("the/B-NP cat/I-NP sat/B-VP\nthe/B-NP dog/I-NP sat/B-VP\n" * 5)
+    assert run("train", "sequence", "train.txt", "--model", "m.pw", "--quiet")[0] == 0
+    command = [sys.executable, "-m", "partwise.cli", "predict", str(tmp_path / "m.pw"), "--format", form]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT, text=True
+    ) as process:
+        for _ in range(2):
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            assert answer in process.stdout.readline()
+        process.stdin.close()
+        assert process.stdout.read() == "" and process.wait() == 0
 
 
 def test_closed_pipe_is_no_error(trained, tmp_path):

@@ -41,6 +41,8 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
         "log" is the CRF, "hinge" the max-margin Markov network.
     l2 : float
         Strength C of the regulariser (C/2)‖w‖².
+    l1 : float
+        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
     solver, tol, max_passes, random_state, n_jobs, verbose, warm_start, time_limit, callback, certificate_every
         As in :class:`~partwise.SequenceLabeler`.
     inference : {"auto", "exact", "tree-reweighted", "loopy"}
@@ -91,6 +93,7 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
         n_jobs: int | None = 1,
         verbose: int = 0,
         *,
+        l1: float = 0.0,
         inference: Literal["auto", "exact", "tree-reweighted", "loopy"] = "auto",
         edges: Literal["directed", "symmetric"] = "directed",
         pairs: Literal["observed", "all"] = "all",
@@ -111,6 +114,7 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.l1 = l1
         self.inference = inference
         self.edges = edges
         self.pairs = pairs
@@ -181,6 +185,7 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
             encoded.rows(structure, self._maps(structure, encoder, rows, corpus, codes)),
             loss=self.loss,
             l2=self.l2,
+            l1=self.l1,
             cost=self.cost,
             example_weight=sample_weight,
             n_jobs=n_threads(self.n_jobs),

@@ -47,6 +47,8 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, DualEstima
     l2 : float
         Strength of the regulariser (l2/2)‖w‖². With graph="none" and loss="log" every label is a logistic
         regression of its own, with scikit-learn's C = 2 / l2.
+    l1 : float
+        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
     solver, tol, max_passes, random_state, n_jobs, verbose, time_limit, callback, certificate_every
         As in :class:`~partwise.SequenceLabeler`.
     graph : {"full", "tree", "none"} or list of pairs
@@ -95,6 +97,7 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, DualEstima
         n_jobs: int | None = 1,
         verbose: int = 0,
         *,
+        l1: float = 0.0,
         graph: Any = "full",
         inference: Literal["auto", "exact", "tree-reweighted"] = "auto",
         fit_intercept: bool = True,
@@ -112,6 +115,7 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, DualEstima
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.l1 = l1
         self.graph = graph
         self.inference = inference
         self.fit_intercept = fit_intercept
@@ -166,6 +170,7 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, DualEstima
             {LABELS: rows},
             loss=self.loss,
             l2=self.l2,
+            l1=self.l1,
             example_weight=data.weights,
             n_jobs=n_threads(self.n_jobs),
         )

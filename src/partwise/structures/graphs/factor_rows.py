@@ -20,6 +20,7 @@ from partwise.structures.graphs.factor_room import (
     SPANNING_TREE,
     TABLE,
     FactorRoom,
+    FactorWorkspace,
 )
 from partwise.structures.graphs.layout import N_VERTICES, REST, Layout
 from partwise.structures.graphs.rules import Rule
@@ -123,7 +124,7 @@ def pair_room(rows: int, columns: int) -> int:
     return 4 if rows == columns == 2 else rows * padded(columns) + columns * padded(rows)
 
 
-def factor_room(shapes: Shapes) -> FactorRoom:
+def factor_workspace(shapes: Shapes) -> FactorWorkspace:
     """Room for the largest of some examples."""
     rows = [shapes.values[a:b] for a, b in zip(shapes.ptr[:-1], shapes.ptr[1:], strict=True)]
     sizes = np.array([[row[N_VERTICES], *row[row[REST] : row[REST] + N_SIZES]] for row in rows], np.int64)
@@ -142,14 +143,22 @@ def factor_room(shapes: Shapes) -> FactorRoom:
     def reals(n: int) -> np.ndarray:
         return np.zeros(n + 2 * LANES)
 
-    return FactorRoom(
+    room = FactorRoom(
         integers(N_SIZES + 1), integers(v + 1), integers(f + 1), integers(s), integers(s + 1), integers(f),
         integers(f), integers(f), integers(3 * sources), integers(forests + 1), integers(orders), integers(orders),
         reals(forests), reals(f), reals(states), reals(entries), reals(states), reals(slots_of_states), reals(room),
         reals(widest), reals(widest), reals(2 * padded(widest)), reals(max(2 * padded(widest), v)), reals(levels),
-        reals(states), integers(states), integers(3 * (states + 2)), integers(v), integers(v), integers(widest),
+        reals(states), integers(states), integers(3 * (states + 2)), integers(v), integers(v), integers(v),
+        integers(widest), integers(v + 2), integers(2 * s),
         reals(widest), reals(widest), *_tree_answers(trees), np.zeros(4),
     )  # fmt: skip
+    return FactorWorkspace(_kept(pack(room), room))
+
+
+def report_of(workspace: FactorWorkspace) -> np.ndarray:
+    """The report (4,) of the last answer, see :class:`FactorRoom`."""
+    packed: Any = workspace.packed
+    return packed.held.report if isinstance(packed, _Keeper) else packed.report
 
 
 def _n_messages(row: np.ndarray) -> int:

@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from partwise.compiled.boundary import load_record, record_address
 from partwise.compiled.dispatch import inner
 from partwise.compiled.oracles import Oracle
-from partwise.structures.graphs.branching import factor_best
+from partwise.structures.graphs.branching import search
 from partwise.structures.graphs.factor_room import (
     FactorRoom,
+    FactorWorkspace,
     log_total,
     read_graph,
     read_scores,
@@ -60,28 +62,40 @@ _ROUNDING = 2e-15
 
 
 @inner
-def _value(specification, shape, scores, room):  # type: ignore
+def _value(specification, shape, scores, work):  # type: ignore
     """Pass messages; returns the log-partition of the engine, −inf where messages prove that nothing is possible."""
-    read_graph(specification.tree_reweighted, shape, room)
-    largest = read_scores(scores, 1.0, room)
-    start_messages(room)
+    room = load_record(FactorRoom, work)
+    read_graph(specification.tree_reweighted, shape, work)
+    largest = read_scores(scores, 1.0, work)
+    start_messages(work)
     tolerance = max(specification.tolerance, _ROUNDING * largest)
-    if not converge(shape, tolerance, specification.max_iterations, specification.step, room):
+    if not converge(shape, tolerance, specification.max_iterations, specification.step, work):
         room.report[2] = -np.inf
         return -np.inf
-    value = forest_value(shape, room) if specification.tree_reweighted else weighted_value(shape, room)
+    value = forest_value(shape, work) if specification.tree_reweighted else weighted_value(shape, work)
     room.report[2] = value
     return value
 
 
 @inner
-def factor_log_partition(specification, shape, scores, room):  # type: ignore
-    return _value(specification, shape, scores, room)
+def factor_log_partition(specification, shape, scores, workspace):  # type: ignore
+    return _value(specification, shape, scores, record_address(workspace.packed))
 
 
 @inner
-def factor_expectations(specification, shape, scores, counts, room):  # type: ignore
-    value = _value(specification, shape, scores, room)
+def factor_expectations(specification, shape, scores, counts, workspace):  # type: ignore
+    return _expectations(specification, shape, scores, counts, record_address(workspace.packed))
+
+
+@inner
+def factor_best(specification, shape, scores, counts, workspace):  # type: ignore
+    return search(specification.max_nodes, shape, scores, counts, record_address(workspace.packed))
+
+
+@inner
+def _expectations(specification, shape, scores, counts, work):  # type: ignore
+    room = load_record(FactorRoom, work)
+    value = _value(specification, shape, scores, work)
     for j in range(counts.size):
         counts[j] = 0.0
     if value == -np.inf:
@@ -94,16 +108,17 @@ def factor_expectations(specification, shape, scores, counts, room):  # type: ig
             for x in range(first[owner + 1] - first[owner]):
                 counts[at + x] += math.exp(room.beliefs[first[owner] + x] - total)
         else:
-            _add_table(owner - n_vertices, shape, counts, at, transposed, room)
+            _add_table(owner - n_vertices, shape, counts, at, transposed, work)
     return value
 
 
 @inner
-def _add_table(f, shape, counts, at, transposed, room):  # type: ignore
+def _add_table(f, shape, counts, at, transposed, work):  # type: ignore
     """Add a table's beliefs to the parts from `at` on."""
+    room = load_record(FactorRoom, work)
     first, last = room.slot[f], room.slot[f + 1]
-    gather(f, room.beliefs, room)
-    total, base = total_of(f, shape, room), room.message[first]
+    gather(f, room.beliefs, work)
+    total, base = total_of(f, shape, work), room.message[first]
     inverse, place = 1.0 / room.weight[f], room.place[f]
     columns = room.message[last] - room.message[last - 1]
     size = table_size(f, room.slot, room.message)
@@ -119,5 +134,5 @@ def _add_table(f, shape, counts, at, transposed, room):  # type: ignore
 
 
 FACTOR = Oracle(
-    "factor", FactorSpecification, FactorRoom, factor_expectations, factor_log_partition, factor_best
+    "factor", FactorSpecification, FactorWorkspace, factor_expectations, factor_log_partition, factor_best
 )

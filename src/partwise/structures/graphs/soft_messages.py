@@ -15,16 +15,18 @@ import math
 
 import numpy as np
 
+from partwise.compiled.boundary import load_record
 from partwise.compiled.dispatch import inner
 from partwise.compiled.simd import LANES, combine_rows, exponential_row, maximum
-from partwise.structures.graphs.factor_room import TABLE, table_size
+from partwise.structures.graphs.factor_room import TABLE, FactorRoom, table_size
 
 _SMALLEST = 1e-250  # below, terms that underflowed might be seen
 
 
 @inner
-def prepare_tables(room):  # type: ignore
+def prepare_tables(work):  # type: ignore
     """Exponentials of the tables of pairs: as they are and transposed, rows padded; of two by two plain."""
+    room = load_record(FactorRoom, work)
     sizes, tables, logs = room.sizes, room.tables, room.logs
     for f in range(sizes[1]):
         s = room.slot[f]

@@ -29,6 +29,7 @@ from partwise.structures.graphs.sweeps import (
 
 _COOLING = 0.2
 _COLDEST = 1e-12  # relative to the largest score
+_COLD = 1e-5  # down to here the bound of the whole, which training sees, is always followed
 _SWEEPS = 20  # at each temperature
 _NODE, _STATE, _SIDE = 0, 1, 2
 _ROUNDING = 1e-11
@@ -99,7 +100,8 @@ def _bound_node(shape, scores, largest, is_root, found, tolerance, work):  # typ
             for v in range(room.sizes[0]):
                 room.best_labels[v] = room.labels[v]
         gap = bound - found
-        if gap <= tolerance or (temperature * logs_of_states < 0.05 * gap and temperature < 1e-2 * largest):
+        enough = _COLD if is_root else 1e-2
+        if gap <= tolerance or (temperature * logs_of_states < 0.05 * gap and temperature < enough * largest):
             break
         temperature *= _COOLING
     # Messages for scores divided by the largest, from which the next node begins.

@@ -51,7 +51,7 @@ class FactorRoom(NamedTuple):
     tables : ndarray
         Exponentials of ``logs / weight``; of pairs also transposed, in padded rows.
     incoming, outgoing, exponents, sums, levels : ndarray
-        Of one factor at a time.
+        Of one factor at a time; `levels` also for all entries of a table.
     saved_beliefs : ndarray
     excluded, branch, labels, best_labels, kept_labels, choice : ndarray of int64
         The depth at which each state was excluded, 0 where it was not; vertex, state and side of every branch; a

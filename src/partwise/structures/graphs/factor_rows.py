@@ -168,7 +168,7 @@ def _n_messages(row: np.ndarray) -> int:
 
 
 def _largest_factor(row: np.ndarray) -> tuple[int, int, int, int]:
-    """The widest factor's messages, the most room for counts, and the words of projective and spanning trees."""
+    """The widest factor's messages, the most room for counts or a table, and the words of projective and spanning trees."""
     n_vertices, rest = int(row[N_VERTICES]), int(row[REST])
     n_factors, n_slots, n_forests, n_order = (int(row[rest + k]) for k in (0, 1, 6, 7))
     at = rest + N_SIZES + n_vertices + 1
@@ -179,6 +179,8 @@ def _largest_factor(row: np.ndarray) -> tuple[int, int, int, int]:
     numbers = row[at + 3 * n_factors + 3 * int(row[rest + 5]) + 2 * n_forests + 1 + 2 * n_order :]
     widths = np.diff(message[slot])
     levels, trees = 1, [1, 1]
+    for f in np.flatnonzero(code == TABLE).tolist():
+        levels = max(levels, int(np.prod(np.diff(message[slot[f] : slot[f + 1] + 1]))))
     for f in np.flatnonzero(code == COUNT).tolist():
         levels = max(levels, int(slot[f + 1] - slot[f] + 2) * int(numbers[place[f] + 1]))
     for k, kind in enumerate((PROJECTIVE_TREE, SPANNING_TREE)):

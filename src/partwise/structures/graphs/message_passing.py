@@ -29,7 +29,6 @@ from partwise.structures.graphs.sweeps import (
     forest_value,
     gather,
     start_messages,
-    total_of,
     weighted_value,
 )
 
@@ -104,33 +103,47 @@ def _expectations(specification, shape, scores, counts, work):  # type: ignore
     for k in range(room.sizes[6]):
         owner, at, transposed = room.source[3 * k], room.source[3 * k + 1], room.source[3 * k + 2]
         if owner < n_vertices:
-            total = log_total(room.beliefs, first[owner], first[owner + 1] - first[owner])
-            for x in range(first[owner + 1] - first[owner]):
-                counts[at + x] += math.exp(room.beliefs[first[owner] + x] - total)
+            _add_vertex(room.beliefs, first[owner], first[owner + 1] - first[owner], counts, at)
         else:
-            _add_table(owner - n_vertices, shape, counts, at, transposed, work)
+            _add_table(owner - n_vertices, counts, at, transposed, work)
     return value
 
 
 @inner
-def _add_table(f, shape, counts, at, transposed, work):  # type: ignore
-    """Add a table's beliefs to the parts from `at` on."""
+def _add_vertex(beliefs, first, n, counts, at):  # type: ignore
+    """Add a vertex' probabilities to the parts from `at` on. They are made to sum to one: an error in that would be
+    multiplied by scores."""
+    total, one = log_total(beliefs, first, n), 0.0
+    for x in range(n):
+        one += math.exp(beliefs[first + x] - total)
+    for x in range(n):
+        counts[at + x] += math.exp(beliefs[first + x] - total) / one
+
+
+@inner
+def _add_table(f, counts, at, transposed, work):  # type: ignore
+    """The same for a table."""
     room = load_record(FactorRoom, work)
     first, last = room.slot[f], room.slot[f + 1]
     gather(f, room.beliefs, work)
-    total, base = total_of(f, shape, work), room.message[first]
-    inverse, place = 1.0 / room.weight[f], room.place[f]
+    base, inverse, place, values = room.message[first], 1.0 / room.weight[f], room.place[f], room.levels
     columns = room.message[last] - room.message[last - 1]
-    size = table_size(f, room.slot, room.message)
+    size, top, one = table_size(f, room.slot, room.message), -np.inf, 0.0
     for entry in range(size):
-        value, left = room.logs[place + entry] * inverse - total, entry
+        value, left = room.logs[place + entry] * inverse, entry
         for s in range(last - 1, first - 1, -1):
             n = room.message[s + 1] - room.message[s]
             value += room.incoming[room.message[s] - base + left % n]
             left //= n
+        values[entry] = value
+        top = max(top, value)
+    for entry in range(size):
+        values[entry] = math.exp(values[entry] - top)
+    for entry in range(size):
+        one += values[entry]
+    for entry in range(size):
         to = (entry % columns) * (size // columns) + entry // columns if transposed else entry
-        if value > -np.inf:
-            counts[at + to] += math.exp(value)
+        counts[at + to] += values[entry] / one
 
 
 FACTOR = Oracle(

@@ -207,7 +207,7 @@ def test_rules_are_never_broken(generator: Any, scale: float) -> None:
         scopes,
         list(scale * generator.normal(size=(len(scopes), 2, 2))),
     )
-    labels, values = written_out(scores, rules)
+    _, values = written_out(scores, rules)
     structure = FactorGraph()
     if values.max() == -np.inf:
         with pytest.raises(InputError):

@@ -168,7 +168,7 @@ def _n_messages(row: np.ndarray) -> int:
 
 
 def _largest_factor(row: np.ndarray) -> tuple[int, int, int, int]:
-    """The widest factor's messages, the most room for counts or a table, and the words of projective and spanning trees."""
+    """The widest factor's messages, the most room for counts or a table, one more than the words of trees."""
     n_vertices, rest = int(row[N_VERTICES]), int(row[REST])
     n_factors, n_slots, n_forests, n_order = (int(row[rest + k]) for k in (0, 1, 6, 7))
     at = rest + N_SIZES + n_vertices + 1

@@ -97,7 +97,7 @@ def test_several_kinds_learn_what_their_rows_say() -> None:
     shapes = structure.shapes_of(graphs)
     for loss, name in (("log", "eg-gap"), ("hinge", "bcfw")):
         problem = Problem.build(structure, y, shapes, rows, loss=loss, l2=0.1)
-        found = solve(problem, SOLVERS[name], tol=1e-4, max_passes=500)
+        found = solve(problem, SOLVERS[name], tol=1e-2, max_passes=500)
         assert found.converged
         scores = np.concatenate([problem.scorer.scores(found.weights), np.zeros(LANES)])
         part_ptr = problem.batch.part_ptr

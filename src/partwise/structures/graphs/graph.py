@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from threading import local
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,9 @@ from partwise.structures.graphs.parts import LabelledGraph, kept_row
 from partwise.structures.graphs.programme import BUFFER, N_RANGES, junction_tree_programme
 from partwise.structures.graphs.scores import GraphScores, read_scores, with_costs
 from partwise.structures.packed import Packed
+
+_KEPT = local()
+_MOST_KEPT = 2**21  # entries of a buffer
 
 
 class GraphMarginals(NamedTuple):
@@ -104,11 +108,7 @@ class Graph(LabelledGraph):
         return JunctionTreeSpecification()
 
     def workspace(self, shapes: Shapes, specification: Any = None) -> JunctionTreeWorkspace:
-        ptr, values = shapes.ptr[:-1], shapes.values
-        programme = ptr + values[ptr + REST]
-        buffer = int(values[programme + BUFFER].max(initial=1))
-        ranges = int(values[programme + N_RANGES].max(initial=1))
-        vertices = int(shapes.lengths.max(initial=1))
+        buffer, ranges, vertices = _sizes(shapes)
         return JunctionTreeWorkspace(
             np.empty(buffer),
             np.empty(buffer),
@@ -231,7 +231,7 @@ class Graph(LabelledGraph):
         ]
         values = rows[0] if len(rows) == 1 else np.concatenate([np.zeros(0, np.int32), *rows])
         shapes = Shapes(offsets([len(row) for row in rows]), values)
-        return Packed(self, self.specification(), shapes, scores.part_ptr, scores.tables, scores.single)
+        return _Packed(self, self.specification(), shapes, scores.part_ptr, scores.tables, scores.single)
 
     def _row_of_tables(self, graph: Any) -> np.ndarray:
         return self._row(graph.layout())
@@ -258,6 +258,32 @@ class Graph(LabelledGraph):
             results.append([(labels[rank], float(values[rank])) for rank in range(found)])
         require_possible(counts, packed.single)
         return results
+
+
+class _Packed(Packed):
+    """Scores of some graphs; asks in the same thread share their room, as new memory costs more than small tables."""
+
+    __slots__ = ()
+
+    def room(self) -> JunctionTreeWorkspace:
+        buffer, ranges, vertices = _sizes(self.shapes)
+        if buffer > _MOST_KEPT:
+            return super().room()
+        kept = getattr(_KEPT, "room", None)
+        if kept is None or not (
+            len(kept.tables) >= buffer and len(kept.smallest) >= ranges and len(kept.labels) >= vertices
+        ):
+            kept = _KEPT.room = super().room()
+        return kept
+
+
+def _sizes(shapes: Shapes) -> tuple[int, int, int]:
+    """Entries of the largest buffer, tables and messages of the largest programme, vertices of the largest graph."""
+    ptr, values = shapes.ptr[:-1], shapes.values
+    programme = ptr + values[ptr + REST]
+    sizes = values[programme + BUFFER], values[programme + N_RANGES], values[ptr]
+    buffer, ranges, vertices = (int(each.max(initial=1)) for each in sizes)
+    return buffer, ranges, vertices
 
 
 def _examples(packed: Packed) -> list[tuple[np.ndarray, np.ndarray]]:

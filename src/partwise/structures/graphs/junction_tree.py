@@ -40,8 +40,15 @@ from partwise.structures.graphs.tables import (
     TABLE,
     A,
     B,
+    add_run,
+    divide_run,
+    least_run,
+    multiply_run,
     multiply_tables,
+    scale_run,
+    sum_run,
     sum_table,
+    zero_run,
 )
 
 _SMALLEST = 1e-280
@@ -74,10 +81,9 @@ def _exponentials(shape, scores, work):  # type: ignore
         if shift == -np.inf:
             return shift
         least = shift
-        for j in range(size):
-            x = scores[part + j]
-            if x < least and x > -np.inf:
-                least = x
+        for j in range(np.uint64(size)):
+            x = scores[np.uint64(part) + j]
+            least = x if x < least and x > -np.inf else least
         if shift - least > _FARTHEST:
             return np.nan
         work.smallest[k] = math.exp(least - shift)
@@ -92,23 +98,24 @@ def _collect(shape, work):  # type: ignore
     first = shape[REST]
     n_tables, n_steps = shape[first + N_TABLES], shape[first + N_STEPS]
     starts = first + TABLES + 3 * n_tables
-    logs, smallest, has_product = 0.0, 1.0, False
+    logs, smallest = 0.0, 1.0
+    tables = work.tables
+    tables[shape[N_PARTS]] = 1.0
     for k in range(n_steps):
         step = first + shape[starts + k]
         if shape[step] == PRODUCT:
             for side in (RANGE_A, RANGE_B):
                 if shape[step + side] >= 0:
                     smallest *= work.smallest[shape[step + side]]
-            has_product = True
-            multiply_tables(shape, step, work.tables)
+            multiply_tables(shape, step, tables)
             continue
-        if has_product and not smallest > _SMALLEST:
+        if not smallest > _SMALLEST:
             return np.nan
         total = _message(shape, step, work)
         if total == 0.0:
             return -np.inf
         logs += math.log(total)
-        smallest, has_product = 1.0, False
+        smallest = 1.0
     return logs
 
 
@@ -117,24 +124,13 @@ def _message(shape, step, work):  # type: ignore
     """m(s) = Σ_r T(r, s), divided by its sum, which is returned."""
     tables, table, message = work.tables, shape[step + TABLE], shape[step + SUM]
     n_shared = shape[step + SHARED]
-    for s in range(n_shared):
-        tables[message + s] = 0.0
+    zero_run(tables, message, n_shared)
     for r in range(shape[step + OWN]):
-        row = table + r * n_shared
-        for s in range(n_shared):
-            tables[message + s] += tables[row + s]
-    total, least = 0.0, np.inf
-    for s in range(n_shared):
-        total += tables[message + s]
-    for s in range(n_shared):
-        x = tables[message + s]
-        if x > 0.0 and x < least:
-            least = x
+        add_run(tables, message, tables, table + r * n_shared, n_shared)
+    total = sum_run(tables, message, n_shared)
     if total > 0.0:
-        inverse = 1.0 / total
-        for s in range(n_shared):
-            tables[message + s] *= inverse
-        work.smallest[shape[step + RANGE]] = least * inverse
+        scale_run(tables, message, tables, message, 1.0 / total, n_shared)
+        work.smallest[shape[step + RANGE]] = least_run(tables, message, n_shared)
         work.divided[shape[step + RANGE]] = total
     return total
 
@@ -146,8 +142,7 @@ def _distribute(shape, counts, work, in_logs):  # type: ignore
     n_parts, n_tables, n_steps = shape[N_PARTS], shape[first + N_TABLES], shape[first + N_STEPS]
     starts = first + TABLES + 3 * n_tables
     marginals = work.marginals
-    for part in range(n_parts):
-        marginals[part] = 0.0
+    zero_run(marginals, 0, n_parts)
     for k in range(n_steps - 1, -1, -1):
         step = first + shape[starts + k]
         if shape[step] == MESSAGE:
@@ -161,13 +156,11 @@ def _distribute(shape, counts, work, in_logs):  # type: ignore
         n_axes, out = shape[step + N_AXES], shape[step + OUT]
         for side in (A, B):
             target = shape[step + side]
-            if target == out:
+            if target in (out, n_parts):  # taken in place, or the one
                 continue
             strides = step + AXES + (side - A + 1) * n_axes
             if target >= n_parts:
-                size = 1 + _reach(shape, step, strides)
-                for j in range(size):
-                    marginals[target + j] = 0.0
+                zero_run(marginals, target, 1 + _reach(shape, step, strides))
             sum_table(shape, step, strides, marginals, out, marginals, target)
     for part in range(n_parts):
         counts[part] = marginals[part]
@@ -187,14 +180,10 @@ def _probabilities(shape, step, work):  # type: ignore
     """p(r, s) = p(s) T(r, s) / m(s); p(s) becomes the quotient."""
     tables, marginals = work.tables, work.marginals
     table, message, n_shared = shape[step + TABLE], shape[step + SUM], shape[step + SHARED]
-    divided = work.divided[shape[step + RANGE]]
-    for s in range(n_shared):
-        m = tables[message + s] * divided
-        marginals[message + s] = marginals[message + s] / m if m > 0.0 else 0.0
+    divide_run(marginals, message, tables, message, n_shared, work.divided[shape[step + RANGE]])
     for r in range(shape[step + OWN]):
         row = table + r * n_shared
-        for s in range(n_shared):
-            marginals[row + s] = tables[row + s] * marginals[message + s]
+        multiply_run(marginals, row, tables, row, marginals, message, n_shared)
 
 
 @inner

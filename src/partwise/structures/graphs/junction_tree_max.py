@@ -8,7 +8,17 @@ import numpy as np
 from partwise.compiled.dispatch import inner
 from partwise.structures.graphs.layout import HEAD, N_FACTORS, N_PARTS, N_VERTICES, REST
 from partwise.structures.graphs.programme import MESSAGE, N_STEPS, N_TABLES, PRODUCT, TABLES
-from partwise.structures.graphs.tables import N_OWN, N_SHARED, OWN, SHARED, SUM, TABLE, VERTICES, add_tables
+from partwise.structures.graphs.tables import (
+    N_OWN,
+    N_SHARED,
+    OWN,
+    SHARED,
+    SUM,
+    TABLE,
+    VERTICES,
+    add_tables,
+    larger_run,
+)
 
 
 @inner
@@ -17,6 +27,7 @@ def collect_maxima(shape, scores, work):  # type: ignore
     first, tables = shape[REST], work.tables
     for part in range(shape[N_PARTS]):
         tables[part] = scores[part]
+    tables[shape[N_PARTS]] = 0.0
     starts = first + TABLES + 3 * shape[first + N_TABLES]
     total = 0.0
     for k in range(shape[first + N_STEPS]):
@@ -28,9 +39,7 @@ def collect_maxima(shape, scores, work):  # type: ignore
         for s in range(n_shared):
             tables[message + s] = -np.inf
         for r in range(shape[step + OWN]):
-            row = table + r * n_shared
-            for s in range(n_shared):
-                tables[message + s] = max(tables[message + s], tables[row + s])
+            larger_run(tables, message, tables, table + r * n_shared, n_shared)
         if shape[step + N_SHARED] == 0:
             total += tables[message]
     return total

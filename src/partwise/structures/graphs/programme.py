@@ -1,6 +1,7 @@
 """A junction tree as a list of integers: the products and sums of tables that compiled code carries out.
 
-Tables lie in one buffer: first the parts themselves (the tables of vertices and factors), then products and messages.
+Tables lie in one buffer: first the parts themselves (the tables of vertices and factors), then a one, then products and
+messages.
 A clique's table is the product of the tables of its own vertices and factors and of the messages of its children,
 taken two at a time, the smallest first; its message is that table summed over its own vertices. On the way back the
 marginals of every table lie at the same place of a second buffer: those of a product's two factors are sums of the
@@ -22,6 +23,7 @@ Where `out` is `a`, a product is taken in place.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
@@ -48,13 +50,16 @@ class _Table(NamedTuple):
 class _Writer:
     """Steps as they are written, and how much of the buffer they take."""
 
-    def __init__(self, labels: list[int], place: list[int], size: int, n_ranges: int):
-        self.labels, self.place, self.size, self.n_ranges = labels, place, size, n_ranges
+    def __init__(self, labels: list[int], place: list[int], n_parts: int, n_ranges: int):
+        self.labels, self.place, self.n_ranges = labels, place, n_ranges
+        self.one, self.size = n_parts, n_parts + LANES
         self.steps: list[list[int]] = []
 
     def room(self, size: int) -> int:
-        self.size += size
-        return self.size - size
+        """Where a new table begins; vectors may write `LANES` behind it."""
+        first = self.size
+        self.size += size + LANES
+        return first
 
     def entries(self, vertices: frozenset[int]) -> int:
         return prod(self.labels[v] for v in vertices)
@@ -88,6 +93,17 @@ class _Writer:
         self.steps.append([PRODUCT, out.at, a.at, b.at, a.range, b.range, len(axes), *flat])
         return out
 
+    def in_order(self, table: _Table) -> _Table:
+        """The table of a factor, copied where its axes are not in the order of elimination."""
+        vertices = sorted(table.strides, key=self.place.__getitem__)
+        if all(table.strides[a] > table.strides[b] for a, b in pairwise(vertices)):
+            return table
+        return self.copied(table)
+
+    def copied(self, table: _Table) -> _Table:
+        """The table times one."""
+        return self.product(table, _Table(self.one, {}, -1, False))
+
     def message(self, table: _Table, clique: Clique) -> _Table:
         """The sum of `table` over the clique's own vertices."""
         own, shared = (prod(self.labels[v] for v in some) for some in clique)
@@ -99,7 +115,11 @@ class _Writer:
         return _Table(at, self.strides(clique.shared), number, False)
 
     def product_of_all(self, tables: list[_Table]) -> _Table:
-        """Equal scopes first, then those inside others, then the pair whose product is the smallest."""
+        """Equal scopes first, then those inside others, then the pair whose product is the smallest.
+
+        Of equally small ones it is that of vertices eliminated later, whose axes are the inner ones: what is left then
+        repeats long runs.
+        """
         by_scope: dict[frozenset[int], _Table] = {}
         for table in tables:
             scope = frozenset(table.strides)
@@ -118,7 +138,8 @@ class _Writer:
             a, b = by_scope.pop(scopes[i]), by_scope.pop(scopes[j])
             scope, found = scopes[i] | scopes[j], self.product(a, b)
             by_scope[scope] = self.product(by_scope[scope], found) if scope in by_scope else found
-        return next(iter(by_scope.values()))
+        found = next(iter(by_scope.values()))
+        return found if found.is_product else self.copied(found)
 
 
 def _joined_axes(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
@@ -140,18 +161,23 @@ def junction_tree_programme(layout: Layout, table_limit: int) -> np.ndarray:
     if tree.entries > table_limit:
         _refuse(tree.width, tree.entries, table_limit, tree.is_complete)
     tables, number_of = _tables(layout, labels, scopes)
-    writer = _Writer(labels, tree.place, layout.n_parts + LANES, len(tables))
+    writer = _Writer(labels, tree.place, layout.n_parts, len(tables))
     leaves: list[list[_Table]] = [[] for _ in tree.cliques]
     for v, part in enumerate(layout.vertex_part.tolist()):
         leaves[tree.home[v]].append(_Table(part, {v: 1}, number_of[part], False))
     for scope, part in zip(scopes, layout.factor_part.tolist(), strict=True):
         first = min(scope, key=tree.place.__getitem__)
-        leaves[tree.home[first]].append(_Table(part, writer.strides(scope), number_of[part], False))
+        table = _Table(part, writer.strides(scope), number_of[part], False)
+        leaves[tree.home[first]].append(table)
     for clique, own in zip(tree.cliques, leaves, strict=True):
-        message = writer.message(writer.product_of_all(own), clique)
+        message = writer.message(writer.product_of_all([writer.in_order(table) for table in own]), clique)
         if clique.shared:
             leaves[tree.home[clique.shared[0]]].append(message)
-    head = [writer.size + LANES, writer.n_ranges, len(tables), len(writer.steps)]
+    if writer.size > np.iinfo(np.int32).max:
+        raise InputError(
+            f"graph: its tables have {writer.size:,} entries; lower table_limit = {table_limit:,}"
+        )
+    head = [writer.size, writer.n_ranges, len(tables), len(writer.steps)]
     begins = TABLES + 3 * len(tables) + len(writer.steps)
     starts = begins + np.cumsum([0, *map(len, writer.steps)])[:-1]
     flat = [number for step in writer.steps for number in step]

@@ -90,7 +90,7 @@ def _bound_node(shape, scores, largest, is_root, found, tolerance, work):  # typ
             room.beliefs[j] = 0.0 if room.excluded[j] == 0 and room.scores[j] > -np.inf else -np.inf
         collect_beliefs(work)
         before = temperature
-        possible = is_possible(work) and converge(shape, 1e-6, _SWEEPS, 1.0, work)
+        possible = is_possible(work) and converge(shape, 1e-6, _SWEEPS, 0.7, work)
         if not possible:
             break
         bound = min(bound, temperature * forest_value(shape, work))

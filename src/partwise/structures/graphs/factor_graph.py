@@ -28,6 +28,7 @@ from partwise.structures.packed import Packed
 
 Engine = Literal["tree-reweighted", "loopy"]
 _ENGINES = ("tree-reweighted", "loopy")
+_DAMPING = {"tree-reweighted": 0.3, "loopy": 0.0}  # undamped, reweighted messages swing for long
 _MOST_LABELLINGS = 100_000  # that are written out where messages have no answer
 
 
@@ -96,7 +97,7 @@ class FactorGraph(LabelledGraph):
         Messages, logarithms, have converged where none changes by more.
     max_iterations : int
         The most sweeps over all factors.
-    damping : float
+    damping : float, optional
         Share of its old value that a message keeps, at first; it grows where messages do not settle.
     max_nodes : int
         The most branches of the search for a best labelling.
@@ -125,12 +126,13 @@ class FactorGraph(LabelledGraph):
         engine: Engine = "tree-reweighted",
         tolerance: float = 1e-10,
         max_iterations: int = 2000,
-        damping: float = 0.0,
+        damping: float | None = None,
         max_nodes: int = 1000,
     ):
         super().__init__(vertices, factors)
         if engine not in _ENGINES:
             raise InputError(f"engine must be one of {', '.join(map(repr, _ENGINES))}, not {engine!r}")
+        damping = _DAMPING[engine] if damping is None else damping
         if not 0.0 <= damping < 1.0:
             raise InputError(f"damping must be at least 0 and below 1, not {damping!r}")
         if not 0.0 < tolerance < 1.0:

@@ -52,7 +52,8 @@ class FactorRoom(NamedTuple):
         Exponentials of ``logs / weight``; of pairs also transposed, in padded rows.
     incoming, outgoing, exponents, sums, levels : ndarray
         Of one factor at a time; `levels` also for all entries of a table.
-    saved_beliefs : ndarray
+    saved_beliefs, point, history : ndarray
+        Beliefs and messages before, and what acceleration keeps of earlier ones.
     excluded, branch, labels, best_labels, kept_labels, choice : ndarray of int64
         The depth at which each state was excluded, 0 where it was not; vertex, state and side of every branch; a
         labelling, the best one found, and room for more.
@@ -91,6 +92,8 @@ class FactorRoom(NamedTuple):
     sums: Reals
     levels: Reals
     saved_beliefs: Reals
+    point: Reals
+    history: Reals
     excluded: Integers
     branch: Integers
     labels: Integers

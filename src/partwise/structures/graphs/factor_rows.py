@@ -13,6 +13,7 @@ from partwise.compiled.oracles import NEVER_ASKED
 from partwise.compiled.simd import LANES, padded
 from partwise.core.arrays import offsets
 from partwise.structures.contract import Shapes
+from partwise.structures.graphs.acceleration import room_of_history
 from partwise.structures.graphs.factor_room import (
     COUNT,
     N_SIZES,
@@ -148,7 +149,8 @@ def factor_workspace(shapes: Shapes) -> FactorWorkspace:
         integers(f), integers(f), integers(3 * sources), integers(forests + 1), integers(orders), integers(orders),
         reals(forests), reals(f), reals(states), reals(entries), reals(states), reals(slots_of_states), reals(room),
         reals(widest), reals(widest), reals(2 * padded(widest)), reals(max(2 * padded(widest), v)), reals(levels),
-        reals(states), integers(states), integers(3 * (states + 2)), integers(v), integers(v), integers(v),
+        reals(states), reals(slots_of_states), reals(room_of_history(slots_of_states)), integers(states),
+        integers(3 * (states + 2)), integers(v), integers(v), integers(v),
         integers(widest), integers(v + 2), integers(2 * s),
         reals(widest), reals(widest), *_tree_answers(trees), np.zeros(4),
     )  # fmt: skip
@@ -178,9 +180,9 @@ def _largest_factor(row: np.ndarray) -> tuple[int, int, int, int]:
     code, place = row[at : at + n_factors], row[at + n_factors : at + 2 * n_factors]
     numbers = row[at + 3 * n_factors + 3 * int(row[rest + 5]) + 2 * n_forests + 1 + 2 * n_order :]
     widths = np.diff(message[slot])
-    levels, trees = 1, [1, 1]
-    for f in np.flatnonzero(code == TABLE).tolist():
-        levels = max(levels, int(np.prod(np.diff(message[slot[f] : slot[f + 1] + 1]))))
+    states = np.where(np.repeat(code == TABLE, np.diff(slot)), np.diff(message), 1).astype(np.int64)
+    tables = np.multiply.reduceat(states, slot[:-1]) if n_factors else states
+    levels, trees = int(tables.max(initial=1)), [1, 1]
     for f in np.flatnonzero(code == COUNT).tolist():
         levels = max(levels, int(slot[f + 1] - slot[f] + 2) * int(numbers[place[f] + 1]))
     for k, kind in enumerate((PROJECTIVE_TREE, SPANNING_TREE)):

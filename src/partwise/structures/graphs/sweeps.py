@@ -18,18 +18,22 @@ import numpy as np
 
 from partwise.compiled.boundary import load_record
 from partwise.compiled.dispatch import inner
+from partwise.structures.graphs.acceleration import combine
 from partwise.structures.graphs.count_messages import count_forward, count_outgoing
 from partwise.structures.graphs.factor_room import COUNT, TABLE, FactorRoom, log_total
 from partwise.structures.graphs.soft_messages import (
+    pair_in_logs,
     pair_outgoing,
     prepare_tables,
-    square_outgoing,
     table_outgoing,
     table_total,
+    visit_square,
 )
 from partwise.structures.graphs.tree_messages import tree_outgoing
 
-_PATIENCE = 12  # sweeps without coming closer
+_PATIENCE = 10  # sweeps after which messages must have come closer
+_SMOOTH = 1.0  # change of messages below which they are accelerated
+_ASTRAY = 10.0  # times the smallest change so far, above which acceleration begins anew
 _SMALLEST_STEP = 0.05
 
 
@@ -56,7 +60,7 @@ def outgoing_of(f, shape, work):  # type: ignore
             at = room.message[first]
             rows, columns = room.message[first + 1] - at, room.message[first + 2] - room.message[first + 1]
             if rows == 2 and columns == 2:
-                square_outgoing(room.room_at[f], room.logs, place, inverse, room.tables, incoming, outgoing)
+                pair_in_logs(2, 2, room.logs, place, inverse, incoming, outgoing)
             else:
                 pair_outgoing(
                     rows, columns, room.room_at[f], room.logs, place, inverse, room.tables, incoming, outgoing,
@@ -145,11 +149,31 @@ def sweep(shape, backwards, step, work):  # type: ignore
     """Visit all factors once; returns the largest change that a message should make."""
     room = load_record(FactorRoom, work)
     n_factors, largest = room.sizes[1], 0.0
+    first, vertex, message, beliefs, messages = (
+        room.first,
+        room.vertex,
+        room.message,
+        room.beliefs,
+        room.messages,
+    )
+    code, slot, room_at, weight, tables = room.code, room.slot, room.room_at, room.weight, room.tables
     for k in range(n_factors):
         f = n_factors - 1 - k if backwards else k
-        gather(f, room.beliefs, work)
-        outgoing_of(f, shape, work)
-        largest = max(largest, renew(f, step, work))
+        s, change = slot[f], -1.0
+        if code[f] == TABLE and slot[f + 1] == s + 2:
+            is_square = message[s + 1] - message[s] == 2 and message[s + 2] - message[s + 1] == 2
+        else:
+            is_square = False
+        if is_square:
+            change = visit_square(
+                first[vertex[s]], first[vertex[s + 1]], message[s], message[s + 1], tables, room_at[f],
+                weight[f], step, beliefs, messages,
+            )  # fmt: skip
+        if change < 0.0:
+            gather(f, beliefs, work)
+            outgoing_of(f, shape, work)
+            change = renew(f, step, work)
+        largest = max(largest, change)
     return largest
 
 
@@ -171,20 +195,29 @@ def converge(shape, tolerance, max_iterations, step, work):  # type: ignore
     """
     room = load_record(FactorRoom, work)
     prepare_tables(work)
-    closest, since, change, done = np.inf, 0, np.inf, 0
+    before, change, best, done, kept = np.inf, np.inf, np.inf, 0, 0
+    n, messages, point = room.message[room.sizes[2]], room.messages, room.point
     while done < max_iterations and change > tolerance:
-        change = sweep(shape, done % 2 == 1, step, work)
-        done += 1
+        for j in range(n):
+            point[j] = messages[j]
+        sweep(shape, False, step, work)
+        collect_beliefs(work)
+        change = sweep(shape, True, step, work)
+        done += 2
+        if change < np.inf and change > tolerance:
+            best = min(best, change)
+            kept = kept + 1 if change < _SMOOTH and change < _ASTRAY * best else 0
+            if kept > 0:
+                combine(point, messages, n, kept - 1, room.history)
         collect_beliefs(work)
         if change == np.inf and not is_possible(work):
             room.report[0], room.report[1] = done, 0.0
             return False
-        if change < 0.9 * closest:
-            closest, since = change, 0
-        else:
-            since += 1
-            if since >= _PATIENCE:
-                step, since, closest = max(0.5 * step, _SMALLEST_STEP), 0, change
+        if done % _PATIENCE == 0:
+            if change >= before:
+                step = max(0.5 * step, _SMALLEST_STEP)
+                kept, best = 0, change
+            before = change
     room.report[0], room.report[1] = done, change
     return is_possible(work)
 

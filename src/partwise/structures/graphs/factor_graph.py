@@ -16,8 +16,8 @@ from partwise.core.randomness import random_generator
 from partwise.errors import InputError
 from partwise.structures.checks import checked_count, require_possible
 from partwise.structures.contract import PartLists, Shapes
-from partwise.structures.graphs.factor_room import FactorRoom
-from partwise.structures.graphs.factor_rows import factor_rest, factor_room, rules_in
+from partwise.structures.graphs.factor_room import FactorWorkspace
+from partwise.structures.graphs.factor_rows import factor_rest, factor_workspace, report_of, rules_in
 from partwise.structures.graphs.graph import _shaped
 from partwise.structures.graphs.layout import FactorKind, GraphShape, checked_graph, layout_of_kinds
 from partwise.structures.graphs.message_passing import FACTOR, FactorSpecification
@@ -28,6 +28,7 @@ from partwise.structures.packed import Packed
 
 Engine = Literal["tree-reweighted", "loopy"]
 _ENGINES = ("tree-reweighted", "loopy")
+_DAMPING = {"tree-reweighted": 0.3, "loopy": 0.0}  # undamped, reweighted messages swing for long
 _MOST_LABELLINGS = 100_000  # that are written out where messages have no answer
 
 
@@ -96,7 +97,7 @@ class FactorGraph(LabelledGraph):
         Messages, logarithms, have converged where none changes by more.
     max_iterations : int
         The most sweeps over all factors.
-    damping : float
+    damping : float, optional
         Share of its old value that a message keeps, at first; it grows where messages do not settle.
     max_nodes : int
         The most branches of the search for a best labelling.
@@ -125,12 +126,13 @@ class FactorGraph(LabelledGraph):
         engine: Engine = "tree-reweighted",
         tolerance: float = 1e-10,
         max_iterations: int = 2000,
-        damping: float = 0.0,
-        max_nodes: int = 10_000,
+        damping: float | None = None,
+        max_nodes: int = 1000,
     ):
         super().__init__(vertices, factors)
         if engine not in _ENGINES:
             raise InputError(f"engine must be one of {', '.join(map(repr, _ENGINES))}, not {engine!r}")
+        damping = _DAMPING[engine] if damping is None else damping
         if not 0.0 <= damping < 1.0:
             raise InputError(f"damping must be at least 0 and below 1, not {damping!r}")
         if not 0.0 < tolerance < 1.0:
@@ -178,8 +180,8 @@ class FactorGraph(LabelledGraph):
             self.max_nodes,
         )
 
-    def workspace(self, shapes: Shapes, specification: Any = None) -> FactorRoom:
-        return factor_room(shapes)
+    def workspace(self, shapes: Shapes, specification: Any = None) -> FactorWorkspace:
+        return factor_workspace(shapes)
 
     def check_gold(self, labels: Any, shapes: Shapes) -> np.ndarray:
         """As for all labelled graphs; true labels must also obey the rules."""
@@ -363,7 +365,7 @@ class FactorGraph(LabelledGraph):
             n_states = int(graph.labels.sum())
             best = float(own.scores[used[used < n_states]].sum())
             best += float(own.scores[used[used >= n_states]].sum())
-            results.append(BestLabelling(labels, best, max(float(value), best), int(report[0])))
+            results.append(BestLabelling(labels, best, max(float(report[2]), best), int(report[0])))
         return results
 
     def _written_out(
@@ -433,4 +435,4 @@ def _answer(packed: Packed, specification: Any, which: str) -> tuple[float, np.n
         counts,
         values,
     )
-    return float(values[0]), counts, room.report
+    return float(values[0]), counts, report_of(room)

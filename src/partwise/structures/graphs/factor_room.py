@@ -18,13 +18,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.compiled.boundary import IntegerMatrix, Integers, Reals
+from partwise.compiled.boundary import IntegerMatrix, Integers, Reals, load_record
 from partwise.compiled.dispatch import inner
 from partwise.structures.graphs.layout import N_VERTICES, REST
 
 # What a factor is; `place` is where a table's logarithms begin, or where a rule's numbers begin in the shape.
 TABLE, COUNT, PROJECTIVE_TREE, SPANNING_TREE = 0, 1, 2, 3
 N_SIZES = 9
+
+
+class FactorWorkspace(NamedTuple):
+    """The packed :class:`FactorRoom`, whose address is what functions hand on: so many arrays compile slowly."""
+
+    packed: Integers
 
 
 class FactorRoom(NamedTuple):
@@ -45,16 +51,20 @@ class FactorRoom(NamedTuple):
     tables : ndarray
         Exponentials of ``logs / weight``; of pairs also transposed, in padded rows.
     incoming, outgoing, exponents, sums, levels : ndarray
-        Of one factor at a time.
-    saved_beliefs : ndarray
-    excluded, branch, labels, best_labels, choice : ndarray of int64
+        Of one factor at a time; `levels` also for all entries of a table.
+    saved_beliefs, point, history : ndarray
+        Beliefs and messages before, and what acceleration keeps of earlier ones.
+    excluded, branch, labels, best_labels, kept_labels, choice : ndarray of int64
         The depth at which each state was excluded, 0 where it was not; vertex, state and side of every branch; a
-        labelling, and the best one found.
+        labelling, the best one found, and room for more.
+    touching_ptr, touching : ndarray of int64
+        The slots of each vertex and their factors.
     arc_scores, arc_counts : ndarray
     tree_calls, tree_specifications, projective_work, spanning_work
         Who answers about trees: projective sums and best, spanning sums and best.
     report : ndarray (4,)
-        Of the last answer: iterations, largest change of a message, Bethe-like value, number of branches.
+        Of the last answer: iterations, largest change of a message, value; or nodes of the search, the relaxation's
+        bound, the search's bound.
     """
 
     sizes: Integers
@@ -82,11 +92,16 @@ class FactorRoom(NamedTuple):
     sums: Reals
     levels: Reals
     saved_beliefs: Reals
+    point: Reals
+    history: Reals
     excluded: Integers
     branch: Integers
     labels: Integers
     best_labels: Integers
+    kept_labels: Integers
     choice: Integers
+    touching_ptr: Integers
+    touching: Integers
     arc_scores: Reals
     arc_counts: Reals
     tree_calls: Integers
@@ -104,8 +119,9 @@ def _copy(out, shape, at, count):  # type: ignore
 
 
 @inner
-def read_graph(tree_reweighted, shape, room):  # type: ignore
+def read_graph(tree_reweighted, shape, work):  # type: ignore
     """Fill everything of `room` that does not depend on scores."""
+    room = load_record(FactorRoom, work)
     sizes, rest = room.sizes, np.int64(shape[REST])
     sizes[0] = shape[N_VERTICES]
     at = _copy(sizes[1:], shape, rest, N_SIZES)
@@ -137,8 +153,9 @@ def read_graph(tree_reweighted, shape, room):  # type: ignore
 
 
 @inner
-def read_scores(scores, scale, room):  # type: ignore
+def read_scores(scores, scale, work):  # type: ignore
     """Sum the sources of vertices and tables; returns the largest finite absolute value."""
+    room = load_record(FactorRoom, work)
     sizes, first, place = room.sizes, room.first, room.place
     n_vertices, own, logs = sizes[0], room.scores, room.logs
     for j in range(sizes[3]):

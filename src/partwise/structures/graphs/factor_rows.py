@@ -13,6 +13,7 @@ from partwise.compiled.oracles import NEVER_ASKED
 from partwise.compiled.simd import LANES, padded
 from partwise.core.arrays import offsets
 from partwise.structures.contract import Shapes
+from partwise.structures.graphs.acceleration import room_of_history
 from partwise.structures.graphs.factor_room import (
     COUNT,
     N_SIZES,
@@ -20,6 +21,7 @@ from partwise.structures.graphs.factor_room import (
     SPANNING_TREE,
     TABLE,
     FactorRoom,
+    FactorWorkspace,
 )
 from partwise.structures.graphs.layout import N_VERTICES, REST, Layout
 from partwise.structures.graphs.rules import Rule
@@ -123,7 +125,7 @@ def pair_room(rows: int, columns: int) -> int:
     return 4 if rows == columns == 2 else rows * padded(columns) + columns * padded(rows)
 
 
-def factor_room(shapes: Shapes) -> FactorRoom:
+def factor_workspace(shapes: Shapes) -> FactorWorkspace:
     """Room for the largest of some examples."""
     rows = [shapes.values[a:b] for a, b in zip(shapes.ptr[:-1], shapes.ptr[1:], strict=True)]
     sizes = np.array([[row[N_VERTICES], *row[row[REST] : row[REST] + N_SIZES]] for row in rows], np.int64)
@@ -142,14 +144,23 @@ def factor_room(shapes: Shapes) -> FactorRoom:
     def reals(n: int) -> np.ndarray:
         return np.zeros(n + 2 * LANES)
 
-    return FactorRoom(
+    room = FactorRoom(
         integers(N_SIZES + 1), integers(v + 1), integers(f + 1), integers(s), integers(s + 1), integers(f),
         integers(f), integers(f), integers(3 * sources), integers(forests + 1), integers(orders), integers(orders),
         reals(forests), reals(f), reals(states), reals(entries), reals(states), reals(slots_of_states), reals(room),
         reals(widest), reals(widest), reals(2 * padded(widest)), reals(max(2 * padded(widest), v)), reals(levels),
-        reals(states), integers(states), integers(3 * (states + 2)), integers(v), integers(v), integers(widest),
+        reals(states), reals(slots_of_states), reals(room_of_history(slots_of_states)), integers(states),
+        integers(3 * (states + 2)), integers(v), integers(v), integers(v),
+        integers(widest), integers(v + 2), integers(2 * s),
         reals(widest), reals(widest), *_tree_answers(trees), np.zeros(4),
     )  # fmt: skip
+    return FactorWorkspace(_kept(pack(room), room))
+
+
+def report_of(workspace: FactorWorkspace) -> np.ndarray:
+    """The report (4,) of the last answer, see :class:`FactorRoom`."""
+    packed: Any = workspace.packed
+    return packed.held.report if isinstance(packed, _Keeper) else packed.report
 
 
 def _n_messages(row: np.ndarray) -> int:
@@ -159,7 +170,7 @@ def _n_messages(row: np.ndarray) -> int:
 
 
 def _largest_factor(row: np.ndarray) -> tuple[int, int, int, int]:
-    """The widest factor's messages, the most room for counts, and the words of projective and spanning trees."""
+    """The widest factor's messages, the most room for counts or a table, one more than the words of trees."""
     n_vertices, rest = int(row[N_VERTICES]), int(row[REST])
     n_factors, n_slots, n_forests, n_order = (int(row[rest + k]) for k in (0, 1, 6, 7))
     at = rest + N_SIZES + n_vertices + 1
@@ -169,7 +180,9 @@ def _largest_factor(row: np.ndarray) -> tuple[int, int, int, int]:
     code, place = row[at : at + n_factors], row[at + n_factors : at + 2 * n_factors]
     numbers = row[at + 3 * n_factors + 3 * int(row[rest + 5]) + 2 * n_forests + 1 + 2 * n_order :]
     widths = np.diff(message[slot])
-    levels, trees = 1, [1, 1]
+    states = np.where(np.repeat(code == TABLE, np.diff(slot)), np.diff(message), 1).astype(np.int64)
+    tables = np.multiply.reduceat(states, slot[:-1]) if n_factors else states
+    levels, trees = int(tables.max(initial=1)), [1, 1]
     for f in np.flatnonzero(code == COUNT).tolist():
         levels = max(levels, int(slot[f + 1] - slot[f] + 2) * int(numbers[place[f] + 1]))
     for k, kind in enumerate((PROJECTIVE_TREE, SPANNING_TREE)):

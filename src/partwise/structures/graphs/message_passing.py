@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from partwise.compiled.boundary import load_record, record_address
 from partwise.compiled.dispatch import inner
 from partwise.compiled.oracles import Oracle
-from partwise.structures.graphs.branching import factor_best
+from partwise.structures.graphs.branching import search
 from partwise.structures.graphs.factor_room import (
     FactorRoom,
+    FactorWorkspace,
     log_total,
     read_graph,
     read_scores,
@@ -27,7 +29,6 @@ from partwise.structures.graphs.sweeps import (
     forest_value,
     gather,
     start_messages,
-    total_of,
     weighted_value,
 )
 
@@ -60,28 +61,40 @@ _ROUNDING = 2e-15
 
 
 @inner
-def _value(specification, shape, scores, room):  # type: ignore
+def _value(specification, shape, scores, work):  # type: ignore
     """Pass messages; returns the log-partition of the engine, −inf where messages prove that nothing is possible."""
-    read_graph(specification.tree_reweighted, shape, room)
-    largest = read_scores(scores, 1.0, room)
-    start_messages(room)
+    room = load_record(FactorRoom, work)
+    read_graph(specification.tree_reweighted, shape, work)
+    largest = read_scores(scores, 1.0, work)
+    start_messages(work)
     tolerance = max(specification.tolerance, _ROUNDING * largest)
-    if not converge(shape, tolerance, specification.max_iterations, specification.step, room):
+    if not converge(shape, tolerance, specification.max_iterations, specification.step, work):
         room.report[2] = -np.inf
         return -np.inf
-    value = forest_value(shape, room) if specification.tree_reweighted else weighted_value(shape, room)
+    value = forest_value(shape, work) if specification.tree_reweighted else weighted_value(shape, work)
     room.report[2] = value
     return value
 
 
 @inner
-def factor_log_partition(specification, shape, scores, room):  # type: ignore
-    return _value(specification, shape, scores, room)
+def factor_log_partition(specification, shape, scores, workspace):  # type: ignore
+    return _value(specification, shape, scores, record_address(workspace.packed))
 
 
 @inner
-def factor_expectations(specification, shape, scores, counts, room):  # type: ignore
-    value = _value(specification, shape, scores, room)
+def factor_expectations(specification, shape, scores, counts, workspace):  # type: ignore
+    return _expectations(specification, shape, scores, counts, record_address(workspace.packed))
+
+
+@inner
+def factor_best(specification, shape, scores, counts, workspace):  # type: ignore
+    return search(specification.max_nodes, shape, scores, counts, record_address(workspace.packed))
+
+
+@inner
+def _expectations(specification, shape, scores, counts, work):  # type: ignore
+    room = load_record(FactorRoom, work)
+    value = _value(specification, shape, scores, work)
     for j in range(counts.size):
         counts[j] = 0.0
     if value == -np.inf:
@@ -90,34 +103,49 @@ def factor_expectations(specification, shape, scores, counts, room):  # type: ig
     for k in range(room.sizes[6]):
         owner, at, transposed = room.source[3 * k], room.source[3 * k + 1], room.source[3 * k + 2]
         if owner < n_vertices:
-            total = log_total(room.beliefs, first[owner], first[owner + 1] - first[owner])
-            for x in range(first[owner + 1] - first[owner]):
-                counts[at + x] += math.exp(room.beliefs[first[owner] + x] - total)
+            _add_vertex(room.beliefs, first[owner], first[owner + 1] - first[owner], counts, at)
         else:
-            _add_table(owner - n_vertices, shape, counts, at, transposed, room)
+            _add_table(owner - n_vertices, counts, at, transposed, work)
     return value
 
 
 @inner
-def _add_table(f, shape, counts, at, transposed, room):  # type: ignore
-    """Add a table's beliefs to the parts from `at` on."""
+def _add_vertex(beliefs, first, n, counts, at):  # type: ignore
+    """Add a vertex' probabilities to the parts from `at` on. They are made to sum to one: an error in that would be
+    multiplied by scores."""
+    total, one = log_total(beliefs, first, n), 0.0
+    for x in range(n):
+        one += math.exp(beliefs[first + x] - total)
+    for x in range(n):
+        counts[at + x] += math.exp(beliefs[first + x] - total) / one
+
+
+@inner
+def _add_table(f, counts, at, transposed, work):  # type: ignore
+    """The same for a table."""
+    room = load_record(FactorRoom, work)
     first, last = room.slot[f], room.slot[f + 1]
-    gather(f, room.beliefs, room)
-    total, base = total_of(f, shape, room), room.message[first]
-    inverse, place = 1.0 / room.weight[f], room.place[f]
+    gather(f, room.beliefs, work)
+    base, inverse, place, values = room.message[first], 1.0 / room.weight[f], room.place[f], room.levels
     columns = room.message[last] - room.message[last - 1]
-    size = table_size(f, room.slot, room.message)
+    size, top, one = table_size(f, room.slot, room.message), -np.inf, 0.0
     for entry in range(size):
-        value, left = room.logs[place + entry] * inverse - total, entry
+        value, left = room.logs[place + entry] * inverse, entry
         for s in range(last - 1, first - 1, -1):
             n = room.message[s + 1] - room.message[s]
             value += room.incoming[room.message[s] - base + left % n]
             left //= n
+        values[entry] = value
+        top = max(top, value)
+    for entry in range(size):
+        values[entry] = math.exp(values[entry] - top)
+    for entry in range(size):
+        one += values[entry]
+    for entry in range(size):
         to = (entry % columns) * (size // columns) + entry // columns if transposed else entry
-        if value > -np.inf:
-            counts[at + to] += math.exp(value)
+        counts[at + to] += values[entry] / one
 
 
 FACTOR = Oracle(
-    "factor", FactorSpecification, FactorRoom, factor_expectations, factor_log_partition, factor_best
+    "factor", FactorSpecification, FactorWorkspace, factor_expectations, factor_log_partition, factor_best
 )

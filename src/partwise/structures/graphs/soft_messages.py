@@ -15,16 +15,18 @@ import math
 
 import numpy as np
 
+from partwise.compiled.boundary import load_record
 from partwise.compiled.dispatch import inner
 from partwise.compiled.simd import LANES, combine_rows, exponential_row, maximum
-from partwise.structures.graphs.factor_room import TABLE, table_size
+from partwise.structures.graphs.factor_room import TABLE, FactorRoom, table_size
 
 _SMALLEST = 1e-250  # below, terms that underflowed might be seen
 
 
 @inner
-def prepare_tables(room):  # type: ignore
+def prepare_tables(work):  # type: ignore
     """Exponentials of the tables of pairs: as they are and transposed, rows padded; of two by two plain."""
+    room = load_record(FactorRoom, work)
     sizes, tables, logs = room.sizes, room.tables, room.logs
     for f in range(sizes[1]):
         s = room.slot[f]
@@ -98,20 +100,32 @@ def pair_in_logs(rows, columns, logs, place, inverse, incoming, outgoing):  # ty
 
 
 @inner
-def square_outgoing(at, logs, place, inverse, tables, incoming, outgoing):  # type: ignore
-    """A pair of vertices with two states each: an exponential and a logarithm a message."""
-    a, b = incoming[1] - incoming[0], incoming[3] - incoming[2]
+def visit_square(u, v, at_u, at_v, tables, at, weight, step, beliefs, messages):  # type: ignore
+    """A pair of vertices with two states each, all in one: an exponential and a logarithm a message.
+
+    Moves messages and beliefs; returns the largest change, −1 where that takes more care and nothing was done.
+    """
+    a = (beliefs[u + 1] - messages[at_u + 1]) - (beliefs[u] - messages[at_u])
+    b = (beliefs[v + 1] - messages[at_v + 1]) - (beliefs[v] - messages[at_v])
     e, g = math.exp(-abs(a)), math.exp(-abs(b))
     e0, e1 = (e, 1.0) if a > 0.0 else (1.0, e)
     g0, g1 = (g, 1.0) if b > 0.0 else (1.0, g)
     t00, t01, t10, t11 = tables[at], tables[at + 1], tables[at + 2], tables[at + 3]
     u0, u1 = t00 * g0 + t01 * g1, t10 * g0 + t11 * g1
     v0, v1 = t00 * e0 + t10 * e1, t01 * e0 + t11 * e1
-    if min(min(u0, u1), min(v0, v1)) > _SMALLEST:  # false for NaN, of an impossible state
-        outgoing[0], outgoing[1] = 0.0, math.log(u1 / u0)
-        outgoing[2], outgoing[3] = 0.0, math.log(v1 / v0)
-    else:
-        pair_in_logs(2, 2, logs, place, inverse, incoming, outgoing)
+    if not (min(min(u0, u1), min(v0, v1)) > _SMALLEST and abs(a) < np.inf and abs(b) < np.inf):
+        return -1.0
+    to_u, to_v = math.log(u1 / u0) - messages[at_u + 1], math.log(v1 / v0) - messages[at_v + 1]
+    from_u, from_v = -messages[at_u], -messages[at_v]  # messages to the first state are 0
+    messages[at_u] += step * from_u
+    messages[at_u + 1] += step * to_u
+    messages[at_v] += step * from_v
+    messages[at_v + 1] += step * to_v
+    beliefs[u] += weight * step * from_u
+    beliefs[u + 1] += weight * step * to_u
+    beliefs[v] += weight * step * from_v
+    beliefs[v + 1] += weight * step * to_v
+    return max(max(abs(to_u), abs(to_v)), max(abs(from_u), abs(from_v)))
 
 
 @inner

@@ -16,25 +16,31 @@ from __future__ import annotations
 
 import numpy as np
 
+from partwise.compiled.boundary import load_record
 from partwise.compiled.dispatch import inner
+from partwise.structures.graphs.acceleration import combine
 from partwise.structures.graphs.count_messages import count_forward, count_outgoing
-from partwise.structures.graphs.factor_room import COUNT, TABLE, log_total
+from partwise.structures.graphs.factor_room import COUNT, TABLE, FactorRoom, log_total
 from partwise.structures.graphs.soft_messages import (
+    pair_in_logs,
     pair_outgoing,
     prepare_tables,
-    square_outgoing,
     table_outgoing,
     table_total,
+    visit_square,
 )
 from partwise.structures.graphs.tree_messages import tree_outgoing
 
-_PATIENCE = 12  # sweeps without coming closer
+_PATIENCE = 10  # sweeps after which messages must have come closer
+_SMOOTH = 1.0  # change of messages below which they are accelerated
+_ASTRAY = 10.0  # times the smallest change so far, above which acceleration begins anew
 _SMALLEST_STEP = 0.05
 
 
 @inner
-def gather(f, beliefs, room):  # type: ignore
+def gather(f, beliefs, work):  # type: ignore
     """Fill ``room.incoming`` with what the vertices of a factor say to it."""
+    room = load_record(FactorRoom, work)
     base, incoming, messages = room.message[room.slot[f]], room.incoming, room.messages
     for s in range(room.slot[f], room.slot[f + 1]):
         first, at = room.first[room.vertex[s]], room.message[s]
@@ -43,8 +49,9 @@ def gather(f, beliefs, room):  # type: ignore
 
 
 @inner
-def outgoing_of(f, shape, room):  # type: ignore
+def outgoing_of(f, shape, work):  # type: ignore
     """Fill ``room.outgoing`` with a factor's messages, each up to a constant, from ``room.incoming``."""
+    room = load_record(FactorRoom, work)
     code, place, first, arity = room.code[f], room.place[f], room.slot[f], room.slot[f + 1] - room.slot[f]
     incoming, outgoing = room.incoming, room.outgoing
     if code == TABLE:
@@ -53,7 +60,7 @@ def outgoing_of(f, shape, room):  # type: ignore
             at = room.message[first]
             rows, columns = room.message[first + 1] - at, room.message[first + 2] - room.message[first + 1]
             if rows == 2 and columns == 2:
-                square_outgoing(room.room_at[f], room.logs, place, inverse, room.tables, incoming, outgoing)
+                pair_in_logs(2, 2, room.logs, place, inverse, incoming, outgoing)
             else:
                 pair_outgoing(
                     rows, columns, room.room_at[f], room.logs, place, inverse, room.tables, incoming, outgoing,
@@ -66,23 +73,25 @@ def outgoing_of(f, shape, room):  # type: ignore
     elif code == COUNT:
         count_outgoing(shape, place, arity, incoming, outgoing, room.levels)
     else:
-        tree_outgoing(code, shape, place, arity, incoming, outgoing, room)
+        tree_outgoing(code, shape, place, arity, incoming, outgoing, work)
 
 
 @inner
-def total_of(f, shape, room):  # type: ignore
+def total_of(f, shape, work):  # type: ignore
     """log Σ_x exp( θ_f(x) / ρ_f + Σ_v n_v(x_v) ) of ``room.incoming``."""
+    room = load_record(FactorRoom, work)
     code, place, arity = room.code[f], room.place[f], room.slot[f + 1] - room.slot[f]
     if code == TABLE:
         return table_total(f, room.slot, room.message, room.logs, place, 1.0 / room.weight[f], room.incoming)
     if code == COUNT:
         return count_forward(shape, place, arity, False, room.incoming, room.levels)
-    return tree_outgoing(code, shape, place, arity, room.incoming, room.outgoing, room)
+    return tree_outgoing(code, shape, place, arity, room.incoming, room.outgoing, work)
 
 
 @inner
-def renew(f, step, room):  # type: ignore
+def renew(f, step, work):  # type: ignore
     """Move a factor's messages towards ``room.outgoing``; returns the largest change, inf where a state died."""
+    room = load_record(FactorRoom, work)
     base, weight, change = room.message[room.slot[f]], room.weight[f], 0.0
     beliefs, messages, outgoing = room.beliefs, room.messages, room.outgoing
     for s in range(room.slot[f], room.slot[f + 1]):
@@ -107,8 +116,9 @@ def renew(f, step, room):  # type: ignore
 
 
 @inner
-def collect_beliefs(room):  # type: ignore
+def collect_beliefs(work):  # type: ignore
     """Beliefs from messages, without what rounding has added up; impossible states stay so."""
+    room = load_record(FactorRoom, work)
     beliefs, messages, scores = room.beliefs, room.messages, room.scores
     for j in range(room.sizes[3]):
         if beliefs[j] > -np.inf:
@@ -122,8 +132,9 @@ def collect_beliefs(room):  # type: ignore
 
 
 @inner
-def is_possible(room):  # type: ignore
+def is_possible(work):  # type: ignore
     """Whether every vertex has a state left."""
+    room = load_record(FactorRoom, work)
     for v in range(room.sizes[0]):
         top = -np.inf
         for j in range(room.first[v], room.first[v + 1]):
@@ -134,20 +145,42 @@ def is_possible(room):  # type: ignore
 
 
 @inner
-def sweep(shape, backwards, step, room):  # type: ignore
+def sweep(shape, backwards, step, work):  # type: ignore
     """Visit all factors once; returns the largest change that a message should make."""
+    room = load_record(FactorRoom, work)
     n_factors, largest = room.sizes[1], 0.0
+    first, vertex, message, beliefs, messages = (
+        room.first,
+        room.vertex,
+        room.message,
+        room.beliefs,
+        room.messages,
+    )
+    code, slot, room_at, weight, tables = room.code, room.slot, room.room_at, room.weight, room.tables
     for k in range(n_factors):
         f = n_factors - 1 - k if backwards else k
-        gather(f, room.beliefs, room)
-        outgoing_of(f, shape, room)
-        largest = max(largest, renew(f, step, room))
+        s, change = slot[f], -1.0
+        if code[f] == TABLE and slot[f + 1] == s + 2:
+            is_square = message[s + 1] - message[s] == 2 and message[s + 2] - message[s + 1] == 2
+        else:
+            is_square = False
+        if is_square:
+            change = visit_square(
+                first[vertex[s]], first[vertex[s + 1]], message[s], message[s + 1], tables, room_at[f],
+                weight[f], step, beliefs, messages,
+            )  # fmt: skip
+        if change < 0.0:
+            gather(f, beliefs, work)
+            outgoing_of(f, shape, work)
+            change = renew(f, step, work)
+        largest = max(largest, change)
     return largest
 
 
 @inner
-def start_messages(room):  # type: ignore
+def start_messages(work):  # type: ignore
     """Messages that say nothing."""
+    room = load_record(FactorRoom, work)
     for j in range(room.message[room.sizes[2]]):
         room.messages[j] = 0.0
     for j in range(room.sizes[3]):
@@ -155,33 +188,44 @@ def start_messages(room):  # type: ignore
 
 
 @inner
-def converge(shape, tolerance, max_iterations, step, room):  # type: ignore
+def converge(shape, tolerance, max_iterations, step, work):  # type: ignore
     """Sweep until messages change by no more than `tolerance`; False where some vertex has no state left.
 
     Iterations and the last change are left in ``room.report``.
     """
-    prepare_tables(room)
-    closest, since, change, done = np.inf, 0, np.inf, 0
+    room = load_record(FactorRoom, work)
+    prepare_tables(work)
+    before, change, best, done, kept = np.inf, np.inf, np.inf, 0, 0
+    n, messages, point = room.message[room.sizes[2]], room.messages, room.point
     while done < max_iterations and change > tolerance:
-        change = sweep(shape, done % 2 == 1, step, room)
-        done += 1
-        collect_beliefs(room)
-        if change == np.inf and not is_possible(room):
+        for j in range(n):
+            point[j] = messages[j]
+        sweep(shape, False, step, work)
+        collect_beliefs(work)
+        change = sweep(shape, True, step, work)
+        done += 2
+        if change < np.inf and change > tolerance:
+            best = min(best, change)
+            kept = kept + 1 if change < _SMOOTH and change < _ASTRAY * best else 0
+            if kept > 0:
+                combine(point, messages, n, kept - 1, room.history)
+        collect_beliefs(work)
+        if change == np.inf and not is_possible(work):
             room.report[0], room.report[1] = done, 0.0
             return False
-        if change < 0.9 * closest:
-            closest, since = change, 0
-        else:
-            since += 1
-            if since >= _PATIENCE:
-                step, since, closest = max(0.5 * step, _SMALLEST_STEP), 0, change
+        if done % _PATIENCE == 0:
+            if change >= before:
+                step = max(0.5 * step, _SMALLEST_STEP)
+                kept, best = 0, change
+            before = change
     room.report[0], room.report[1] = done, change
-    return is_possible(room)
+    return is_possible(work)
 
 
 @inner
-def weighted_value(shape, room):  # type: ignore
+def weighted_value(shape, work):  # type: ignore
     """Σ_f ρ_f log Z_f + Σ_v (1 − Σ_f ρ_f) log Z_v: the free energy where messages agree, Bethe's where ρ = 1."""
+    room = load_record(FactorRoom, work)
     value, first, beliefs, share = 0.0, room.first, room.beliefs, room.sums
     for v in range(room.sizes[0]):
         share[v] = 1.0
@@ -191,18 +235,19 @@ def weighted_value(shape, room):  # type: ignore
     for v in range(room.sizes[0]):
         value += share[v] * log_total(beliefs, first[v], first[v + 1] - first[v])
     for f in range(room.sizes[1]):
-        gather(f, beliefs, room)
-        value += room.weight[f] * total_of(f, shape, room)
+        gather(f, beliefs, work)
+        value += room.weight[f] * total_of(f, shape, work)
     return value
 
 
 @inner
-def forest_value(shape, room):  # type: ignore
+def forest_value(shape, work):  # type: ignore
     """Σ_T share_T log Z_T with θ split over the forests T as the messages say: an upper bound at any messages.
 
     On forest T the scores are log b_v at vertices and θ_f / ρ_f − Σ_v m_fv at its factors; over all forests they add
     up to θ. log Z_T is summed from the leaves to the roots, in the beliefs' place.
     """
+    room = load_record(FactorRoom, work)
     value, n_states, beliefs, kept = 0.0, room.sizes[3], room.beliefs, room.saved_beliefs
     for j in range(n_states):
         kept[j] = beliefs[j]
@@ -210,12 +255,12 @@ def forest_value(shape, room):  # type: ignore
         constant = 0.0
         for k in range(room.forest[t], room.forest[t + 1]):
             f, s = room.order[k], room.parent[k]
-            gather(f, beliefs, room)
-            total = total_of(f, shape, room)
+            gather(f, beliefs, work)
+            total = total_of(f, shape, work)
             if not total > -np.inf:
                 return -np.inf
-            outgoing_of(f, shape, room)
-            constant += _send(s, s - room.slot[f], total, room)
+            outgoing_of(f, shape, work)
+            constant += _send(s, s - room.slot[f], total, work)
             for r in range(room.slot[f], room.slot[f + 1]):
                 if r != s:  # it has been summed out
                     v = room.vertex[r]
@@ -233,8 +278,9 @@ def forest_value(shape, room):  # type: ignore
 
 
 @inner
-def _send(s, position, total, room):  # type: ignore
+def _send(s, position, total, work):  # type: ignore
     """Replace slot s's message in its vertex's belief by ``room.outgoing``; returns the constant that it lacks."""
+    room = load_record(FactorRoom, work)
     first, at = room.first[room.vertex[s]], room.message[s]
     n, base = room.message[s + 1] - at, room.message[s - position]
     beliefs, outgoing, sums = room.beliefs, room.outgoing, room.sums

@@ -12,17 +12,18 @@ import math
 
 import numpy as np
 
-from partwise.compiled.boundary import address_of, call_address, record_address, row_address
+from partwise.compiled.boundary import address_of, call_address, load_record, record_address, row_address
 from partwise.compiled.dispatch import inner
-from partwise.structures.graphs.factor_room import PROJECTIVE_TREE
+from partwise.structures.graphs.factor_room import PROJECTIVE_TREE, FactorRoom
 
 _SMALLEST = 1e-300
 _SUMS, _BEST = 0, 1
 
 
 @inner
-def _ask(which, code, shape, at, n_arcs, room):  # type: ignore
+def _ask(which, code, shape, at, n_arcs, work):  # type: ignore
     """The tree oracle on ``room.arc_scores``; fills ``room.arc_counts``."""
+    room = load_record(FactorRoom, work)
     specification = row_address(room.tree_specifications, 2 * (code - PROJECTIVE_TREE) + shape[at])
     own, scores, counts = (
         address_of(shape, at + 1),
@@ -71,13 +72,14 @@ def read_odds(shape, at, n_arcs, incoming, arc_scores):  # type: ignore
 
 
 @inner
-def tree_outgoing(code, shape, at, n_arcs, incoming, outgoing, room):  # type: ignore
+def tree_outgoing(code, shape, at, n_arcs, incoming, outgoing, work):  # type: ignore
     """Fill outgoing (2 n_arcs,); returns log Σ over trees of what comes in, −inf where no tree is possible."""
+    room = load_record(FactorRoom, work)
     scores, counts = room.arc_scores, room.arc_counts
     common = read_odds(shape, at, n_arcs, incoming, scores)
     total = common
     if common > -np.inf:
-        total += _ask(_SUMS, code, shape, at, n_arcs, room)
+        total += _ask(_SUMS, code, shape, at, n_arcs, work)
     if not total > -np.inf:
         for j in range(2 * n_arcs):
             outgoing[j] = -np.inf
@@ -109,11 +111,12 @@ def tree_outgoing(code, shape, at, n_arcs, incoming, outgoing, room):  # type: i
 
 
 @inner
-def tree_best(code, shape, at, n_arcs, incoming, choice, room):  # type: ignore
+def tree_best(code, shape, at, n_arcs, incoming, choice, work):  # type: ignore
     """Fill choice (n_arcs,) with the best tree; returns its sum, −inf where there is none."""
+    room = load_record(FactorRoom, work)
     total = read_odds(shape, at, n_arcs, incoming, room.arc_scores)
     if total > -np.inf:
-        total += _ask(_BEST, code, shape, at, n_arcs, room)
+        total += _ask(_BEST, code, shape, at, n_arcs, work)
     if total > -np.inf:
         for a in range(n_arcs):
             choice[a] = 1 if room.arc_counts[a] > 0.5 else 0

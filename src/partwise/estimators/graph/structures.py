@@ -59,7 +59,8 @@ def shaped(
     graphs = graph_shapes(encoder, corpus)
     if inference in ("auto", "exact"):
         structure = structure_for("exact", encoder, n_labels)
-        too_wide = [why for graph in graphs if (why := _refusal(structure, graph))]
+        reasons = [_refusal(structure, graph) for graph in graphs]
+        too_wide = [f"X[{i}]: {why}" for i, why in enumerate(reasons) if why]
         if not too_wide:
             return structure, structure.shapes_of(graphs), ""
         if inference == "exact":
@@ -83,5 +84,5 @@ def _refusal(structure: Any, graph: GraphShape) -> str:
     try:
         structure.shapes_of([graph])
     except InputError as error:
-        return str(error).removeprefix("graphs[0]: ").split("; use")[0]
+        return str(error).removeprefix("graph: ").split("; use")[0]
     return ""

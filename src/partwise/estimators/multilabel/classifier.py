@@ -34,6 +34,8 @@ from partwise.storage.checks import expect_number, expect_text, expect_texts
 if TYPE_CHECKING:
     from partwise.solvers import Progress, Solver
 
+_AUTO_LIMIT = 2**18  # entries of tables, every pass and for every example; messages are cheaper than more
+
 
 class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, DualEstimator):
     """Conditional random field, or max-margin Markov network, over the labels of an example.
@@ -55,7 +57,8 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, DualEstima
         Which pairs of labels have weights: all; those of the tree with the most mutual information in the training
         labels (Chow and Liu, 1968); none; or those given.
     inference : {"auto", "exact", "tree-reweighted"}
-        As in :class:`~partwise.GraphLabeler`. A tree is always exact, the full graph up to about 20 labels.
+        As in :class:`~partwise.GraphLabeler`. "auto" is exact for trees, and for
+        the full graph up to 18 labels.
     fit_intercept : bool
         Give every label an intercept, regularised like all weights.
     min_count, hash_size
@@ -187,12 +190,13 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, DualEstima
         names = ["exact", "tree-reweighted"] if self.inference == "auto" else [self.inference]
         why = ""
         for name in names:
-            structure = label_structure(n_labels, self.pairs_, name)
+            limit = {"table_limit": _AUTO_LIMIT} if name == "exact" and self.inference == "auto" else {}
+            structure = label_structure(n_labels, self.pairs_, name, **limit)
             try:
                 return structure, label_shapes(structure, n_labels, self.pairs_, n), why
             except InputError as error:
-                why = str(error)
-        raise InputError(why)
+                why = str(error).removeprefix("graph: ").split("; use")[0]
+        raise InputError(f"{why}: use inference='auto' or graph='tree'")
 
     def _size(self, n_features: int) -> KindSize:
         """Dense and sparse attributes, the intercept's counted."""

@@ -46,11 +46,11 @@ class RelaxedLabelSet(_OneRow, FactorGraph):
 
 
 def label_structure(
-    n_labels: int, pairs: Sequence[tuple[int, int]], inference: str
+    n_labels: int, pairs: Sequence[tuple[int, int]], inference: str, **options: Any
 ) -> LabelSet | RelaxedLabelSet:
-    """The structure for "exact" or "tree-reweighted" inference."""
+    """The structure for "exact" or "tree-reweighted" inference; `options` are those of ``Graph``."""
     if inference == "exact":
-        return LabelSet(n_labels, pairs)
+        return LabelSet(n_labels, pairs, **options)
     return RelaxedLabelSet(n_labels, pairs, engine=inference)
 
 

@@ -43,11 +43,15 @@ TREE_CASES: dict[str, dict[str, Any]] = {
 SELECTION_CASES: dict[str, dict[str, Any]] = {
     "selection": {"kind": "selection", "features": "real", "weighted": True},
 }
+# Two kinds of factors, one of them tied, in cycles: test_graph_solvers.py.
+GRAPH_CASES: dict[str, dict[str, Any]] = {
+    "graph": {"kind": "graph", "features": "real", "weighted": True},
+}
 
 
 @cache
 def problem_of(case: str, loss: str) -> Small:
-    return small(loss=MORE_LOSSES[loss], **(CASES | TREE_CASES | SELECTION_CASES)[case])
+    return small(loss=MORE_LOSSES[loss], **(CASES | TREE_CASES | SELECTION_CASES | GRAPH_CASES)[case])
 
 
 @cache

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from graph_families import skipping_chains
 
 from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap, Pairs
@@ -27,7 +28,8 @@ from partwise.structures.contract import Shapes
 
 N_ATTRIBUTES = 7
 KINDS = (
-    "multiclass", "tied", "untied", "order2", "masked", "projective", "spanning", "labelled", "selection"
+    "multiclass", "tied", "untied", "order2", "masked", "projective", "spanning", "labelled", "selection",
+    "graph",
 )  # fmt: skip
 
 
@@ -128,6 +130,8 @@ def make_structure(kind: str) -> Structure:
         return Spanning(single_root=True, n_relations=2)
     if kind == "selection":
         return Selection()
+    if kind == "graph":
+        return skipping_chains()
     return Chain(3, tied=kind != "untied", order=2 if kind == "order2" else 1)
 
 

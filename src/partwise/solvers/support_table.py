@@ -20,7 +20,7 @@ from partwise.core.rows import AttributeRows, RowData
 from partwise.errors import InputError
 from partwise.solvers import SOLVERS
 from partwise.solvers.needs import check_solver
-from partwise.structures import Chain, Multiclass, Projective, Selection, Spanning, Structure
+from partwise.structures import Chain, Multiclass, Projective, Selection, SemiMarkov, Spanning, Structure
 from partwise.structures.contract import PartLists
 
 LOSSES = [Loss.of("log"), Loss.of("softmax_margin"), Loss(4, 1), Loss.of("hinge"), Loss.of("perceptron")]
@@ -33,6 +33,7 @@ STRUCTURES: dict[str, tuple[Structure, int]] = {
     "projective tree": (Projective(n_relations=2), 2),
     "spanning tree": (Spanning(), 2),
     "selection": (Selection(), 2),
+    "semi-Markov chain": (SemiMarkov(2, 2, tokens=True), 2),
 }
 BEGIN, END = "<!-- support table -->", "<!-- end of support table -->"
 _OTHER_NEEDS = {
@@ -80,7 +81,7 @@ def table() -> str:
     for solver in SOLVERS:
         cells = [_cell(solver, loss, notes) for loss in LOSSES]
         lines.append(f"| `{solver}` | " + " | ".join(cells) + " |")
-    lines += ["", f"*all*: {', '.join(STRUCTURES)}.", ""]
+    lines += ["", *textwrap.wrap(f"*all*: {', '.join(STRUCTURES)}.", 105, break_on_hyphens=False), ""]
     for number, note in enumerate(notes, 1):
         lines += textwrap.wrap(f"{number}. {note}", 105, subsequent_indent="   ", break_on_hyphens=False)
     lines += ["", "| and needs | solvers |", "|---|---|"]

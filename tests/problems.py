@@ -177,7 +177,7 @@ def _row_labels(structure: Structure, labels: np.ndarray, shapes: Shapes) -> tup
     if isinstance(structure, SemiMarkov):
         segment = np.full(int(structure.row_counts(shapes)[0].sum()), -1)
         begins, sizes = _segments(labels)
-        segment[offsets(structure._n_starting(shapes))[begins] + sizes - 1] = labels[begins] // 2
+        segment[offsets(structure.n_starting(shapes))[begins] + sizes - 1] = labels[begins] // 2
         return segment, labels // 2 + labels % 2 * structure.n_labels
     if isinstance(structure, Selection):
         return labels - 1, (np.append(0, labels[:-1] * labels[1:]) - 1)[position > 0]

@@ -93,6 +93,9 @@ class _Watcher:
         self.job, self.display, self.interruption = job, display, interruption
 
     def begin(self, problem: Any, encoder: Any) -> None:
+        words = self.job.task.estimator.words_before_training(problem)
+        if words is not None and self.display.console is not None:
+            self.display.console.print(words, highlight=False, soft_wrap=True, markup=False)
         if self.job.dev is not None:
             score = self.job.task.estimator.scorer_during_fit(problem, encoder, *self.job.dev)
             self.display.dev_score = score

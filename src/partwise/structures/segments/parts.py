@@ -89,9 +89,9 @@ class SemiMarkovParts(Structure):
 
     def row_choices(self, shapes: Shapes) -> np.ndarray | None:
         """A segmentation uses at most one of the segments with the same start."""
-        return None if self.tokens else np.repeat(np.arange(shapes.lengths.sum()), self._n_starting(shapes))
+        return None if self.tokens else np.repeat(np.arange(shapes.lengths.sum()), self.n_starting(shapes))
 
-    def _n_starting(self, shapes: Shapes) -> np.ndarray:
+    def n_starting(self, shapes: Shapes) -> np.ndarray:
         """Segments that begin at each position of each example, int64 (lengths.sum(),)."""
         lengths = shapes.lengths
         return np.minimum(self.max_length, np.repeat(lengths, lengths) - positions(lengths))
@@ -105,7 +105,7 @@ class SemiMarkovParts(Structure):
         begins, sizes = _segments(tags)
         owner, label = example[begins], tags[begins] // 2
         n_rows = n_segments(lengths, self.max_length)
-        row = offsets(self._n_starting(shapes))[begins] - offsets(n_rows)[owner] + sizes - 1
+        row = offsets(self.n_starting(shapes))[begins] - offsets(n_rows)[owner] + sizes - 1
         parts, owners = [row * n_labels + label], [owner]
         first = n_rows * n_labels
         if self.tokens:
@@ -150,7 +150,7 @@ class SemiMarkovParts(Structure):
 
     def decode_all(self, found: PartLists, shapes: Shapes) -> np.ndarray:
         """Tags of all positions, int64 (lengths.sum(),), from the parts of segments."""
-        lengths, starting = shapes.lengths, offsets(self._n_starting(shapes))
+        lengths, starting = shapes.lengths, offsets(self.n_starting(shapes))
         n_rows, example = n_segments(lengths, self.max_length), block_of(found.ptr)
         own = found.part < n_rows[example] * self.n_labels
         part, example = found.part[own], example[own]
@@ -166,7 +166,7 @@ class SemiMarkovParts(Structure):
 
     def part_costs(self, labels: Any, shapes: Shapes, cost: Any) -> np.ndarray:
         """All costs of its positions are charged to the segment."""
-        tags, n_starting = self.check_gold(labels, shapes), self._n_starting(shapes)
+        tags, n_starting = self.check_gold(labels, shapes), self.n_starting(shapes)
         first, part_ptr = offsets(n_starting), offsets(self.n_parts(shapes))
         rows = np.zeros((first[-1], self.n_labels), np.float32)
         for k in range(self.max_length):

@@ -122,7 +122,7 @@ class SemiMarkov(SemiMarkovParts):
         All are distinct; there are fewer where fewer are possible.
         """
         k, packed = checked_count(k, "k"), self._pack(segment_scores, transition_scores)
-        found, results = self._kbest_tags(packed, k), []
+        found, results = self.kbest_tags(packed, k), []
         require_possible(np.array([0.0 if len(values) else -np.inf for _, values in found]), packed.single)
         for tags, values in found:
             results.append([(segments_of_tags(t), float(v)) for t, v in zip(tags, values, strict=True)])
@@ -132,20 +132,10 @@ class SemiMarkov(SemiMarkovParts):
         self, segment_scores: Any, transition_scores: Any, n_samples: int = 1, random_state: Any = None
     ) -> Any:
         """Segmentations drawn with probability ∝ exp(score): a list of n_samples arrays, or a list of such lists."""
-        from partwise.structures.segments.paths import sample_segmentations
-
         n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
         packed = self._pack(segment_scores, transition_scores)
-        room, results, totals = packed.room(), [], np.zeros(len(packed.lengths))
-        for i, (first, length) in enumerate(
-            zip(packed.part_ptr[:-1].tolist(), packed.lengths.tolist(), strict=True)
-        ):
-            tags = np.zeros((n_samples, length), np.int64)
-            uniforms = generator.random((n_samples, 2 * length))
-            scores = packed.scores[first:]
-            totals[i] = sample_segmentations(packed.specification, length, scores, room, uniforms, tags)
-            results.append([segments_of_tags(each) for each in tags] if totals[i] > -np.inf else [])
-        require_possible(totals, packed.single)
+        drawn = self.sample_tags(packed, n_samples, generator)
+        results = [[segments_of_tags(each) for each in tags] for tags in drawn]
         return results[0] if packed.single else results
 
     def entropy(self, segment_scores: Any, transition_scores: Any) -> Any:
@@ -163,12 +153,12 @@ class SemiMarkov(SemiMarkovParts):
     def kbest_parts(self, shape: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
         shapes, flat = self.shapes(shape[:1]), np.ascontiguousarray(scores, np.float64)
         packed = Packed(self, self.specification(), shapes, np.array([0, len(flat)]), flat, True)
-        [(tags, _)] = self._kbest_tags(packed, k)
+        [(tags, _)] = self.kbest_tags(packed, k)
         return [self.encode_all(each, shapes).part for each in tags]
 
-    # Shared by the methods above.
+    # On packed scores, for the methods above and for estimators.
 
-    def _kbest_tags(self, packed: Packed, k: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    def kbest_tags(self, packed: Packed, k: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Tags (m, n) and scores (m,) of the m ≤ k best segmentations of every sequence."""
         from partwise.structures.segments.paths import best_segmentations
 
@@ -180,6 +170,20 @@ class SemiMarkov(SemiMarkovParts):
             scores = packed.scores[first:]
             found = best_segmentations(packed.specification, length, scores, room, tags, values)
             results.append((tags[:found], values[:found]))
+        return results
+
+    def sample_tags(self, packed: Packed, n_samples: int, generator: np.random.Generator) -> list[np.ndarray]:
+        """Tags (n_samples, n) of segmentations of every sequence; raises where none is possible."""
+        from partwise.structures.segments.paths import sample_segmentations
+
+        room, results, totals = packed.room(), [], np.zeros(len(packed.lengths))
+        bounds = zip(packed.part_ptr[:-1].tolist(), packed.lengths.tolist(), strict=True)
+        for i, (first, length) in enumerate(bounds):
+            tags, scores = np.zeros((n_samples, length), np.int64), packed.scores[first:]
+            uniforms = generator.random((n_samples, 2 * length))
+            totals[i] = sample_segmentations(packed.specification, length, scores, room, uniforms, tags)
+            results.append(tags)
+        require_possible(totals, packed.single)
         return results
 
     def _read(

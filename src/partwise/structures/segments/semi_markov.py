@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -221,6 +222,7 @@ class SemiMarkov(SemiMarkovParts):
         return Packed(self, self._specification(False), shapes, part_ptr, flat, single)
 
 
+@lru_cache(maxsize=256)
 def _fits(length: int, max_length: int) -> np.ndarray:
     """Which (start, length - 1) lie within a sequence, bool (length, max_length)."""
     return np.arange(length)[:, None] + np.arange(max_length) < length

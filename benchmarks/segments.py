@@ -1,15 +1,16 @@
 """Semi-Markov chains: microseconds of inference beside torch-struct, and F1 of segments beside a chain over B and I.
 
-    python benchmarks/segments.py [--peer PYTHON] [--data DIR] [--l2 0.5,1,2] [--tol 1e-2] [--json FILE]
+    python benchmarks/segments.py [--peer PYTHON] [--data DIR] [--sets conll2000] [--models chain,default]
+        [--l2 0.5,1,2] [--tol 1e-2] [--json FILE]
 
 *Inference*: marginals, log-partition and best segmentation, CPU time a sentence on one thread, of 25 words, 10 labels
 and segments of at most 8 words; alone and in a list of 64. torch-struct's SemiMarkovCRF is timed on the same sizes
 where --peer, by default the running interpreter, can import it (it is no dependency).
 
-*F1*, where --data holds conll2000 and conll2002-es: the chain has the scheme IOB2 as a mask; segments have the same
-features of words, with nothing but the length of segments besides ("length"), and with features of segments
-("default"). Every model runs in a process of its own. CPU seconds are those of the whole fit, reading apart; memory is
-the peak of the process, reading included, with what `verbose` said before.
+*F1*, where --data holds the sets: segments have the chain's features of words, with nothing but the length of segments
+besides ("length"), and with features of segments ("default"). Every model runs in a process of its own. CPU seconds
+are those of the whole fit, reading apart; memory is the peak of the process, reading included, and on standard error
+what `verbose` said of it before.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def task_f1(folder: str, name: str, model: str, l2: float, tol: float) -> dict[s
     train_file, tests, template = DATA[name]
     train = read(Path(folder) / name / train_file)
     settings: dict[str, Any] = {"template": template, "l2": l2, "tol": tol}
-    labeler: Any = SequenceLabeler(scheme="IOB2", **settings)
+    labeler: Any = SequenceLabeler(**settings)
     if model != "chain":
         labeler = SegmentLabeler(segment_template=model, **settings)
         labeler.set_params(verbose=1)
@@ -137,9 +138,8 @@ def inference(options: Any) -> dict[str, Any]:
 
 def quality(options: Any) -> list[dict[str, Any]]:
     results = []
-    for name, (_, tests, _) in DATA.items():
-        if not (Path(options.data) / name).is_dir():
-            continue
+    for name in options.sets.split(","):
+        _, tests, _ = DATA[name]
         rows = []
         for l2 in map(float, options.l2.split(",")):
             for model in options.models.split(","):
@@ -158,7 +158,7 @@ def quality(options: Any) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    more = {"--peer": sys.executable, "--tol": "1e-2", "--models": ",".join(MODELS)}
+    more = {"--peer": sys.executable, "--tol": "1e-2", "--models": ",".join(MODELS), "--sets": ",".join(DATA)}
     options = arguments(__doc__ or "", l2="1", more=more)
     if options.task is not None:
         tasks = {"ours": task_ours, "torch_struct": task_torch_struct, "f1": task_f1}

@@ -15,7 +15,7 @@ from test_selection import solver_of
 
 from partwise.errors import InputError
 from partwise.solvers import SOLVERS, solve
-from partwise.structures import Chain, SemiMarkov, Structure
+from partwise.structures import Brute, Chain, SemiMarkov, Structure
 from partwise.structures.segments.tags import tags_of_segments
 
 
@@ -155,6 +155,15 @@ def test_a_path_that_looked_hopeless_still_decides() -> None:
     assert structure.log_partition(scores, transitions) == pytest.approx(-997.0, abs=1e-9)
     found = structure.marginals(scores, transitions)
     assert found.segment[0, 1, 1] == pytest.approx(1.0) and found.transition[1, 1] == pytest.approx(1.0)
+
+
+def test_entropies_of_huge_scores() -> None:
+    """Scores of a million leave their last digits in all sums; an entropy shows whether counts add up all the same."""
+    structure = SemiMarkov(2, 3)
+    for seed in range(30):
+        random = np.random.default_rng(seed)
+        scores = tuple(1e6 * random.integers(-1, 2, shape) for shape in ((4, 3, 2), (2, 2)))
+        assert structure.entropy(*scores) == pytest.approx(Brute(structure, 4).entropy(*scores), abs=1e-7)
 
 
 def test_refusals() -> None:

@@ -66,6 +66,7 @@ def _exponentials(row, width, top):  # type: ignore
         return total
     for j in range(width):
         row[j] = math.exp(row[j] - top)
+    for j in range(width):
         total += row[j]
     return total
 
@@ -81,7 +82,7 @@ def semi_markov_expectations_in_logs(specification, length, scores, counts, work
     n_labels, stride = specification.n_labels, specification.stride
     fill_rows(specification, length, scores, work)
     fill_edges(specification, length, scores, work)
-    longest, edge = min(specification.max_length, length), first_transition(specification, length)
+    edge = first_transition(specification, length)
     for k in range(edge + n_labels * n_labels):
         counts[k] = 0.0
     log_total = log_endings(specification, length, work)
@@ -91,7 +92,7 @@ def semi_markov_expectations_in_logs(specification, length, scores, counts, work
     for k in range((length + 1) * stride):
         reached[k], chosen[k] = 0.0, 0.0
     for start in range(length):
-        here, segment = start * stride, first_segment(length, longest, start)
+        here = start * stride
         for i in range(n_labels if start > 0 else 1):
             probability = reached[here + i] if start > 0 else 1.0
             if probability == 0.0:
@@ -103,12 +104,26 @@ def semi_markov_expectations_in_logs(specification, length, scores, counts, work
                 if start > 0:
                     counts[edge + i * n_labels + j] += probability * work.sums[j]
         for j in range(n_labels):
-            if chosen[here + j] == 0.0:
-                continue
-            for k in range(min(longest, length - start)):
-                after = (start + k + 1) * stride + j
-                x = work.rows[(segment + k) * stride + j] + work.backward[after] - work.leaving[here + j]
-                probability = chosen[here + j] * math.exp(x)
-                counts[(segment + k) * n_labels + j] = probability
-                reached[after] += probability
+            if chosen[here + j] > 0.0:
+                _spread(specification, length, start, j, chosen[here + j], counts, work)
     return log_total
+
+
+@inner
+def _spread(specification, length, start, label, probability, counts, work):  # type: ignore
+    """Share the probability that a segment of this label begins here among its lengths; `counts` holds weights
+    before their sum is known."""
+    n_labels, stride, reached = specification.n_labels, specification.stride, work.forward
+    longest = min(specification.max_length, length)
+    segment, n_here = first_segment(length, longest, start), min(longest, length - start)
+    total = 0.0
+    for k in range(n_here):
+        after = (start + k + 1) * stride + label
+        x = work.rows[(segment + k) * stride + label] + work.backward[after]
+        counts[(segment + k) * n_labels + label] = math.exp(x - work.leaving[start * stride + label])
+    for k in range(n_here):
+        total += counts[(segment + k) * n_labels + label]
+    for k in range(n_here):
+        count = counts[(segment + k) * n_labels + label] * (probability / total)
+        counts[(segment + k) * n_labels + label] = count
+        reached[(start + k + 1) * stride + label] += count

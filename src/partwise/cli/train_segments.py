@@ -57,7 +57,7 @@ def train_segments(
     segments are taken. What memory training needs is told before it starts. Ctrl-C saves the model trained so far.
     """
     from partwise.cli.segments import Segments
-    from partwise.cli.train import sequence_data
+    from partwise.cli.train import reason_for, sequence_data
     from partwise.cli.training import Job, check_model_path, run_training
     from partwise.estimators.segments.labeler import SegmentLabeler
     from partwise.features.segment_templates import PRESETS as SEGMENT_PRESETS
@@ -78,6 +78,7 @@ def train_segments(
     )
     task = Segments(estimator, data.options, files.model)
     job = Job(task, files.train, data.x, data.y, data.n_sequences, data.weights)
+    job.choices = chosen and f"template {chosen}" + ("" if template else f", {reason_for(chosen)}")
     if files.dev is not None:
         dev_data, _ = sequence_data(files.dev, data.options, template)
         if not dev_data.has_labels:

@@ -54,6 +54,8 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         Threads for certificates and prediction; −1 for all processors.
     verbose : int
         1 prints what memory training takes, and a line per certificate.
+    l1 : float
+        Strength of l1 ‖w‖₁ beside the regulariser: weights that do not earn it are exactly zero.
     max_length : int or "auto"
         The most positions of a segment. "auto" is the smallest length that 99.9 % of the training segments do not
         exceed. Longer training segments are cut into pieces of this length and a rest, and counted in `n_cut_`.
@@ -117,6 +119,7 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         n_jobs: int | None = 1,
         verbose: int = 0,
         *,
+        l1: float = 0.0,
         max_length: int | Literal["auto"] = "auto",
         pairs: Literal["observed", "all"] = "observed",
         template: Any = None,
@@ -135,6 +138,7 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.l1 = l1
         self.max_length = max_length
         self.pairs = pairs
         self.template = template
@@ -232,6 +236,7 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
             encoded.rows(structure, maps),
             loss=self.loss,
             l2=self.l2,
+            l1=self.l1,
             example_weight=data.weights(),
             n_jobs=n_threads(self.n_jobs),
         )

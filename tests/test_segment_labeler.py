@@ -157,6 +157,15 @@ def test_predicting_in_pieces(model: SegmentLabeler, monkeypatch: pytest.MonkeyP
     assert model.predict([]) == [] and model.predict_marginals([]) == []
 
 
+def test_l1_leaves_few_features(model: SegmentLabeler, tmp_path: Any) -> None:
+    sparse = SegmentLabeler(template=TEMPLATE, l2=0.1, l1=0.2).fit(X, Y)
+    assert sparse.converged_ and sparse.predict(X) == Y
+    assert 0 < np.count_nonzero(sparse.coef_) < 0.5 * np.count_nonzero(model.coef_)
+    assert sparse._encoder.sizes[0].n_sparse < model._encoder.sizes[0].n_sparse
+    sparse.save(tmp_path / "l1.pw")
+    assert partwise.load(tmp_path / "l1.pw").predict_marginals(X) == sparse.predict_marginals(X)
+
+
 def test_dicts_strings_and_matrices() -> None:
     dicts = [[{"word": word, "tag": tag} for word, tag in x] for x in X]
     lists = [[[f"word:{word}", f"tag:{tag}"] for word, tag in x] for x in X]

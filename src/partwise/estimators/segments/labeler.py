@@ -43,6 +43,8 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
     l2 : float
         Strength C of the regulariser (C/2)‖w‖².
+    l1 : float
+        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
     solver : str or Solver
         "auto", a name from ``partwise.solvers.SOLVERS``, or a solver object.
     tol : float
@@ -54,8 +56,6 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         Threads for certificates and prediction; −1 for all processors.
     verbose : int
         1 prints what memory training takes, and a line per certificate.
-    l1 : float
-        Strength of l1 ‖w‖₁ beside the regulariser: weights that do not earn it are exactly zero.
     max_length : int or "auto"
         The most positions of a segment. "auto" is the smallest length that 99.9 % of the training segments do not
         exceed. Longer training segments are cut into pieces of this length and a rest, and counted in `n_cut_`.

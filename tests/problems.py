@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from graph_families import skipping_chains
 
+from partwise.core.arrays import offsets
 from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap, Pairs
 from partwise.core.problem import Problem
@@ -20,16 +21,20 @@ from partwise.structures import (
     Multiclass,
     Projective,
     Selection,
+    SemiMarkov,
     Spanning,
     Structure,
     transition_mask,
 )
 from partwise.structures.contract import Shapes
+from partwise.structures.segments.parts import _segments
+from partwise.structures.segments.tags import tags_of_segments
 
 N_ATTRIBUTES = 7
 KINDS = (
     "multiclass", "tied", "untied", "order2", "masked", "projective", "spanning", "labelled", "selection",
     "graph",
+    "segments",
 )  # fmt: skip
 
 
@@ -132,6 +137,8 @@ def make_structure(kind: str) -> Structure:
         return Selection()
     if kind == "graph":
         return skipping_chains()
+    if kind == "segments":
+        return SemiMarkov(2, (1, 3), tokens=True)
     return Chain(3, tied=kind != "untied", order=2 if kind == "order2" else 1)
 
 
@@ -139,6 +146,8 @@ def _flat(structure: Structure, y: Any) -> np.ndarray:
     """A labelling as solvers see it, one number a position."""
     if isinstance(structure, Projective | Spanning):
         return structure.codes(y)
+    if isinstance(structure, SemiMarkov):
+        return tags_of_segments(y, structure.n_labels)
     return np.atleast_1d(y).astype(np.int64)
 
 
@@ -169,6 +178,11 @@ def _row_labels(structure: Structure, labels: np.ndarray, shapes: Shapes) -> tup
         return node, edge
     lengths = shapes.lengths
     position = np.arange(len(labels)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    if isinstance(structure, SemiMarkov):
+        segment = np.full(int(structure.row_counts(shapes)[0].sum()), -1)
+        begins, sizes = _segments(labels)
+        segment[offsets(structure.n_starting(shapes))[begins] + sizes - 1] = labels[begins] // 2
+        return segment, labels // 2 + labels % 2 * structure.n_labels
     if isinstance(structure, Selection):
         return labels - 1, (np.append(0, labels[:-1] * labels[1:]) - 1)[position > 0]
     return labels, np.append(0, labels[:-1] * structure.n_labels + labels[1:])[position > 0]

@@ -18,6 +18,7 @@ from partwise import (
     DependencyParser,
     KernelClassifier,
     KernelSequenceLabeler,
+    SegmentLabeler,
     SequenceLabeler,
 )
 from partwise.data import corpus_from_sentences
@@ -53,6 +54,7 @@ def tiny_models():
     words = [[{"w": "a", "n": 2.0}, ["b", "c"]], [["b"]]]
     labels = [["A", "B"], ["B"]]
     settings = {"tol": 0.1, "max_passes": 5}
+    first_words = [[(0, 0, "A")]] * TOKENS.n_sequences
     rows = np.array([[0.0, 1.0], [1.0, 0.5], [0.3, 0.2]])
     return {
         "columns": (SequenceLabeler(template=columns, scheme="IOB2", **settings).fit(TOKENS), TOKENS),
@@ -61,6 +63,7 @@ def tiny_models():
         "attributes": (SequenceLabeler(order=2, **settings).fit(words, labels), words),
         "matrix": (SequenceLabeler("hinge", **settings).fit(numbers, labels), numbers),
         "trees": (DependencyParser(prune=2, **settings).fit(SENTENCES), SENTENCES),
+        "segments": (SegmentLabeler(template=columns, **settings).fit(TOKENS, first_words), TOKENS),
         "classes": (Classifier(**settings).fit(rows, ["x", "y", "z"]), rows),
         "kernel classes": (KernelClassifier("log", **settings).fit(rows, ["x", "y", "z"]), rows),
         "kernel": (KernelSequenceLabeler("log", edges="kernel", **settings).fit(numbers, labels), numbers),
@@ -179,6 +182,12 @@ def check(path, inputs):
             if not model._loss.is_hard:
                 for each in model.predict_marginals_array(inputs):
                     assert np.isfinite(each).all()
+        elif isinstance(model, SegmentLabeler):
+            assert len(predicted) == inputs.n_sequences and len(model.predict_kbest(inputs, 2)) == len(
+                predicted
+            )
+            for each in model.predict_marginals_array(inputs):
+                assert np.isfinite(each).all()
         elif isinstance(model, DependencyParser):
             for tree in predicted:
                 heads = tree.heads if model.relations_ else tree
@@ -197,7 +206,18 @@ def check(path, inputs):
 
 @pytest.mark.parametrize(
     "name",
-    ["columns", "edges", "hashed", "attributes", "matrix", "trees", "classes", "kernel classes", "kernel"],
+    [
+        "columns",
+        "edges",
+        "hashed",
+        "attributes",
+        "matrix",
+        "trees",
+        "segments",
+        "classes",
+        "kernel classes",
+        "kernel",
+    ],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_mutations(models, name, tmp_path):

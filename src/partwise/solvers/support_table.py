@@ -29,6 +29,7 @@ from partwise.structures import (
     Multiclass,
     Projective,
     Selection,
+    SemiMarkov,
     Spanning,
     Structure,
 )
@@ -46,6 +47,7 @@ STRUCTURES: dict[str, tuple[Structure, int | GraphShape]] = {
     "spanning tree": (Spanning(), 2),
     "selection": (Selection(), 2),
     "graph": (Graph({"vertex": 2}, [FactorKind("edge", ("vertex", "vertex"))]), _PAIR),
+    "semi-Markov chain": (SemiMarkov(2, 2, tokens=True), 2),
 }
 BEGIN, END = "<!-- support table -->", "<!-- end of support table -->"
 _OTHER_NEEDS = {
@@ -95,7 +97,7 @@ def table() -> str:
     for solver in SOLVERS:
         cells = [_cell(solver, loss, notes) for loss in LOSSES]
         lines.append(f"| `{solver}` | " + " | ".join(cells) + " |")
-    lines += ["", *textwrap.wrap(f"*all*: {', '.join(STRUCTURES)}.", 105), ""]
+    lines += ["", *textwrap.wrap(f"*all*: {', '.join(STRUCTURES)}.", 105, break_on_hyphens=False), ""]
     for number, note in enumerate(notes, 1):
         lines += textwrap.wrap(f"{number}. {note}", 105, subsequent_indent="   ", break_on_hyphens=False)
     lines += ["", "| and needs | solvers |", "|---|---|"]

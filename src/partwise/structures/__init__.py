@@ -13,6 +13,7 @@ _HOMES = {
     "ChainMarginals": "chain.chain",
     "Grammar": "grammar.grammar",
     "GrammarMarginals": "grammar.grammar",
+    "prune_spans": "grammar.pruning",
     "LabelledHeads": "trees.parts",
     "Projective": "trees.projective",
     "Selection": "selection",

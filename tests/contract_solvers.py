@@ -44,6 +44,7 @@ TREE_CASES: dict[str, dict[str, Any]] = {
 SELECTION_CASES: dict[str, dict[str, Any]] = {
     "selection": {"kind": "selection", "features": "real", "weighted": True},
     "segments": {"kind": "segments", "features": "real", "weighted": True},
+    "grammar": {"kind": "grammar", "features": "real", "weighted": True},
 }
 # Two kinds of factors, one of them tied, in cycles: test_graph_solvers.py.
 GRAPH_CASES: dict[str, dict[str, Any]] = {

@@ -35,6 +35,7 @@ CASES_OF = {
     "selection": ["selection"],
     "graph": ["graph"],
     "semi-Markov chain": ["segments"],
+    "grammar": ["grammar"],
 }
 LOSS_NAMES = {Loss.of(loss): name for name, loss in MORE_LOSSES.items()}
 

@@ -24,6 +24,7 @@ from partwise.solvers.needs import check_solver
 from partwise.structures import (
     Chain,
     FactorKind,
+    Grammar,
     Graph,
     GraphShape,
     Multiclass,
@@ -48,12 +49,14 @@ STRUCTURES: dict[str, tuple[Structure, int | GraphShape]] = {
     "selection": (Selection(), 2),
     "graph": (Graph({"vertex": 2}, [FactorKind("edge", ("vertex", "vertex"))]), _PAIR),
     "semi-Markov chain": (SemiMarkov(2, 2, tokens=True), 2),
+    "grammar": (Grammar(2, [(0, 1, 1)], unaries=[(0, 1)]), 2),
 }
 BEGIN, END = "<!-- support table -->", "<!-- end of support table -->"
 _OTHER_NEEDS = {
     "features": "features, not a kernel function",
     "whole_labels": "true labels, not expectations of them",
     "exact": "exact sums over labellings, not a relaxation or an approximation",
+    "ridge": "l2 alone, without an l1 term",
 }
 _NOT_MINIMISING = "runs, but what it ends at is not the minimum of the objective"
 

@@ -34,6 +34,8 @@ CASES_OF = {
     "spanning tree": ["spanning"],
     "selection": ["selection"],
     "graph": ["graph"],
+    "semi-Markov chain": ["segments"],
+    "grammar": ["grammar"],
 }
 LOSS_NAMES = {Loss.of(loss): name for name, loss in MORE_LOSSES.items()}
 

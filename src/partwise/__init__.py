@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from partwise.estimators.graph.labeler import GraphLabeler
     from partwise.estimators.multilabel.classifier import MultilabelClassifier
     from partwise.estimators.parsing.parser import DependencyParser
+    from partwise.estimators.segments.labeler import SegmentLabeler
     from partwise.estimators.sequence.crf import CRF
     from partwise.estimators.sequence.kernel import KernelSequenceLabeler
     from partwise.estimators.sequence.labeler import SequenceLabeler
@@ -35,6 +36,7 @@ __all__ = [
     "Loss",
     "MultilabelClassifier",
     "PerPosition",
+    "SegmentLabeler",
     "SequenceLabeler",
     "__version__",
     "load",
@@ -52,6 +54,7 @@ _HOMES = {
     "Loss": "partwise.core.losses",
     "MultilabelClassifier": "partwise.estimators.multilabel.classifier",
     "PerPosition": "partwise.estimators.sequence.per_position",
+    "SegmentLabeler": "partwise.estimators.segments.labeler",
     "SequenceLabeler": "partwise.estimators.sequence.labeler",
     "load": "partwise.storage.model_file",
     "simplex_qp": "partwise.solvers.dual.simplex_qp",

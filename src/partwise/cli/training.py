@@ -116,8 +116,11 @@ class _Watcher:
             ", ".join(sizes),
             *filter(None, [job.choices]),
         ]
+        memory = job.task.estimator.words_before_training(problem)
         with suppress(OSError):
             console.print("; ".join(words), markup=False, highlight=False, soft_wrap=True)
+            if memory is not None:
+                console.print(memory, markup=False, highlight=False, soft_wrap=True)
 
     def __call__(self, progress: Any) -> None:
         try:

@@ -16,7 +16,7 @@ class Answers:
 
     Attributes
     ----------
-    task : {"sequences", "classes", "trees", "graphs"} or None
+    task : {"sequences", "segments", "classes", "trees", "graphs"} or None
         Which files hold its data; None where no file format does.
     has_weights : bool
         Whether there are `coef_` and `top_features`.
@@ -65,6 +65,10 @@ class Answers:
         callable (weights) to float
             Weights are those of a ``partwise.solvers.Progress``.
         """
+        return None
+
+    def words_before_training(self, problem: Problem) -> str | None:
+        """What is worth saying of a problem before it is solved, in one line."""
         return None
 
     def training_facts(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from partwise.compiled.examples import Scratch
 from partwise.core.problem import Problem, Visit
 from partwise.solvers import Progress
 from partwise.structures import Chain
+from partwise.structures.segments.parts import SemiMarkovParts
 from partwise.structures.trees.parts import TreeParts
 
 LONG = 30.0  # seconds from which a pass is worth a word before it begins
@@ -33,6 +34,8 @@ def estimated_seconds(problem: Problem) -> float:
         cells += lengths.sum() * structure.n_histories * structure.n_labels
     elif isinstance(structure, TreeParts):
         cells += float((lengths**3).sum())
+    elif isinstance(structure, SemiMarkovParts):
+        cells += problem.n_parts
     return _SECONDS_A_CELL * cells
 
 

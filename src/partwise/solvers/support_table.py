@@ -24,11 +24,13 @@ from partwise.solvers.needs import check_solver
 from partwise.structures import (
     Chain,
     FactorKind,
+    Grammar,
     Graph,
     GraphShape,
     Multiclass,
     Projective,
     Selection,
+    SemiMarkov,
     Spanning,
     Structure,
 )
@@ -46,12 +48,15 @@ STRUCTURES: dict[str, tuple[Structure, int | GraphShape]] = {
     "spanning tree": (Spanning(), 2),
     "selection": (Selection(), 2),
     "graph": (Graph({"vertex": 2}, [FactorKind("edge", ("vertex", "vertex"))]), _PAIR),
+    "semi-Markov chain": (SemiMarkov(2, 2, tokens=True), 2),
+    "grammar": (Grammar(2, [(0, 1, 1)], unaries=[(0, 1)]), 2),
 }
 BEGIN, END = "<!-- support table -->", "<!-- end of support table -->"
 _OTHER_NEEDS = {
     "features": "features, not a kernel function",
     "whole_labels": "true labels, not expectations of them",
     "exact": "exact sums over labellings, not a relaxation or an approximation",
+    "ridge": "l2 alone, without an l1 term",
 }
 _NOT_MINIMISING = "runs, but what it ends at is not the minimum of the objective"
 
@@ -95,7 +100,7 @@ def table() -> str:
     for solver in SOLVERS:
         cells = [_cell(solver, loss, notes) for loss in LOSSES]
         lines.append(f"| `{solver}` | " + " | ".join(cells) + " |")
-    lines += ["", *textwrap.wrap(f"*all*: {', '.join(STRUCTURES)}.", 105), ""]
+    lines += ["", *textwrap.wrap(f"*all*: {', '.join(STRUCTURES)}.", 105, break_on_hyphens=False), ""]
     for number, note in enumerate(notes, 1):
         lines += textwrap.wrap(f"{number}. {note}", 105, subsequent_indent="   ", break_on_hyphens=False)
     lines += ["", "| and needs | solvers |", "|---|---|"]

@@ -34,6 +34,7 @@ ESTIMATORS = {
     "DependencyParser": "partwise.estimators.parsing.parser",
     "GraphLabeler": "partwise.estimators.graph.labeler",
     "MultilabelClassifier": "partwise.estimators.multilabel.classifier",
+    "SegmentLabeler": "partwise.estimators.segments.labeler",
 }
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
@@ -161,8 +162,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    SequenceLabeler, Classifier, MultilabelClassifier, DependencyParser, GraphLabeler, KernelSequenceLabeler or
-    KernelClassifier
+    estimator
+        Of the class that was saved.
     """
     return estimator_from(*load_model(path), path)
 

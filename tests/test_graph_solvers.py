@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from contract_solvers import optimum, problem_of
+from problems import small
 
 from partwise.compiled.simd import LANES
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.rows import RowData
 from partwise.errors import InputError
+from partwise.mercer.functions import KernelFunction
+from partwise.mercer.gram import Gram
+from partwise.mercer.problem import KernelProblem
 from partwise.solvers import SOLVERS, Solver, solve
 from partwise.structures import FactorKind, Graph, GraphShape
 from partwise.structures.packed import Packed
@@ -69,6 +73,31 @@ def test_solvers_for_chains_refuse_in_one_line(name: str) -> None:
     with pytest.raises(InputError, match="bcfw") as refused:
         solve(problem_of("graph", "hinge").problem, SOLVERS[name])
     assert "\n" not in str(refused.value)
+
+
+def test_two_threads_find_the_same() -> None:
+    """Each has tables of its own."""
+    problems = [small("graph", "log", features="real", n=40, n_jobs=n_jobs).problem for n_jobs in (1, 2)]
+    alone, together = (solve(problem, SOLVERS["lbfgs"], tol=1e-6).certificate.primal for problem in problems)
+    assert together == pytest.approx(alone, rel=1e-9)
+
+
+@pytest.mark.parametrize(("name", "loss"), [("eg-gap", "log"), ("bcfw", "hinge")])
+def test_with_kernels(name: str, loss: str) -> None:
+    """The linear kernel function gives the optimum of the features."""
+    data, kernel = problem_of("graph", loss), KernelFunction("linear")
+    grams = {"node": Gram.of_points(kernel, data.node, 10.0), "edge": Gram.of_points(kernel, data.edge, 10.0)}
+    options = {
+        "loss": data.problem.loss,
+        "l2": data.problem.l2,
+        "example_weight": data.problem.example_weight,
+    }
+    problem = KernelProblem.of_kernels(data.problem.structure, data.labels, data.shapes, grams, **options)
+    found = solve(problem, solver_of(name), tol=1e-5, max_passes=500)
+    assert found.converged
+    best = optimum("graph", loss)
+    assert found.certificate.dual <= best * (1 + 1e-7)
+    assert found.certificate.primal >= best * (1 - 1e-7)
 
 
 def test_several_kinds_learn_what_their_rows_say() -> None:

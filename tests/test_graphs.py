@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 from partwise.errors import InputError
 from partwise.structures import Chain, FactorKind, Graph, GraphShape, Structure
 from partwise.structures.contract import PartLists
+from partwise.structures.graphs import graph as graph_module
+from partwise.structures.graphs.programme import junction_tree_programme
+from partwise.structures.graphs.row_cache import RowCache
 from partwise.structures.graphs.triangulation import triangulate
 
 
@@ -250,6 +253,30 @@ def test_triangulations() -> None:
                 assert set(clique.shared) <= cliques[found.home[clique.shared[0]]]
 
 
+def test_trees_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For graphs of one form, whatever the scores, by users' methods and by shapes."""
+    built: list[int] = []
+
+    def counted(layout: Any, limit: int) -> np.ndarray:
+        built.append(1)
+        return junction_tree_programme(layout, limit)
+
+    monkeypatch.setattr(graph_module, "junction_tree_programme", counted)
+    structure, random = Graph(table_limit=12345), np.random.default_rng(0)
+    for _ in range(3):
+        structure.marginals(random.normal(size=(4, 2)), [(0, 1), (2, 3)], random.normal(size=(2, 2, 2)))
+    assert len(built) == 1
+    structure = Graph({"a": 2}, [FactorKind("f", ("a", "a"))], table_limit=12345)
+    shapes = structure.shapes_of(
+        [GraphShape([0, 0, 0], [[[0, 2]]])] * 5 + [GraphShape([0, 0, 0], [[[0, 1]]])]
+    )
+    assert len(built) == 3 and len(shapes.ptr) == 7
+    rows = RowCache(10)
+    for key in (1, 2, 1, 3, 1, 2):  # room for two rows: the third sends away what was not asked for lately
+        rows.get(key, lambda: built.append(2) or np.zeros(4, np.int32))
+    assert built.count(2) == 4
+
+
 def test_extremes() -> None:
     structure = Graph()
     nothing = structure.marginals(np.zeros((0, 3)))
@@ -271,6 +298,27 @@ def test_extremes() -> None:
     up, down = 3.0 + 399 * np.logaddexp(0.0, -5.0), 399 * np.logaddexp(0.0, 5.0)
     np.testing.assert_allclose(structure.log_partition(hub, spokes, [pull] * 399), np.logaddexp(up, down))
     assert structure.argmax(hub, spokes, [pull] * 399).all()
+
+
+def test_what_is_faint_may_decide_later() -> None:
+    """All vertices are alike; label 0 loses e^−1200 on the way to the middle and wins it back behind it."""
+    vertex, n = np.zeros((8, 2)), 8
+    vertex[:4, 0], vertex[4:, 0] = -300.0, 301.0
+    alike, line = np.where(np.eye(2) > 0, 0.0, -np.inf), [(v, v + 1) for v in range(n - 1)]
+    for order in (np.arange(n), np.arange(n)[::-1], np.array([0, 4, 1, 5, 2, 6, 3, 7])):
+        scores = vertex[order], line, [alike] * (n - 1)
+        np.testing.assert_allclose(Graph().log_partition(*scores), np.logaddexp(4.0, 0.0), atol=1e-10)
+        np.testing.assert_allclose(
+            Graph().marginals(*scores).vertex[:, 0], 1 / (1 + np.exp(-4.0)), atol=1e-10
+        )
+    spokes = [(0, v) for v in range(1, 401)]  # half of them pull to one label, half to the other
+    pulls = [np.array([[0.0, -5.0], [0.0, 5.0]]) * (1 if v % 2 else -1) for v in range(400)]
+    one, other = np.logaddexp(0.0, -5.0), np.logaddexp(0.0, 5.0)
+    total = 200 * (one + other) + np.log(2.0)
+    np.testing.assert_allclose(Graph().log_partition(np.zeros((401, 2)), spokes, pulls), total, rtol=1e-12)
+    np.testing.assert_allclose(
+        Graph().marginals(np.zeros((401, 2)), spokes, pulls).vertex[0], 0.5, atol=1e-10
+    )
 
 
 def test_fixed_and_forbidden_labels() -> None:
@@ -337,6 +385,11 @@ def test_lists_of_graphs_are_one_by_one() -> None:
         (([[0.0], []], [], []), "vertex 1 has no labels"),
         ((np.zeros((2, 0)), [], []), "vertex 0 has no labels"),
         ((3.0, [], []), "vertex_scores must be"),
+        ((np.zeros((2, 2)), 5, []), "edges must be"),
+        ((np.zeros((2, 2)), [(0, 1)], 5), "edge_scores must be"),
+        (([np.zeros((2, 2))], 5, [[]]), "edges must be a list"),
+        ((np.zeros((2, 2)), [(0, -1)], [np.zeros((2, 2))]), "joins vertex -1"),
+        ((np.zeros((2, 2)), [()], [0.0]), r"edges\[0\] must be a tuple of vertices"),
         (([np.zeros((2, 2))] * 2, [[], []], [[]]), "vertex_scores has 2 graphs, edges 2, edge_scores 1"),
     ],
 )

@@ -237,11 +237,13 @@ class Graph(LabelledGraph):
         return self._row(graph.layout())
 
     def _best(self, scores: GraphScores) -> Any:
-        labels = self._pack(scores).best()
-        if scores.single:
-            return labels
-        bounds = offsets([len(graph.labels) for graph in scores.graphs]).tolist()
-        return [labels[a:b] for a, b in pairwise(bounds)]
+        values, counts = self._pack(scores).answers("best")
+        require_possible(values, scores.single)
+        results = []
+        for graph, first in zip(scores.graphs, scores.part_ptr.tolist(), strict=False):
+            ptr = offsets(graph.labels)  # tables of vertices come first, in their order
+            results.append(np.flatnonzero(counts[first : first + int(ptr[-1])]) - ptr[:-1])
+        return results[0] if scores.single else results
 
     def _kbest(self, packed: Packed, k: int) -> list[list[tuple[np.ndarray, float]]]:
         from partwise.structures.graphs.paths import best_labellings

@@ -96,8 +96,9 @@ def is_single_graph(vertex_scores: Any) -> bool:
 def _each(vertices: list[Any], edges: Any, edge_scores: Any) -> Sequence[tuple[Any, Any, Any]]:
     """Arguments of each graph; one (E, 2) array of edges serves all."""
     n = len(vertices)
-    all_edges = [edges] * n if isinstance(edges, np.ndarray) and edges.ndim == 2 else list(edges)
-    scores = list(edge_scores)
+    is_shared = isinstance(edges, np.ndarray) and edges.ndim == 2
+    all_edges = [edges] * n if is_shared else _listed(edges, "edges", "a list, one entry a graph")
+    scores = _listed(edge_scores, "edge_scores", "a list, one entry a graph")
     if not len(all_edges) == len(scores) == n:
         raise InputError(
             f"vertex_scores has {n} graphs, edges {len(all_edges)}, edge_scores {len(scores)}; "
@@ -125,7 +126,9 @@ def _read_graph(
         found = _read_tuples(edges, n, f"edges{where}")
         arities = np.array([len(scope) for scope in found], np.int64)
         scopes = np.array([v for scope in found for v in scope], np.int64)
-    tables = list(edge_scores)
+    tables = _listed(
+        edge_scores, f"edge_scores{where}", "an array (edges, labels, labels) or a list of tables"
+    )
     if len(tables) != len(found):
         raise InputError(f"edge_scores{where} has {len(tables)} tables for {len(found)} edges")
     flat = [np.zeros(0)]
@@ -142,16 +145,20 @@ def _read_vertices(given: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
         labels = np.full(len(scores), scores.shape[1])
         flat = scores.reshape(-1)
     else:
-        try:
-            rows = list(given)
-        except TypeError:
-            raise InputError(f"{name} must be an array (vertices, labels) or a list of vectors") from None
+        rows = _listed(given, name, "an array (vertices, labels) or a list of vectors")
         vectors = [_array(row, f"{name}[{v}]", (None,)) for v, row in enumerate(rows)]
         labels = np.array([len(vector) for vector in vectors], np.int64)
         flat = np.concatenate([np.zeros(0), *vectors])
     if len(labels) and labels.min() < 1:
         raise InputError(f"{name}: vertex {int(labels.argmin())} has no labels")
     return labels, flat
+
+
+def _listed(given: Any, name: str, wanted: str) -> list[Any]:
+    try:
+        return list(given)
+    except TypeError:
+        raise InputError(f"{name} must be {wanted}") from None
 
 
 def _array(values: Any, name: str, shape: tuple[int | None, ...]) -> np.ndarray:

@@ -16,6 +16,7 @@ from partwise.errors import InputError
 from partwise.structures import Chain, FactorKind, Graph, GraphShape, Structure
 from partwise.structures.contract import PartLists
 from partwise.structures.graphs import graph as graph_module
+from partwise.structures.graphs.layout import layout_of_tables
 from partwise.structures.graphs.programme import junction_tree_programme
 from partwise.structures.graphs.row_cache import RowCache
 from partwise.structures.graphs.triangulation import triangulate
@@ -231,6 +232,10 @@ def test_too_wide_is_refused_with_what_it_would_need() -> None:
         InputError, match=r"tree-width .* is 1\d, .* entries .* table_limit = 1,000; use FactorGraph"
     ):
         Graph(table_limit=1000).marginals(*scores)
+    pairs = np.column_stack(np.triu_indices(150, 1))  # all joined with all: more than a float holds
+    layout = layout_of_tables(np.full(150, 1000), np.full(len(pairs), 2), pairs.ravel())
+    with pytest.raises(InputError, match=r"is 149, and exact tables would have 10\^450 entries, more than"):
+        junction_tree_programme(layout, 10**9)
     edges = grid(60, 60)
     with pytest.raises(InputError, match="at least"):
         Graph(table_limit=1000).marginals(np.zeros((3600, 2)), edges, np.zeros((len(edges), 2, 2)))

@@ -120,7 +120,7 @@ class Graph(LabelledGraph):
     def kbest_parts(self, shape: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
         shapes = Shapes(np.array([0, len(shape)]), np.ascontiguousarray(shape, np.int32))
         tables = np.concatenate([scores[: int(shape[N_PARTS])], np.zeros(LANES)])
-        packed = Packed(self, self.specification(), shapes, offsets([shape[N_PARTS]]), tables, True)
+        packed = _Packed(self, self.specification(), shapes, offsets([shape[N_PARTS]]), tables, True)
         found = self._kbest(packed, checked_count(k, "k"))[0]
         return [self.encode_all(labels, shapes).part for labels, _ in found]
 

@@ -58,14 +58,14 @@ class LabelledGraph(Structure):
                     f"vertices and factors: {name!r} names two kinds; each needs a name of its own"
                 )
         for factor in self.factors:
-            unknown = [kind for kind in factor.vertices if kind not in self.vertices]
-            if unknown or not factor.vertices:
-                raise InputError(
-                    f"factors: {factor.name!r} joins {unknown[0]!r}, which is not among the vertex kinds: "
-                    + ", ".join(self.vertices)
-                    if unknown
-                    else f"factors: {factor.name!r} joins no vertices"
-                )
+            if not factor.vertices:
+                raise InputError(f"factors: {factor.name!r} joins no vertices")
+            for kind in factor.vertices:
+                if kind not in self.vertices:
+                    raise InputError(
+                        f"factors: {factor.name!r} joins {kind!r}, which is not among the vertex kinds: "
+                        + ", ".join(self.vertices)
+                    )
         self.widths = tuple(prod(self.vertices[kind] for kind in factor.vertices) for factor in self.factors)
         rows = [RowKind(f.name, width, f.tied) for f, width in zip(self.factors, self.widths, strict=True)]
         self.kinds = (

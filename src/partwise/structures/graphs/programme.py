@@ -24,7 +24,7 @@ Where `out` is `a`, a product is taken in place.
 from __future__ import annotations
 
 from itertools import pairwise
-from math import prod
+from math import log10, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -202,8 +202,12 @@ def _tables(
 
 def _refuse(width: int, entries: int, limit: int, is_complete: bool) -> None:
     least = "" if is_complete else "at least "
+    exact = (
+        f"{entries:,} entries ({8e-9 * entries:,.1f} GB)"
+        if entries < 10**15
+        else f"10^{int(log10(entries))} entries"
+    )
     raise InputError(
-        f"graph: its tree-width (by min-fill) is {least}{width}, and exact tables would have {least}{entries:,} "
-        f"entries ({8e-9 * entries:,.1f} GB), more than table_limit = {limit:,}; use FactorGraph with "
-        "tree-reweighted inference, or raise table_limit"
+        f"graph: its tree-width (by min-fill) is {least}{width}, and exact tables would have {least}{exact}, more than "
+        f"table_limit = {limit:,}; use FactorGraph with tree-reweighted inference, or raise table_limit"
     )

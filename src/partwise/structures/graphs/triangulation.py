@@ -1,16 +1,13 @@
-"""From a graph to a tree of cliques: vertices are eliminated one by one, each time one that needs few new edges.
-
-Sets of vertices are Python integers, bit v for vertex v.
-"""
+"""From a graph to a tree of cliques: vertices are eliminated one by one, each time one that needs few new edges."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from math import prod
+from math import log, prod
 from typing import NamedTuple
 
-_LARGE = 300  # vertices from which on a graph that is beyond the limit is not followed to the end
+_LARGE = 1000  # vertices from which on a graph that is beyond the limit is not followed to the end
 
 
 class Clique(NamedTuple):
@@ -77,100 +74,110 @@ def triangulate(labels: Sequence[int], scopes: Sequence[Sequence[int]], limit: i
     return Triangulation(cliques, home, place, max(sizes, default=1) - 1, entries, is_complete)
 
 
-def members(vertices: int) -> Iterator[int]:
-    """The vertices of a set, in ascending order."""
-    while vertices:
-        lowest = vertices & -vertices
-        yield lowest.bit_length() - 1
-        vertices ^= lowest
-
-
-def _neighbours(n: int, scopes: Sequence[Sequence[int]]) -> list[int]:
-    found = [0] * n
+def _neighbours(n: int, scopes: Sequence[Sequence[int]]) -> list[set[int]]:
+    found: list[set[int]] = [set() for _ in range(n)]
     for scope in scopes:
-        together = 0
         for v in scope:
-            together |= 1 << v
-        for v in scope:
-            found[v] |= together
+            found[v].update(scope)
     for v in range(n):
-        found[v] &= ~(1 << v)
+        found[v].discard(v)
     return found
 
 
-def _missing(neighbours: list[int], v: int) -> int:
-    """Edges between neighbours of v that are not there."""
-    around = neighbours[v]
-    missing = sum((around & ~neighbours[u]).bit_count() - 1 for u in members(around))
-    return missing // 2
+class _Elimination:
+    """A graph from which vertices are taken out, with what it would cost to take each of them out next.
+
+    `missing` counts the edges between neighbours of a vertex that are not there; `size` is the log of the entries of
+    its clique's table.
+    """
+
+    def __init__(self, labels: Sequence[int], neighbours: list[set[int]]):
+        self.neighbours, self.logs = neighbours, [log(n) for n in labels]
+        self.size = [self.logs[v] + sum(self.logs[u] for u in around) for v, around in enumerate(neighbours)]
+        self.missing = [
+            (len(around) * (len(around) - 1) - sum(len(around & neighbours[u]) for u in around)) // 2
+            for around in neighbours
+        ]
+
+    def cost(self, v: int) -> tuple[int, float, int]:
+        return self.missing[v], self.size[v], v
+
+    def take_out(self, v: int) -> set[int]:
+        """Join the neighbours of v with each other and take v out; returns the vertices whose cost has changed."""
+        around = self.neighbours[v]
+        touched = set(around)
+        if self.missing[v]:
+            for a in around:
+                for b in around - self.neighbours[a]:
+                    if b != a:
+                        touched |= self._join(a, b)
+        for u in around:
+            others = self.neighbours[u]
+            self.missing[u] -= len(others) - len(others & around) - 1  # v itself is not around v
+            others.discard(v)
+            self.size[u] -= self.logs[v]
+        touched.discard(v)
+        return touched
+
+    def _join(self, a: int, b: int) -> set[int]:
+        """Add an edge; returns the common neighbours of its ends."""
+        of_a, of_b = self.neighbours[a], self.neighbours[b]
+        common = of_a & of_b
+        for u in common:
+            self.missing[u] -= 1
+        self.missing[a] += len(of_a) - len(common)
+        self.missing[b] += len(of_b) - len(common)
+        of_a.add(b)
+        of_b.add(a)
+        self.size[a] += self.logs[b]
+        self.size[b] += self.logs[a]
+        return common
 
 
-def _eliminate(labels: Sequence[int], neighbours: list[int], limit: int) -> tuple[list[int], list[int], bool]:
+def _eliminate(
+    labels: Sequence[int], neighbours: list[set[int]], limit: int
+) -> tuple[list[int], list[set[int]], bool]:
     """The order, for each vertex in it the neighbours left at its turn, and whether the end was reached."""
-    n = len(labels)
-
-    def entry(v: int) -> tuple[int, int, int]:
-        return _missing(neighbours, v), labels[v] * prod(labels[u] for u in members(neighbours[v])), v
-
-    current = [entry(v) for v in range(n)]
+    graph, n = _Elimination(labels, neighbours), len(labels)
+    current = [graph.cost(v) for v in range(n)]
     waiting = current.copy()
     heapify(waiting)
     order: list[int] = []
-    later: list[int] = []
-    left, entries = (1 << n) - 1, 0
+    is_left, entries = [True] * n, 0
     while waiting:
         found = heappop(waiting)
         v = found[2]
-        if not left >> v & 1 or current[v] != found:
+        if not is_left[v] or current[v] != found:
             continue  # an entry of before something changed
         order.append(v)
-        later.append(neighbours[v])
-        left ^= 1 << v
-        entries += found[1]
+        is_left[v] = False
+        entries += labels[v] * prod([labels[u] for u in neighbours[v]])
+        for u in graph.take_out(v):
+            current[u] = graph.cost(u)
+            heappush(waiting, current[u])
         if entries > limit and n > _LARGE:
-            return order, later, not left
-        for u in _connect(neighbours, v, found[0] > 0):
-            fresh = entry(u)
-            if fresh != current[u]:
-                current[u] = fresh
-                heappush(waiting, fresh)
-    return order, later, True
+            break
+    return order, [neighbours[v] for v in order], len(order) == n
 
 
-def _connect(neighbours: list[int], v: int, needs_edges: bool) -> Iterator[int]:
-    """Take v out and join its neighbours with each other; returns those for which something changed."""
-    around, touched = neighbours[v], neighbours[v]
-    bit = 1 << v
-    if needs_edges:
-        new = [(u, around & ~neighbours[u] & ~(1 << u)) for u in members(around)]
-        for u, others in new:
-            neighbours[u] |= others
-        for u, others in new:
-            for w in members(others >> u << u):  # each new edge once
-                touched |= neighbours[u] & neighbours[w]
-    for u in members(around):
-        neighbours[u] &= ~bit
-    return members(touched & ~bit)
-
-
-def _merge(order: list[int], later: list[int], place: list[int]) -> tuple[list[Clique], list[int]]:
+def _merge(order: list[int], later: list[set[int]], place: list[int]) -> tuple[list[Clique], list[int]]:
     """Cliques, a vertex joining that of a child where the child's shared vertices are just its own clique."""
     home = [-1] * len(place)
     own: list[list[int]] = []
-    shared: list[int] = []
+    shared: list[set[int]] = []
     waiting: dict[int, list[int]] = {}  # cliques by the first of their shared vertices to be eliminated
     for v, rest in zip(order, later, strict=True):
-        together = rest | 1 << v
+        together = rest | {v}
         number = next((c for c in waiting.pop(v, []) if shared[c] == together), -1)
         if number < 0:
             number = len(own)
             own.append([])
-            shared.append(0)
+            shared.append(set())
         own[number].append(v)
         shared[number], home[v] = rest, number
         if rest:
-            waiting.setdefault(min(members(rest), key=place.__getitem__), []).append(number)
+            waiting.setdefault(min(rest, key=place.__getitem__), []).append(number)
     ranked = sorted(range(len(own)), key=lambda c: place[own[c][-1]])  # children before their parents
     number_of = {c: i for i, c in enumerate(ranked)}
-    cliques = [Clique(own[c], sorted(members(shared[c]), key=place.__getitem__)) for c in ranked]
+    cliques = [Clique(own[c], sorted(shared[c], key=place.__getitem__)) for c in ranked]
     return cliques, [number_of.get(c, -1) for c in home]

@@ -6,6 +6,15 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "AtMostOne": "graphs.rules",
+    "ExactlyK": "graphs.rules",
+    "FactorGraph": "graphs.factor_graph",
+    "Implication": "graphs.rules",
+    "Knapsack": "graphs.rules",
+    "Or": "graphs.rules",
+    "RuledShape": "graphs.factor_graph",
+    "Tree": "graphs.rules",
+    "XOR": "graphs.rules",
     "Structure": "contract",
     "Brute": "brute",
     "Multiclass": "multiclass.multiclass",

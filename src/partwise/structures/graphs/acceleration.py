@@ -10,7 +10,7 @@ import numpy as np
 
 from partwise.compiled.dispatch import inner
 
-DEPTH = 6
+DEPTH = 5
 _RIDGE = 1e-13
 
 
@@ -56,21 +56,17 @@ def combine(x, g, n, k, history):  # type: ignore
 
 
 @inner
-def _dot(history, a, other, b, n):  # type: ignore
-    total = 0.0
-    for j in range(n):
-        total += history[a + j] * other[b + j]
-    return total
-
-
-@inner
 def _normal_equations(x, n, count, row, f_at, small, history):  # type: ignore
     """Products of the differences: those with the newest `row` are new, the others are there."""
+    newest = f_at + row * n
     for i in range(count):
-        total = _dot(history, f_at + i * n, history, f_at + row * n, n)
-        history[small + i * DEPTH + row] = total
-        history[small + row * DEPTH + i] = total
-        history[small + 2 * DEPTH * DEPTH + i] = _dot(history, f_at + i * n, x, 0, n)
+        product, right, own = 0.0, 0.0, f_at + i * n
+        for j in range(n):
+            product += history[own + j] * history[newest + j]
+            right += history[own + j] * x[j]
+        history[small + i * DEPTH + row] = product
+        history[small + row * DEPTH + i] = product
+        history[small + 2 * DEPTH * DEPTH + i] = right
     trace, factor = 0.0, small + DEPTH * DEPTH
     for i in range(count):
         trace += history[small + i * DEPTH + i]

@@ -17,7 +17,8 @@ import numpy as np
 
 from partwise.compiled.boundary import load_record
 from partwise.compiled.dispatch import inner
-from partwise.compiled.simd import LANES, combine_rows, exponential_row, maximum
+from partwise.compiled.simd import LANES, combine_rows, exponential_row
+from partwise.compiled.simd_log import logarithm_row
 from partwise.structures.graphs.factor_room import TABLE, FactorRoom, table_size
 
 _SMALLEST = 1e-250  # below, terms that underflowed might be seen
@@ -52,28 +53,73 @@ def prepare_tables(work):  # type: ignore
 
 
 @inner
-def pair_outgoing(rows, columns, at, logs, place, inverse, tables, incoming, outgoing, exponents, sums):  # type: ignore
-    """Fill outgoing[:rows] and outgoing[rows:][:columns] from incoming in the same places."""
+def pair_outgoing(  # type: ignore
+    rows, columns, top, other, at, logs, place, inverse, tables, incoming, outgoing, exponents, sums
+):
+    """Fill outgoing[:rows] and outgoing[rows:][:columns] from incoming in the same places, of which `top` and `other`
+    are the largest."""
     wide, high = (columns + LANES - 1) & ~(LANES - 1), (rows + LANES - 1) & ~(LANES - 1)
-    top, other = maximum(incoming, 0, rows), maximum(incoming, rows, columns)
     exponential_row(exponents, 0, incoming, 0, rows, high, top)
     exponential_row(exponents, high, incoming, rows, columns, wide, other)
     combine_rows(sums, 0, exponents, high, 1, columns, tables, at + rows * wide, high)
     combine_rows(sums, high, exponents, 0, 1, rows, tables, at, wide)
+    least = np.inf
     for x in range(rows):
-        if sums[x] > _SMALLEST:
-            outgoing[x] = math.log(sums[x])
-        else:
-            outgoing[x] = np.nan
+        least = min(least, sums[x])
     for y in range(columns):
-        if sums[high + y] > _SMALLEST:
-            outgoing[rows + y] = math.log(sums[high + y])
+        least = min(least, sums[high + y])
+    if least > _SMALLEST:
+        logarithm_row(exponents, 0, sums, 0, high + wide)
+        for x in range(rows):
+            outgoing[x] = exponents[x]
+        for y in range(columns):
+            outgoing[rows + y] = exponents[high + y]
+    else:
+        pair_in_logs(rows, columns, logs, place, inverse, incoming, outgoing)
+
+
+@inner
+def visit_pair(  # type: ignore
+    u, v, at_u, at_v, rows, columns, tables, at, logs, place, weight, step, beliefs, messages,
+    incoming, outgoing, exponents, sums,
+):  # fmt: skip
+    """Renew the messages and beliefs of a pair; returns the largest change, inf where a state died."""
+    top, other = -np.inf, -np.inf
+    for x in range(rows):
+        value = beliefs[u + x] - messages[at_u + x]
+        incoming[x] = value
+        top = max(top, value)
+    for y in range(columns):
+        value = beliefs[v + y] - messages[at_v + y]
+        incoming[rows + y] = value
+        other = max(other, value)
+    pair_outgoing(
+        rows, columns, top, other, at, logs, place, 1.0 / weight, tables, incoming, outgoing, exponents, sums
+    )
+    change = renew_slot(u, at_u, rows, outgoing, 0, weight, step, beliefs, messages)
+    return max(change, renew_slot(v, at_v, columns, outgoing, rows, weight, step, beliefs, messages))
+
+
+@inner
+def renew_slot(first, at, n, outgoing, out_at, weight, step, beliefs, messages):  # type: ignore
+    """Move a message towards what it should be; returns the largest change, inf where a state died."""
+    top, change = -np.inf, 0.0
+    for x in range(n):
+        if beliefs[first + x] > -np.inf:
+            top = max(top, outgoing[out_at + x])
+    for x in range(n):
+        belief, new = beliefs[first + x], outgoing[out_at + x] - top
+        if belief == -np.inf:
+            continue
+        if new > -np.inf:
+            wanted = new - messages[at + x]
+            messages[at + x] += step * wanted
+            beliefs[first + x] = belief + weight * step * wanted
+            change = max(change, abs(wanted))
         else:
-            outgoing[rows + y] = np.nan
-    for j in range(rows + columns):
-        if outgoing[j] != outgoing[j]:
-            pair_in_logs(rows, columns, logs, place, inverse, incoming, outgoing)
-            return
+            beliefs[first + x] = -np.inf
+            change = np.inf
+    return change
 
 
 @inner

@@ -23,10 +23,11 @@ from partwise.structures.graphs.count_messages import count_forward, count_outgo
 from partwise.structures.graphs.factor_room import COUNT, TABLE, FactorRoom, log_total
 from partwise.structures.graphs.soft_messages import (
     pair_in_logs,
-    pair_outgoing,
     prepare_tables,
+    renew_slot,
     table_outgoing,
     table_total,
+    visit_pair,
     visit_square,
 )
 from partwise.structures.graphs.tree_messages import tree_outgoing
@@ -59,13 +60,7 @@ def outgoing_of(f, shape, work):  # type: ignore
         if arity == 2:
             at = room.message[first]
             rows, columns = room.message[first + 1] - at, room.message[first + 2] - room.message[first + 1]
-            if rows == 2 and columns == 2:
-                pair_in_logs(2, 2, room.logs, place, inverse, incoming, outgoing)
-            else:
-                pair_outgoing(
-                    rows, columns, room.room_at[f], room.logs, place, inverse, room.tables, incoming, outgoing,
-                    room.exponents, room.sums,
-                )  # fmt: skip
+            pair_in_logs(rows, columns, room.logs, place, inverse, incoming, outgoing)
         else:
             table_outgoing(
                 f, room.slot, room.message, room.logs, place, inverse, incoming, outgoing, room.sums
@@ -92,27 +87,15 @@ def total_of(f, shape, work):  # type: ignore
 def renew(f, step, work):  # type: ignore
     """Move a factor's messages towards ``room.outgoing``; returns the largest change, inf where a state died."""
     room = load_record(FactorRoom, work)
-    base, weight, change = room.message[room.slot[f]], room.weight[f], 0.0
-    beliefs, messages, outgoing = room.beliefs, room.messages, room.outgoing
+    base, change = room.message[room.slot[f]], 0.0
     for s in range(room.slot[f], room.slot[f + 1]):
-        first, at, top = room.first[room.vertex[s]], room.message[s], -np.inf
-        n = room.message[s + 1] - at
-        for x in range(n):
-            if beliefs[first + x] > -np.inf:
-                top = max(top, outgoing[at - base + x])
-        for x in range(n):
-            belief, new = beliefs[first + x], outgoing[at - base + x] - top
-            if belief == -np.inf:
-                continue
-            if new > -np.inf:
-                moved = step * (new - messages[at + x])
-                messages[at + x] += moved
-                beliefs[first + x] = belief + weight * moved
-                change = max(change, abs(moved))
-            else:
-                beliefs[first + x] = -np.inf
-                change = np.inf
-    return change / step
+        first, at = room.first[room.vertex[s]], room.message[s]
+        own = renew_slot(
+            first, at, room.message[s + 1] - at, room.outgoing, at - base, room.weight[f], step,
+            room.beliefs, room.messages,
+        )  # fmt: skip
+        change = max(change, own)
+    return change
 
 
 @inner
@@ -157,18 +140,22 @@ def sweep(shape, backwards, step, work):  # type: ignore
         room.messages,
     )
     code, slot, room_at, weight, tables = room.code, room.slot, room.room_at, room.weight, room.tables
+    incoming, outgoing, exponents, sums = room.incoming, room.outgoing, room.exponents, room.sums
     for k in range(n_factors):
         f = n_factors - 1 - k if backwards else k
         s, change = slot[f], -1.0
         if code[f] == TABLE and slot[f + 1] == s + 2:
-            is_square = message[s + 1] - message[s] == 2 and message[s + 2] - message[s + 1] == 2
-        else:
-            is_square = False
-        if is_square:
-            change = visit_square(
-                first[vertex[s]], first[vertex[s + 1]], message[s], message[s + 1], tables, room_at[f],
-                weight[f], step, beliefs, messages,
-            )  # fmt: skip
+            u, v, at_u, at_v = first[vertex[s]], first[vertex[s + 1]], message[s], message[s + 1]
+            rows, columns = at_v - at_u, message[s + 2] - at_v
+            if rows == 2 and columns == 2:
+                change = visit_square(
+                    u, v, at_u, at_v, tables, room_at[f], weight[f], step, beliefs, messages
+                )
+            else:
+                change = visit_pair(
+                    u, v, at_u, at_v, rows, columns, tables, room_at[f], room.logs, room.place[f], weight[f], step,
+                    beliefs, messages, incoming, outgoing, exponents, sums,
+                )  # fmt: skip
         if change < 0.0:
             gather(f, beliefs, work)
             outgoing_of(f, shape, work)
@@ -201,7 +188,6 @@ def converge(shape, tolerance, max_iterations, step, work):  # type: ignore
         for j in range(n):
             point[j] = messages[j]
         sweep(shape, False, step, work)
-        collect_beliefs(work)
         change = sweep(shape, True, step, work)
         done += 2
         if change < np.inf and change > tolerance:

@@ -16,12 +16,14 @@ from safetensors.numpy import save
 from partwise import (
     Classifier,
     DependencyParser,
+    GraphLabeler,
     KernelClassifier,
     KernelSequenceLabeler,
+    MultilabelClassifier,
     SegmentLabeler,
     SequenceLabeler,
 )
-from partwise.data import corpus_from_sentences
+from partwise.data import corpus_from_sentences, parse_graphs
 from partwise.data.conll import parse_conll
 from partwise.errors import InputError
 from partwise.report.model_page import model_page
@@ -48,6 +50,13 @@ SENTENCES = corpus_from_sentences(
 )
 
 
+GRAPHS = parse_graphs(
+    '{"nodes": [{"features": {"w": "a"}, "kind": "w", "label": "x"}, {"features": [2], "kind": "n", "label": "p"}, '
+    '{"features": ["b"], "kind": "w", "label": "y"}], "edges": [[0, 1], {"nodes": [0, 2], "features": ["near"]}], '
+    '"factors": [{"nodes": [0, 1, 2]}]}'
+)
+
+
 def tiny_models():
     columns = "word[-1..1]\nword[-1]|word[0]\nsuffix(word[0], 1..2)\npos[0]"
     numbers = [np.array([[0.0, 1.5, 0.3], [2.0, 1.0, 0.1]]), np.array([[1.0, 0.5, 0.2]])]
@@ -66,6 +75,8 @@ def tiny_models():
         "segments": (SegmentLabeler(template=columns, **settings).fit(TOKENS, first_words), TOKENS),
         "classes": (Classifier(**settings).fit(rows, ["x", "y", "z"]), rows),
         "kernel classes": (KernelClassifier("log", **settings).fit(rows, ["x", "y", "z"]), rows),
+        "graphs": (GraphLabeler(**settings).fit(GRAPHS), GRAPHS),
+        "labels": (MultilabelClassifier(**settings).fit(rows, rows > 0.25), rows),
         "kernel": (KernelSequenceLabeler("log", edges="kernel", **settings).fit(numbers, labels), numbers),
     }  # fmt: skip
 
@@ -188,6 +199,11 @@ def check(path, inputs):
             )
             for each in model.predict_marginals_array(inputs):
                 assert np.isfinite(each).all()
+        elif isinstance(model, GraphLabeler):
+            assert [len(each) for each in predicted] == [3]
+            if not model._loss.is_hard:
+                for each in model.predict_marginals_array(inputs)[0]:
+                    assert np.isfinite(each).all()
         elif isinstance(model, DependencyParser):
             for tree in predicted:
                 heads = tree.heads if model.relations_ else tree
@@ -217,6 +233,8 @@ def check(path, inputs):
         "classes",
         "kernel classes",
         "kernel",
+        "graphs",
+        "labels",
     ],
 )
 @pytest.mark.filterwarnings("ignore")

@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 import partwise
-from partwise import Classifier, DependencyParser, SegmentLabeler, SequenceLabeler
+from partwise import (
+    Classifier,
+    DependencyParser,
+    GraphLabeler,
+    MultilabelClassifier,
+    SegmentLabeler,
+    SequenceLabeler,
+)
 
 SENTENCES = [["the", "dog", "barks"], ["a", "cat", "sleeps"]] * 3
 TAGS = [["D", "N", "V"]] * 6
@@ -34,7 +41,7 @@ def test_the_package_loads_nothing_by_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["predict"], ["train", "sequence"], ["train", "dependency"], ["train", "segments"]]
+    "command", [["predict"], *(["train", what] for what in ("sequence", "dependency", "segments", "graph"))]
 )
 def test_help_loads_nothing_heavy(command: list[str]) -> None:
     code = "import sys\nfrom partwise.cli import main\ntry:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass"
@@ -43,7 +50,7 @@ def test_help_loads_nothing_heavy(command: list[str]) -> None:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One of each kind, used once, so that the code they need is in the cache."""
+    """A model of every kind, each used once, so that the code they need is in the cache."""
     folder = tmp_path_factory.mktemp("models")
     trees = [[2, 3, 0]] * 6
     fitted = {
@@ -51,12 +58,16 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "classifier": Classifier().fit(POINTS, POINTS[:, 0] > 0),
         "parser": DependencyParser().fit(SENTENCES, trees),
         "segments": SegmentLabeler(template="pos").fit(SENTENCES, [[(0, 1, "NP")]] * 6),
+        "graphs": GraphLabeler().fit([([[0.0], [1.0]], [(0, 1)])] * 2, [["a", "b"]] * 2),
+        "several": MultilabelClassifier().fit(POINTS, POINTS[:, :2] > 0),
     }
     for name, model in fitted.items():
         model.save(folder / name)
     partwise.load(folder / "labeler").predict([[["the"], ["cat"]]])
     partwise.load(folder / "parser").predict(SENTENCES[:1])
     partwise.load(folder / "segments").predict(SENTENCES[:1])
+    partwise.load(folder / "graphs").predict([([[0.0], [1.0]], [(0, 1)])])
+    partwise.load(folder / "several").predict(POINTS)
     return folder
 
 
@@ -67,6 +78,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("parser", [["the", "cat", "sleeps"]]),
         ("segments", [["the", "cat", "sleeps"]]),
         ("classifier", None),
+        ("graphs", [([[0.0], [1.0]], [(0, 1)])]),
+        ("several", None),
     ],
 )
 def test_prediction_loads_no_scikit_learn_and_no_compiler(models: Path, name: str, data: object) -> None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from partwise.errors import InputError
     from partwise.estimators.classify.classifier import Classifier
     from partwise.estimators.classify.kernel import KernelClassifier
+    from partwise.estimators.graph.labeler import GraphLabeler
+    from partwise.estimators.multilabel.classifier import MultilabelClassifier
     from partwise.estimators.parsing.parser import DependencyParser
     from partwise.estimators.segments.labeler import SegmentLabeler
     from partwise.estimators.sequence.crf import CRF
@@ -27,10 +29,12 @@ __all__ = [
     "CRF",
     "Classifier",
     "DependencyParser",
+    "GraphLabeler",
     "InputError",
     "KernelClassifier",
     "KernelSequenceLabeler",
     "Loss",
+    "MultilabelClassifier",
     "PerPosition",
     "SegmentLabeler",
     "SequenceLabeler",
@@ -43,10 +47,12 @@ _HOMES = {
     "CRF": "partwise.estimators.sequence.crf",
     "Classifier": "partwise.estimators.classify.classifier",
     "DependencyParser": "partwise.estimators.parsing.parser",
+    "GraphLabeler": "partwise.estimators.graph.labeler",
     "InputError": "partwise.errors",
     "KernelClassifier": "partwise.estimators.classify.kernel",
     "KernelSequenceLabeler": "partwise.estimators.sequence.kernel",
     "Loss": "partwise.core.losses",
+    "MultilabelClassifier": "partwise.estimators.multilabel.classifier",
     "PerPosition": "partwise.estimators.sequence.per_position",
     "SegmentLabeler": "partwise.estimators.segments.labeler",
     "SequenceLabeler": "partwise.estimators.sequence.labeler",

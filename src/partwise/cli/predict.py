@@ -40,6 +40,8 @@ def predict(
 
     A parser writes heads and relations into their columns and leaves all else as it is. With --html the file is
     also drawn: the fainter an arc the less probable, and where DATA has trees wrong arcs beside the true ones.
+
+    A labeler of graphs writes every object back with the labels of its nodes in it.
     """
     from partwise.cli.common import load_task, text_output
     from partwise.cli.paths import STANDARD, check_paths

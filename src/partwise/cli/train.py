@@ -11,6 +11,7 @@ import typer
 from partwise.cli.common import DataOptions
 from partwise.cli.options import Comment, Files, Layout, Objective, Running, add_command, one_of
 from partwise.cli.train_dependency import train_dependency
+from partwise.cli.train_graph import train_graph
 from partwise.cli.train_segments import train_segments
 from partwise.errors import InputError
 
@@ -150,3 +151,4 @@ add_command(app, "sequence", train_sequence)
 add_command(app, "segments", train_segments)
 add_command(app, "classify", train_classify)
 add_command(app, "dependency", train_dependency)
+add_command(app, "graph", train_graph)

@@ -1,4 +1,4 @@
-"""Opening text files safely, one front door, `read`, to every sequence format, and dependency treebanks."""
+"""Opening text files safely, one front door, `read`, to every sequence format; treebanks; graphs."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     )
     from partwise.data.dependency_checks import ProjectiveCount, is_projective, keep_projective
     from partwise.data.dependency_writer import write_dependencies
+    from partwise.data.graph_jsonl import parse_graphs, read_graphs, stream_graphs
+    from partwise.data.graphs import GraphExample, GraphFactor, Graphs, grid_graph
     from partwise.data.jsonl import JsonSequences, parse_jsonl, read_jsonl
     from partwise.data.tagged import parse_tagged, read_tagged
 
@@ -43,11 +45,15 @@ __all__ = [
     "AttributeSequences",
     "Columns",
     "DependencyCorpus",
+    "GraphExample",
+    "GraphFactor",
+    "Graphs",
     "JsonSequences",
     "ProjectiveCount",
     "StreamBatch",
     "corpus_from_sentences",
     "detect_format",
+    "grid_graph",
     "is_projective",
     "keep_projective",
     "open_binary",
@@ -55,16 +61,19 @@ __all__ = [
     "parse_conll",
     "parse_crfsuite",
     "parse_dependencies",
+    "parse_graphs",
     "parse_jsonl",
     "parse_tagged",
     "read",
     "read_conll",
     "read_crfsuite",
     "read_dependencies",
+    "read_graphs",
     "read_jsonl",
     "read_tagged",
     "read_text",
     "stream_dependencies",
+    "stream_graphs",
     "stream_sequences",
     "write_dependencies",
     "write_predictions",
@@ -83,6 +92,8 @@ _MODULES = {
     ),
     "dependency_checks": ("ProjectiveCount", "is_projective", "keep_projective"),
     "dependency_writer": ("write_dependencies",),
+    "graph_jsonl": ("parse_graphs", "read_graphs", "stream_graphs"),
+    "graphs": ("GraphExample", "GraphFactor", "Graphs", "grid_graph"),
     "jsonl": ("JsonSequences", "parse_jsonl", "read_jsonl"),
     "tagged": ("parse_tagged", "read_tagged"),
 }

@@ -13,6 +13,8 @@ _HOMES = {
     "ChainMarginals": "chain.chain",
     "LabelledHeads": "trees.parts",
     "Projective": "trees.projective",
+    "SecondOrderMarginals": "second_order.parts",
+    "SecondOrderProjective": "second_order.projective",
     "Selection": "selection",
     "Spanning": "trees.spanning",
     "TreeMarginals": "trees.parts",

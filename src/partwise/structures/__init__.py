@@ -15,6 +15,7 @@ _HOMES = {
     "Projective": "trees.projective",
     "SecondOrderMarginals": "second_order.parts",
     "SecondOrderProjective": "second_order.projective",
+    "SecondOrderSpanning": "second_order.spanning",
     "Selection": "selection",
     "Spanning": "trees.spanning",
     "TreeMarginals": "trees.parts",

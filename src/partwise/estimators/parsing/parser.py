@@ -19,13 +19,13 @@ from partwise.estimators.encoded import Encoded
 from partwise.estimators.model import compact
 from partwise.estimators.parsing.answers import ParsingAnswers
 from partwise.estimators.parsing.arc_encoder import ArcEncoder
-from partwise.estimators.parsing.arc_pruning import ArcPruner
+from partwise.estimators.parsing.arc_pruning import BEAM, ArcPruner
 from partwise.estimators.parsing.data import relation_codes, training_corpus
 from partwise.estimators.parsing.files import DependencyFileMixin
 from partwise.estimators.parsing.predictions import ParsingMixin
 from partwise.features.arcs import ArcFeatures
 from partwise.features.triples import GrandparentFeatures, SiblingFeatures
-from partwise.structures import Projective, SecondOrderProjective, Spanning
+from partwise.structures import Projective, SecondOrderProjective, SecondOrderSpanning, Spanning
 
 if TYPE_CHECKING:
     from partwise.solvers import Progress, Solver
@@ -34,8 +34,9 @@ STRUCTURES: dict[tuple[str, int], Any] = {
     ("spanning", 1): Spanning,
     ("projective", 1): Projective,
     ("projective", 2): SecondOrderProjective,
+    ("spanning", 2): SecondOrderSpanning,
 }
-_HEADS_KEPT = {1: 10, 2: 5}  # by order
+_HEADS_KEPT = 10
 _WORTH_PRUNING = 400_000  # arcs; with fewer, training on all of them takes no time
 
 
@@ -61,7 +62,8 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
     structure : {"spanning", "projective"}
         All trees (matrix-tree theorem, Chu-Liu-Edmonds), or those without crossing arcs (Eisner).
     order : {1, 2}
-        1 scores arcs by themselves; 2 also siblings and grandparents, pairs of arcs that pruning has left.
+        1 scores arcs by themselves; 2 also siblings and grandparents, pairs of arcs that pruning has left: exactly
+        for projective trees, by a convex relaxation for all.
     single_root : bool or "auto"
         Whether exactly one word depends on the root; "auto" asks the training trees.
     labelled : bool
@@ -74,7 +76,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         Features of pairs of arcs, see ``partwise.features.triple_templates``.
     prune : int, None or "auto"
         Heads that a small model leaves each word, in training and in prediction; None keeps all. "auto" prunes
-        to 10 where there is much data, and to 5 where order=2.
+        to 10 where there is much data or order=2.
     cost : {"heads", "labelled"}
         What a word costs in losses with γ > 0: 1 for a wrong head, or also for the right one with a wrong relation.
     non_projective : {"skip", "error"}
@@ -223,6 +225,11 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         check_choice("structure", self.structure, ("spanning", "projective"))
         if self.order not in (1, 2) or isinstance(self.order, bool):
             raise InputError(f"order must be 1 or 2, not {self.order!r:.40}")
+        if self.order == 2 and self.structure == "spanning" and loss.is_hard:
+            raise InputError(
+                f"order=2 with structure='spanning' needs a loss with finite beta, and {loss.name!r} has none: its best "
+                "trees are not proved best; use 'log' or 'softmax_margin', or structure='projective'"
+            )
         check_choice("cost", self.cost, ("heads", "labelled"))
         if self.cost == "labelled" and not self.labelled:
             raise InputError("cost='labelled' needs labelled=True")
@@ -249,12 +256,12 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         arcs, n_heads = all_arcs(corpus.lengths), self.prune
         if n_heads == "auto":
             worth = len(arcs.head) > _WORTH_PRUNING or self.order > 1
-            n_heads = _HEADS_KEPT[self.order] if worth else None
+            n_heads = _HEADS_KEPT if worth else None
         self._begin_compiling(self._structure(1, self.order).oracle)
         if n_heads is not None:
             first_order = self._structure(1, 1)
             self._begin_compiling(first_order.oracle, ("sums", "best"))
-            self._pruner = ArcPruner.fit(corpus, first_order, int(n_heads), jobs)
+            self._pruner = ArcPruner.fit(corpus, first_order, int(n_heads), BEAM[self.order], jobs)
             arcs, self.pruning_ = self._pruner.prune(corpus, keep_true=True, n_jobs=jobs)
             if self.verbose:
                 print(self.pruning_)

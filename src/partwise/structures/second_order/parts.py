@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from partwise.compiled.simd import padded
 from partwise.core.arc_triples import (
     NOBODY,
     ArcTriples,
@@ -76,6 +77,13 @@ class SecondOrderParts(TreeParts):
     def row_choices(self, shapes: Shapes) -> None:
         """Rows of different kinds are alternatives to different rows: no bound is made of that."""
         return None
+
+    def largest_sizes(self, shapes: Shapes) -> tuple[int, int, int, int]:
+        """The most words, arcs, slots (arcs into a word, padded) and siblings that an example has."""
+        arcs, base = self.arcs_of(shapes), int(shapes.lengths.max(initial=1)) + 1
+        into = np.bincount(arcs.sentence * base + arcs.modifier).max(initial=1)
+        siblings = self.row_counts(shapes)[-2].max(initial=0)
+        return base - 1, int(self.n_arcs(shapes).max(initial=0)), padded(int(into)), int(siblings)
 
     # Labels.
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from partwise.compiled.simd import padded
 from partwise.structures.contract import Shapes
 from partwise.structures.packed import Packed
 from partwise.structures.second_order.grand_siblings import (
@@ -50,12 +49,7 @@ class SecondOrderProjective(SecondOrderTrees):
         return GrandSiblingSpecification(self.n_relations, self.single_root)
 
     def workspace(self, shapes: Shapes, specification: Any = None) -> Any:
-        arcs, lengths = self.arcs_of(shapes), shapes.lengths
-        base = int(lengths.max(initial=1)) + 1
-        into = np.bincount(arcs.sentence * base + arcs.modifier).max(initial=1)
-        siblings = int(self.row_counts(shapes)[-2].max(initial=0))
-        n_arcs = int(self.n_arcs(shapes).max(initial=0))
-        return workspace_for(base - 1, n_arcs, padded(int(into)), siblings, self.n_relations)
+        return workspace_for(*self.largest_sizes(shapes), self.n_relations)
 
     def _sample_heads(self, packed: Packed, heads: np.ndarray, generator: Any) -> float:
         uniforms = generator.random((len(heads), 4 * heads.shape[1] + 4))

@@ -5,8 +5,8 @@
 
 `accuracy` trains both orders with the same l2s on one thread, each run in a process of its own, and takes for each
 order the l2 that is best on dev (the last 500 training sentences where there is none). `marginals` times the exact
-marginals of projective trees with all arcs (--heads 0) and with so many heads a word, and divides by the terms, products
-of two chart entries in the inside pass, that each order adds up. Times are CPU seconds, all compiled before.
+marginals of projective trees with all arcs (--heads 0) and with so many heads a word, and divides by the terms,
+products of two chart entries in the inside pass, that each order adds up. Times are CPU seconds, all compiled before.
 """
 
 from __future__ import annotations

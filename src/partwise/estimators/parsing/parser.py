@@ -227,8 +227,8 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
             raise InputError(f"order must be 1 or 2, not {self.order!r:.40}")
         if self.order == 2 and self.structure == "spanning" and loss.is_hard:
             raise InputError(
-                f"order=2 with structure='spanning' needs a loss with finite beta, and {loss.name!r} has none: its best "
-                "trees are not proved best; use 'log' or 'softmax_margin', or structure='projective'"
+                f"order=2 with structure='spanning' needs a loss with finite beta, and {loss.name!r} has none, since "
+                "its best trees are not proved best: use 'log' or 'softmax_margin', or structure='projective'"
             )
         check_choice("cost", self.cost, ("heads", "labelled"))
         if self.cost == "labelled" and not self.labelled:

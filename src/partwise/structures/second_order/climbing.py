@@ -14,7 +14,7 @@ _MOST_ROUNDS = 20
 
 @inner
 def _arc_parts(m, n, n_slots, single_root, work):  # type: ignore
-    """The arc into m in ``work.heads``, its sibling part, whether it is the last of its side, its grandparent's slot."""
+    """The arc into m in ``work.heads``, its sibling part, whether it is the last of its side, its head's slot."""
     heads, stride = work.heads, stride_of(n)
     h = heads[m]
     a, step = work.arc_at[m * stride + h], (1 if h < m else -1)

@@ -31,7 +31,7 @@ _FURTHEST = 500.0  # that the grandparents of all modifiers of a word may be apa
 
 @inner
 def prepare_automata(n, n_arcs, n_slots, work):  # type: ignore
-    """Exponentials of grandparents by arc, the largest taken out, and which words are done on logarithms (`next_arc`)."""
+    """Exponentials of grandparents, the largest of an arc taken out, and which words need logarithms (`next_arc`)."""
     for a in range(n_arcs):
         here, top = a * n_slots, maximum(work.grand_score, a * n_slots, n_slots)
         work.grand_top[a] = top

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 """An upper bound on the log-partition of second-order spanning trees, made as small as it gets.
 
-A tree is a spanning tree, and it is what all words, each with its head and modifiers, agree on. Both give an upper bound
-on its entropy: that of spanning trees with the same arcs, and the sum over words of those of `head_automata.py`. So is
-any mean of the two, and with it (Wainwright, Jaakkola and Willsky 2005, for other tractable pieces)
+A tree is a spanning tree, and it is what all words, each with its head and modifiers, agree on. Both give an upper
+bound on its entropy: that of spanning trees with the same arcs, and the sum over words of those of `head_automata.py`.
+So does any mean of the two, and with it (Wainwright, Jaakkola and Willsky 2005, for other tractable pieces)
 
     A(θ) ≤ min_{x, z} (1 − ρ) A_tree((θ − x − z) / (1 − ρ)) + ρ Σ_h Z(h; x / ρ, z / ρ, pairs / ρ)
 

@@ -49,7 +49,7 @@ class ParsingAnswers(Answers):
             "arc features": self._encoder.n_attributes,
         }
         if self.relations_:
-            sizes["relation features"] = self._encoder.n_edge_attributes
+            sizes["relation features"] = self._encoder.sizes[1].n_sparse
         if self.pruning_ is not None:
             sizes["pruning recall"] = self.pruning_.recall
         return sizes | {"weights other than zero": int(np.count_nonzero(self.coef_))}

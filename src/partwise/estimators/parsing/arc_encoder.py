@@ -10,7 +10,7 @@ import numpy as np
 from partwise.core.arcs import Arcs
 from partwise.data import DependencyCorpus
 from partwise.errors import InputError
-from partwise.estimators.encoded import Encoded
+from partwise.estimators.encoded import Encoded, KindSize, OwnRows
 from partwise.features.arcs import ArcFeatures
 from partwise.storage.checks import expect_array, expect_number, expect_text, expect_texts
 
@@ -24,9 +24,6 @@ class ArcEncoder:
         `relations` is None for trees without.
     """
 
-    n_dense = 0
-    always = False
-
     def __init__(self, arcs: ArcFeatures, relations: ArcFeatures | None = None):
         self.arcs, self.relations = arcs, relations
 
@@ -35,22 +32,22 @@ class ArcEncoder:
         return self.arcs.n_attributes
 
     @property
-    def n_edge_attributes(self) -> int:
-        return 0 if self.relations is None else self.relations.n_attributes
+    def sizes(self) -> tuple[KindSize, ...]:
+        return tuple(KindSize(0, features.n_attributes) for features in self._features())
+
+    def _features(self) -> list[ArcFeatures]:
+        """Of every kind of rows."""
+        return [self.arcs] if self.relations is None else [self.arcs, self.relations]
 
     def transform(self, structure: Any, corpus: DependencyCorpus, arcs: Arcs) -> Encoded:
         """Rows and shapes of candidate arcs."""
-        return Encoded(
-            corpus.lengths,
-            self.arcs.transform(corpus, arcs),
-            edge_rows=None if self.relations is None else self.relations.transform(corpus, arcs),
-            shapes=structure.arc_shapes(corpus.lengths, *arcs),
-        )
+        own = tuple(OwnRows(features.transform(corpus, arcs)) for features in self._features())
+        return Encoded(corpus.lengths, own, structure.arc_shapes(corpus.lengths, *arcs))
 
-    def keep(self, nodes: np.ndarray, edges: np.ndarray) -> ArcEncoder:
+    def keep(self, used: list[np.ndarray]) -> tuple[ArcEncoder, list[np.ndarray]]:
         """The same without the features that have no weight."""
-        relations = None if self.relations is None else self.relations.keep(edges)
-        return ArcEncoder(self.arcs.keep(nodes), relations)
+        kept = [features.keep(ids) for features, ids in zip(self._features(), used, strict=True)]
+        return ArcEncoder(*kept), used
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         header, arrays = features_state(self.arcs, "arcs")

@@ -19,7 +19,7 @@ from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.data import DependencyCorpus
 from partwise.errors import InputError
-from partwise.estimators.model import LinearModel, Sizes, compact
+from partwise.estimators.model import LinearModel, compact
 from partwise.estimators.parsing.arc_encoder import ArcEncoder
 from partwise.estimators.parsing.data import pieces, words_of
 from partwise.features.arcs import ArcFeatures
@@ -129,7 +129,7 @@ class ArcPruner:
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """For a model file."""
         header, arrays = self.encoder.state()
-        arrays |= self.model.state(Sizes.of(self.encoder))
+        arrays |= self.model.state(self.encoder.sizes)
         return {"n_heads": self.n_heads, **header}, arrays
 
     @classmethod
@@ -139,7 +139,7 @@ class ArcPruner:
         if not isinstance(header, dict):
             raise InputError("the model that prunes is missing")
         encoder = ArcEncoder.from_state(header, arrays, labelled=False)
-        model = LinearModel.from_state(structure, Sizes.of(encoder), arrays)
+        model = LinearModel.from_state(structure, encoder.sizes, arrays)
         return cls(expect_number(header, "n_heads", 1, 2**31 - 1, whole=True), encoder, model)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from partwise.core.losses import Loss
 from partwise.errors import InputError
 from partwise.estimators.base import DualEstimator
-from partwise.estimators.model import LinearModel, Sizes
+from partwise.estimators.model import LinearModel
 from partwise.estimators.parsing.arc_encoder import ArcEncoder
 from partwise.estimators.parsing.arc_pruning import ArcPruner, PruningRecord
 from partwise.storage.checks import expect_text, expect_texts
@@ -46,7 +46,7 @@ class DependencyFileMixin(DualEstimator):
             "pruning": None if self.pruning_ is None else list(self.pruning_),
             "record": self._record_state(),
         }
-        arrays = self._model.state(Sizes.of(self._encoder)) | _prefixed(encoder_arrays, _ARCS)
+        arrays = self._model.state(self._encoder.sizes) | _prefixed(encoder_arrays, _ARCS)
         if self._pruner is not None:
             header["pruner"], pruner_arrays = self._pruner.state()
             arrays |= _prefixed(pruner_arrays, _PRUNER)
@@ -66,7 +66,7 @@ class DependencyFileMixin(DualEstimator):
         if not isinstance(stored, dict):
             raise InputError("the features are missing")
         parser._encoder = ArcEncoder.from_state(stored, _own(arrays, _ARCS), structure.labelled)
-        parser._model = LinearModel.from_state(structure, Sizes.of(parser._encoder), arrays)
+        parser._model = LinearModel.from_state(structure, parser._encoder.sizes, arrays)
         parser._loss = Loss.of(parser.loss)
         parser._pruner = None
         if header.get("pruner") is not None:

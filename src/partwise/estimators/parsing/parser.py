@@ -261,7 +261,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
             labels = labels * len(self.relations_) + codes
             true = encoder.relations.transform(corpus, gold_arcs(corpus.heads, corpus.sentence_ptr))
             maps["relation"] = FeatureMap.build(
-                structure.n_relations, encoder.n_edge_attributes, 0, true, codes, "observed"
+                structure.n_relations, encoder.relations.n_attributes, 0, true, codes, "observed"
             )
         shapes = encoded.shapes_for(structure)
         return Problem.build(

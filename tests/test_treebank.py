@@ -13,6 +13,7 @@ from data_paths import SHARED, needs_shared
 from hypothesis import given
 from hypothesis import strategies as st
 
+from partwise.core.word_classes import word_class
 from partwise.data import (
     PCFG,
     BinaryForm,
@@ -28,7 +29,6 @@ from partwise.data import (
 from partwise.data.brackets import escaped
 from partwise.data.head_rules import head_child
 from partwise.data.treebank import plain_label, rooted, without_cycles
-from partwise.data.unknown_words import word_class
 from partwise.errors import InputError
 
 TEXT = "( (S (NP-SBJ-1 (DT The) (NN dog)) (VP (VBZ barks) (NP (-NONE- *T*-1)) (PP (IN at) (NP (PRP it)))) (. .)))\n"

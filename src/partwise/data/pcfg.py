@@ -6,9 +6,9 @@ from collections import Counter
 
 import numpy as np
 
+from partwise.core.word_classes import coarse_class, word_class
 from partwise.data.constituents import Tree
 from partwise.data.treebank_grammar import TreebankGrammar, tag_of
-from partwise.data.unknown_words import coarse_class, word_class
 
 MOST_RARE = 1  # words seen no more often than this also stand for the unknown ones of their class
 

@@ -42,6 +42,7 @@ TREE_CASES: dict[str, dict[str, Any]] = {
 # Its labellings differ in their number of parts: test_selection.py says what that asks of which solver.
 SELECTION_CASES: dict[str, dict[str, Any]] = {
     "selection": {"kind": "selection", "features": "real", "weighted": True},
+    "grammar": {"kind": "grammar", "features": "real", "weighted": True},
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.arrays import block_of, offsets
 from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap, Pairs
 from partwise.core.problem import Problem
@@ -16,6 +17,7 @@ from partwise.errors import InputError
 from partwise.solvers.dual.untied import untied
 from partwise.structures import (
     Chain,
+    Grammar,
     Multiclass,
     Projective,
     Selection,
@@ -27,7 +29,7 @@ from partwise.structures.contract import Shapes
 
 N_ATTRIBUTES = 7
 KINDS = (
-    "multiclass", "tied", "untied", "order2", "masked", "projective", "spanning", "labelled", "selection"
+    "multiclass", "tied", "untied", "order2", "masked", "projective", "spanning", "labelled", "selection", "grammar"
 )  # fmt: skip
 
 
@@ -70,12 +72,14 @@ def small(
     random = np.random.default_rng([seed, KINDS.index(kind)])
     structure = structure or make_structure(kind)
     lengths = np.ones(n, np.int64) if kind == "multiclass" else random.integers(1, 5, n)
-    if kind in ("projective", "labelled"):
+    if kind in ("projective", "labelled", "grammar"):
         lengths = np.minimum(lengths, 3)
     labels = np.concatenate([_some_labelling(structure, int(length), random) for length in lengths])
     shapes = structure.shapes(lengths)
     if kind == "spanning":
         shapes = _without_some_arcs(structure, labels, shapes, random)
+    if kind == "grammar":
+        shapes = _without_some_spans(structure, labels, shapes, random)
     node_label, edge_label = _row_labels(structure, labels, shapes)
     first, *others = [each for each in structure.kinds if not each.tied]
     node = _attributes(node_label, features, random)
@@ -128,6 +132,8 @@ def make_structure(kind: str) -> Structure:
         return Spanning(single_root=True, n_relations=2)
     if kind == "selection":
         return Selection()
+    if kind == "grammar":
+        return Grammar(4, [(0, 1, 2), (1, 2, 1), (2, 3, 2), (1, 1, 1)], unaries=[(0, 1), (1, 2), (2, 1)])
     return Chain(3, tied=kind != "untied", order=2 if kind == "order2" else 1)
 
 
@@ -135,6 +141,8 @@ def _flat(structure: Structure, y: Any) -> np.ndarray:
     """A labelling as solvers see it, one number a position."""
     if isinstance(structure, Projective | Spanning):
         return structure.codes(y)
+    if isinstance(structure, Grammar):
+        return structure.labels_of(y)
     return np.atleast_1d(y).astype(np.int64)
 
 
@@ -155,6 +163,23 @@ def _without_some_arcs(
     return structure.arc_shapes(shapes.lengths, ptr, head[keep], modifier[keep])
 
 
+def _without_some_spans(
+    structure: Any, labels: np.ndarray, shapes: Shapes, random: np.random.Generator
+) -> Shapes:
+    """Shapes with about half of the spans of several words, the true ones among them."""
+    ptr, first, last = structure.spans_of(shapes)
+    example, truths = block_of(ptr), block_of(structure._node_ptr(labels, shapes))
+    true = {tuple(each) for each in np.column_stack([truths, labels[:, :2]]).tolist()}
+    is_true = [each in true for each in zip(example.tolist(), first.tolist(), last.tolist(), strict=True)]
+    keep = (last > first) & ((random.random(len(first)) < 0.3) | is_true)
+    return structure.span_shapes(
+        shapes.lengths,
+        offsets(np.bincount(example[keep], minlength=len(shapes.ptr) - 1)),
+        first[keep],
+        last[keep],
+    )
+
+
 def _row_labels(structure: Structure, labels: np.ndarray, shapes: Shapes) -> tuple[np.ndarray, np.ndarray]:
     """The part of its row that each node and edge row's true label uses; −1 for rows it does not use."""
     if isinstance(structure, Projective | Spanning):
@@ -163,11 +188,30 @@ def _row_labels(structure: Structure, labels: np.ndarray, shapes: Shapes) -> tup
         edge = node.copy()
         node[true], edge[true] = 0, labels % structure.n_relations
         return node, edge
+    if isinstance(structure, Grammar):
+        parts = structure.encode_all(labels, shapes)
+        at = parts.part + np.repeat(offsets(structure.n_parts(shapes))[:-1], np.diff(parts.ptr))
+        used = np.zeros(int(structure.n_parts(shapes).sum()), bool)
+        used[at] = True
+        run_ptr, runs = structure.runs(shapes)
+        return tuple(_used_columns(structure, k, run_ptr, runs, used, shapes) for k in (0, 1))
     lengths = shapes.lengths
     position = np.arange(len(labels)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     if isinstance(structure, Selection):
         return labels - 1, (np.append(0, labels[:-1] * labels[1:]) - 1)[position > 0]
     return labels, np.append(0, labels[:-1] * structure.n_labels + labels[1:])[position > 0]
+
+
+def _used_columns(
+    structure: Structure, k: int, run_ptr: np.ndarray, runs: np.ndarray, used: np.ndarray, shapes: Shapes
+) -> np.ndarray:
+    """The first part that is used of every row of the k-th kind; −1 where there is none."""
+    width, part_ptr, result = structure.kinds[k].width, offsets(structure.n_parts(shapes)), []
+    for i in range(len(run_ptr) - 1):
+        _, _, n_rows, first = runs[run_ptr[i] : run_ptr[i + 1]][k]
+        rows = used[part_ptr[i] + first :][: n_rows * width].reshape(n_rows, width)
+        result.append(np.where(rows.any(axis=1), rows.argmax(axis=1), -1))
+    return np.concatenate(result)
 
 
 def _attributes(labels: np.ndarray, features: str, random: np.random.Generator) -> np.ndarray:
@@ -208,15 +252,17 @@ class WrittenOut:
         self.problem, problem = data.problem, data.problem
         structure = problem.structure
         self.parts, self.features, self.costs, self.gold = [], [], [], []
-        starts = np.cumsum(data.lengths) - data.lengths
-        for i, (start, length) in enumerate(zip(starts, data.lengths, strict=True)):
-            truth = data.labels[start : start + length]
+        ptr = offsets(data.lengths)
+        if isinstance(structure, Grammar):
+            ptr = structure._node_ptr(data.labels, data.shapes)
+        for i, length in enumerate(data.lengths):
+            truth = data.labels[ptr[i] : ptr[i + 1]]
             part_features = _part_features(problem, i, (data.node, data.edge))
             labellings, parts = _possible(structure, int(length), data.shapes, i)
             self.parts.append(parts)
             self.features.append(np.array([part_features[p].sum(axis=0) for p in parts]))
-            self.costs.append(np.array([float((y != truth).sum()) for y in labellings]))
-            self.gold.append(next(k for k, y in enumerate(labellings) if (y == truth).all()))
+            self.costs.append(np.array([_cost(structure, y, truth) for y in labellings]))
+            self.gold.append(next(k for k, y in enumerate(labellings) if np.array_equal(y, truth)))
 
     @property
     def weight(self) -> np.ndarray:
@@ -275,6 +321,17 @@ class WrittenOut:
             -self.problem.loss.gamma * costs,
             [len(cost) for cost in self.costs],
         )
+
+
+def _cost(structure: Structure, y: np.ndarray, truth: np.ndarray) -> float:
+    """Wrong positions; of derivations half the nodes, built in one way or another, that only one of them has."""
+    if not isinstance(structure, Grammar):
+        return float((y != truth).sum())
+    ways = [
+        {(*node[:3], (node[3] >= 0) + (node[3] >= len(structure.rules))) for node in each.tolist()}
+        for each in (y, truth)
+    ]
+    return len(ways[0] ^ ways[1]) / 2
 
 
 def _possible(

@@ -25,6 +25,7 @@ CASES_OF = {
     "projective tree": ["projective"],
     "spanning tree": ["spanning"],
     "selection": ["selection"],
+    "grammar": ["grammar"],
 }
 LOSS_NAMES = {Loss.of(loss): name for name, loss in MORE_LOSSES.items()}
 

@@ -14,7 +14,8 @@ def feature_spread(scorer: Scorer) -> np.ndarray:
     """Upper bound on max_y ‖φ(x_i, y_i) − φ(x_i, y)‖² for every example, (n_examples,).
 
     For one attribute a, Σ_labels (Σ_t x_ta d_t)² ≤ 2 (Σ_t |x_ta|)², where d_t is the difference of two
-    label indicators, so that ‖d_t‖² ≤ 2; a tied row is used at most `most_tied` times on either side.
+    label indicators, so that ‖d_t‖² ≤ 2; a tied row is used at most `most_tied` times on either side. Where a
+    labelling uses several parts of a row, all this is as many times as large.
     Where rows are alternatives (the arcs to one word), each side uses one of them, and the sum over rows is at most
     Σ_words 2 max_t |x_ta|.
     """
@@ -24,7 +25,8 @@ def feature_spread(scorer: Scorer) -> np.ndarray:
         if kind.tied:
             spread += 2.0 * scorer.structure.most_tied(scorer.shapes).astype(float) ** 2
         else:
-            spread += _squared_row_sums(rows, membership(scorer, k), choices)
+            own = _squared_row_sums(rows, membership(scorer, k), choices)
+            spread += scorer.structure.most_of_row * own
     return spread
 
 

@@ -110,7 +110,7 @@ class KernelProblem(Problem):
                 spread += 2.0 * self.structure.most_tied(self.scorer.shapes).astype(float) ** 2
             else:
                 sizes = np.sqrt(np.maximum(self.grams[kind.name].diagonal(), 0.0))
-                spread += 2.0 * (membership(self.scorer, k) @ sizes) ** 2
+                spread += 2.0 * self.structure.most_of_row * (membership(self.scorer, k) @ sizes) ** 2
         return spread
 
     # -- vectors --------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from partwise.core.rows import AttributeRows, RowData
 from partwise.errors import InputError
 from partwise.solvers import SOLVERS
 from partwise.solvers.needs import check_solver
-from partwise.structures import Chain, Multiclass, Projective, Selection, Spanning, Structure
+from partwise.structures import Chain, Grammar, Multiclass, Projective, Selection, Spanning, Structure
 from partwise.structures.contract import PartLists
 
 LOSSES = [Loss.of("log"), Loss.of("softmax_margin"), Loss(4, 1), Loss.of("hinge"), Loss.of("perceptron")]
@@ -33,6 +33,7 @@ STRUCTURES: dict[str, tuple[Structure, int]] = {
     "projective tree": (Projective(n_relations=2), 2),
     "spanning tree": (Spanning(), 2),
     "selection": (Selection(), 2),
+    "grammar": (Grammar(2, [(0, 1, 1)], unaries=[(0, 1)]), 2),
 }
 BEGIN, END = "<!-- support table -->", "<!-- end of support table -->"
 _OTHER_NEEDS = {

@@ -11,6 +11,8 @@ _HOMES = {
     "Multiclass": "multiclass.multiclass",
     "Chain": "chain.chain",
     "ChainMarginals": "chain.chain",
+    "Grammar": "grammar.grammar",
+    "GrammarMarginals": "grammar.grammar",
     "LabelledHeads": "trees.parts",
     "Projective": "trees.projective",
     "Selection": "selection",

@@ -98,11 +98,14 @@ class Trainable(ABC):
     exactness : {"exact", "relaxation", "approximate"}
         What the log-partition A is: itself; a convex upper bound, so that certificates are true of the relaxed
         problem; or neither, so that there is no certificate.
+    most_of_row : int
+        The most parts of one row that a labelling uses.
     """
 
     kinds: tuple[RowKind, ...]
     oracle: Oracle
     exactness: ClassVar[Exactness] = "exact"
+    most_of_row: ClassVar[int] = 1
 
     @abstractmethod
     def specification(self) -> Any:

@@ -1,0 +1,1 @@
+"""Weighted context-free grammars in binary form with unary rules: `grammar.py` is what users call."""

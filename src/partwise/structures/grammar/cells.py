@@ -1,0 +1,59 @@
+# mypy: ignore-errors
+"""Where the cells of charts and the parts of an example lie.
+
+An example's shape is ``[n, m, first, last, first, last, …]``: n words, then the m spans of two or more words that may
+be constituents, in order of length and first word. Its rows of kind "span" are the n words, then those m.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from partwise.compiled.dispatch import fragment, inner
+
+
+@fragment
+def cell_of(n, i, j):  # type: ignore
+    """The cell of the words i … j."""
+    return i * n - (i * (i - 1)) // 2 + j - i
+
+
+@fragment
+def span_width(s):  # type: ignore
+    """Parts of a row of kind "span"."""
+    return s.binary_symbol.size + s.unary_symbol.size
+
+
+@fragment
+def span_part(s, n, row):  # type: ignore
+    """The first part of a row of kind "span"."""
+    return n * s.word_symbol.size + row * span_width(s)
+
+
+@fragment
+def split_part(s, shape):  # type: ignore
+    """The first part of kind "split"."""
+    return span_part(s, np.int64(shape[0]), np.int64(shape[0]) + shape[1])
+
+
+@inner
+def rule_part(s, shape):  # type: ignore
+    """The first part of the rules."""
+    at = split_part(s, shape)
+    if s.has_splits:
+        for k in range(shape[1]):
+            at += shape[2 * k + 3] - shape[2 * k + 2]
+    return at
+
+
+@inner
+def find_rows(s, shape, work):  # type: ignore
+    """Fill ``work.row_of``; returns the number of words."""
+    n = np.int64(shape[0])
+    for cell in range(n * (n + 1) // 2):
+        work.row_of[cell] = -1
+    for i in range(n):
+        work.row_of[cell_of(n, i, i)] = i
+    for k in range(shape[1]):
+        work.row_of[cell_of(n, np.int64(shape[2 * k + 2]), np.int64(shape[2 * k + 3]))] = n + k
+    return n

@@ -1,0 +1,197 @@
+# mypy: ignore-errors
+"""The k best derivations, by lazy enumeration."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any
+
+import numpy as np
+
+from partwise.compiled.dispatch import entry
+from partwise.structures.grammar.best import best_charts
+
+
+@entry
+def fill_best_charts(s, shape, scores, work):  # type: ignore
+    """The best scores of every symbol over every span in ``work.below`` and ``work.inside``; returns the best."""
+    return best_charts(s, shape, scores, work)
+
+
+class _Node:
+    """A symbol over a span, with or without a unary rule on top: its derivations, best first, as far as asked for.
+
+    Attributes
+    ----------
+    edges : list of (score, children)
+        Ways to build it.
+    heap : list of (−score, edge, ranks)
+        Derivations that may come next.
+    found : list of (score, edge, ranks)
+    pending : list of (edge, ranks, bound)
+        Successors of the last one found that are not in the heap yet.
+    """
+
+    def __init__(self, edges: list[Any], scores: list[float]):
+        self.edges, self.found, self.pending = edges, [], []
+        self.heap = [
+            (-score, e, (0,) * len(edge[1]))
+            for e, (edge, score) in enumerate(zip(edges, scores, strict=True))
+        ]
+        heapq.heapify(self.heap)
+
+
+class LazyDerivations:
+    """The best derivations of one example, one after another (Huang and Chiang 2005, algorithm 3).
+
+    Parameters
+    ----------
+    s : GrammarSpecification
+    shape, scores : ndarray
+        Of the example.
+    work : GrammarWorkspace
+        With best charts.
+    k : int
+        The most that will be asked for: no node opens more of its edges.
+    """
+
+    def __init__(self, s: Any, shape: np.ndarray, scores: np.ndarray, work: Any, k: int):
+        self.s, self.shape, self.scores, self.work, self.k = s, shape, scores, work, k
+        self.n, self.rules = int(shape[0]), int(rule_part_of(s, shape))
+        self.nodes: dict[tuple[int, int, int, int], _Node] = {}
+        self.top = (0, self.n - 1, s.root, 1)
+
+    def derivation(self, rank: int) -> tuple[list[tuple[int, int, int]], float] | None:
+        """Nodes in preorder and score; None where there are fewer."""
+        if not self._reach(self.top, rank):
+            return None
+        nodes, waiting = [], [(self.top, rank)]
+        while waiting:
+            key, own_rank = waiting.pop()
+            self._reach(key, own_rank)
+            node = self.nodes[key]
+            _, edge, ranks = node.found[own_rank]
+            children = node.edges[edge][1]
+            # A node on top of itself is the same node without a unary rule.
+            if not (key[3] == 1 and children[0][:3] == key[:3]):
+                nodes.append(key[:3])
+            waiting.extend(reversed(list(zip(children, ranks, strict=True))))
+        return nodes, self.nodes[self.top].found[rank][0]
+
+    def _reach(self, key: tuple[int, ...], rank: int) -> bool:
+        """Whether the node has a derivation of this rank, which is found then."""
+        waiting = [(key, rank)]
+        while waiting:
+            own, wanted = waiting[-1]
+            node = self.nodes.get(own) or self._open(own)
+            if len(node.found) > wanted or not (node.heap or node.pending):
+                waiting.pop()
+            elif node.pending:
+                missing = self._push_successor(node)
+                if missing is not None:
+                    waiting.append(missing)
+            else:
+                negative, edge, ranks = heapq.heappop(node.heap)
+                node.found.append((-negative, edge, ranks))
+                for c in range(len(ranks) - 1, -1, -1):
+                    # Each pair of ranks is reached once: the left one only rises while the right one is 0.
+                    if not any(ranks[c + 1 :]):
+                        risen = (*ranks[:c], ranks[c] + 1, *ranks[c + 1 :])
+                        node.pending.append((edge, risen, -negative))
+        return len(self.nodes[key].found) > rank
+
+    def _push_successor(self, node: _Node) -> tuple[Any, int] | None:
+        """Move a pending successor to the heap; or what has to be reached first."""
+        edge, ranks, bound = node.pending[-1]
+        score, children = node.edges[edge]
+        total = 0.0
+        for child, rank in zip(children, ranks, strict=True):
+            other = self.nodes.get(child) or self._open(child)
+            if len(other.found) <= rank:
+                if other.heap or other.pending:
+                    return child, rank
+                node.pending.pop()  # the child has no more
+                return None
+            total += other.found[rank][0]
+        node.pending.pop()
+        # Rounding must not put it above the one it follows.
+        heapq.heappush(node.heap, (-min(score + total, bound), edge, ranks))
+        return None
+
+    def _open(self, key: tuple[int, int, int, int]) -> _Node:
+        i, j, a, is_top = key
+        edges, scores = self._top_edges(i, j, a) if is_top else self._below_edges(i, j, a)
+        self.nodes[key] = _Node(edges, scores)
+        return self.nodes[key]
+
+    def _chart(self, chart: np.ndarray, cells: Any) -> np.ndarray:
+        return chart[: -(len(chart) % self.s.stride) or None].reshape(-1, self.s.stride)[cells]
+
+    def _cell(self, i: Any, j: Any) -> Any:
+        return i * self.n - (i * (i - 1)) // 2 + j - i
+
+    def _top_edges(self, i: int, j: int, a: int) -> tuple[list[Any], list[float]]:
+        s, cell = self.s, self._cell(i, j)
+        below = self._chart(self.work.below, cell)
+        edges, scores = [(0.0, ((i, j, a, 0),))], [float(below[a])]
+        if s.unary_column[a] >= 0:
+            first = self.n * s.word_symbol.size
+            first += self.work.row_of[cell] * (s.binary_symbol.size + s.unary_symbol.size)
+            own = self.scores[first + s.binary_symbol.size + s.unary_column[a]]
+            for u in np.flatnonzero(s.unary_parent == a).tolist():
+                b = int(s.unary_child[u])
+                weight = float(own + self.scores[self.rules + s.rule.size + u])
+                edges.append((weight, ((i, j, b, 0),)))
+                scores.append(weight + float(below[b]))
+        return self._possible(edges, scores)
+
+    def _possible(self, edges: list[Any], scores: list[float]) -> tuple[list[Any], list[float]]:
+        """The k best edges, best first; the first of equals stay the first, however many are asked for."""
+        order = np.argsort(-np.array(scores), kind="stable")[: self.k].tolist()
+        kept = [e for e in order if scores[e] > -np.inf]
+        return [edges[e] for e in kept], [scores[e] for e in kept]
+
+    def _below_edges(self, i: int, j: int, a: int) -> tuple[list[Any], list[float]]:
+        s, cell = self.s, self._cell(i, j)
+        if i == j:
+            return self._possible([(float(self._chart(self.work.below, cell)[a]), ())],
+                                  [float(self._chart(self.work.below, cell)[a])])  # fmt: skip
+        row, m = self.work.row_of[cell], np.arange(i, j)
+        q = s.by_parent[s.parent_ptr[a] : s.parent_ptr[a + 1]]
+        if row < 0 or not q.size:
+            return [], []
+        b, c = s.pair_left[s.pair_of[q]], s.pair_right[s.pair_of[q]]
+        width = s.binary_symbol.size + s.unary_symbol.size
+        own = self.scores[self.n * s.word_symbol.size + row * width + s.binary_column[a]]
+        weight = (self.scores[self.rules + s.rule[q]] + own)[:, None] + np.zeros(len(m))
+        if s.has_splits:
+            weight = weight + self.scores[self._first_split(int(row)) + m - i]
+        left = self._chart(self.work.inside, self._cell(i, m))[:, b].T
+        right = self._chart(self.work.inside, self._cell(m + 1, j))[:, c].T
+        total = weight + (left + right)
+        best = np.argsort(-total, axis=None, kind="stable")[: self.k]
+        best = best[total.flat[best] > -np.inf]
+        rule, cut = np.unravel_index(best, total.shape)
+        edges = [
+            (w, ((i, k, l, 1), (k + 1, j, r, 1)))
+            for w, k, l, r in zip(
+                weight[rule, cut].tolist(), m[cut].tolist(), b[rule].tolist(), c[rule].tolist(), strict=True
+            )
+        ]
+        return edges, total[rule, cut].tolist()
+
+    def _first_split(self, row: int) -> int:
+        spans = self.shape[2:].reshape(-1, 2)[: row - self.n].astype(np.int64)
+        s = self.s
+        width = s.binary_symbol.size + s.unary_symbol.size
+        first = self.n * s.word_symbol.size + (self.n + int(self.shape[1])) * width
+        return first + int((spans[:, 1] - spans[:, 0]).sum())
+
+
+def rule_part_of(s: Any, shape: np.ndarray) -> int:
+    """The first part of the rules."""
+    n, m = int(shape[0]), int(shape[1])
+    spans = shape[2 : 2 + 2 * m].reshape(-1, 2).astype(np.int64)
+    width = s.binary_symbol.size + s.unary_symbol.size
+    splits = int((spans[:, 1] - spans[:, 0]).sum()) if s.has_splits else 0
+    return n * s.word_symbol.size + (n + m) * width + splits

@@ -1,0 +1,289 @@
+"""Grammars: the contract against enumeration, what only derivations have, and solvers on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from contract_solvers import optimum, problem_of
+from contract_structures import Case, StructureContract, checks, generators, score_makers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from partwise.errors import InputError
+from partwise.solvers import SOLVERS, Solver, solve
+from partwise.structures import Grammar, Structure
+
+
+class Derivations(Case):
+    """A derivation of n words has up to 4n − 2 nodes, and as many rules."""
+
+    @property
+    def entropy_tolerance(self) -> float:
+        return 60 * self.tolerance
+
+
+# Ambiguous, with unary cycles; with symbols over words only; sparse, where most lengths are impossible.
+AMBIGUOUS = Grammar(2, [(0, 0, 0), (0, 0, 1), (1, 1, 1)], unaries=[(0, 1), (1, 0)])
+CYCLES = Grammar(
+    4,
+    [(0, 1, 2), (1, 3, 3), (2, 1, 3)],
+    unaries=[(0, 1), (1, 2), (2, 0), (2, 1), (1, 3)],
+    word_symbols=[2, 3],
+)
+SPARSE = Grammar(5, [(0, 1, 2), (2, 3, 1), (4, 1, 1)], root=0, word_symbols=[1, 3])
+SPLITS = Grammar(3, [(0, 0, 0), (0, 1, 2), (2, 1, 0)], unaries=[(0, 2)], splits=True)
+GRAMMARS = [AMBIGUOUS, CYCLES, SPARSE, SPLITS]
+
+
+def random_grammar(generator: np.random.Generator) -> Grammar:
+    """Up to 4 symbols, some of all possible rules."""
+    n = int(generator.integers(1, 5))
+    rules = [rule for rule in np.ndindex(n, n, n) if generator.random() < min(1.0, 4 / n**3)]
+    unaries = [pair for pair in np.ndindex(n, n) if pair[0] != pair[1] and generator.random() < 0.3]
+    words = np.flatnonzero(generator.random(n) < 0.7)
+    return Grammar(
+        n, generator.permutation(rules) if rules else [], int(generator.integers(n)), unaries=unaries,
+        word_symbols=words if words.size else None, splits=bool(generator.random() < 0.3),
+    )  # fmt: skip
+
+
+class TestGrammar(StructureContract):
+    def case(self, draw: Any) -> Case:
+        make, which = draw(score_makers()), draw(st.integers(0, len(GRAMMARS)))
+        grammar = GRAMMARS[which] if which < len(GRAMMARS) else random_grammar(draw(generators()))
+        n = draw(st.integers(1, 4))
+        while n > 1 and grammar.log_count(n) > np.log(3000):
+            n -= 1
+        named = {"split_scores": make(n, n, n)} if grammar.splits else {}
+        size = grammar.n_symbols
+        return Derivations(grammar, n, (make(n, size), make(grammar.n_rules), make(n, n, size)), named)
+
+    def flat_labels(self, structure: Structure, y: Any) -> np.ndarray:
+        return structure.labels_of(y)
+
+    @checks
+    @given(st.data())
+    def test_samples_are_possible_and_repeatable(self, data: Any) -> None:
+        case = self.case(data.draw)
+        if not case.possible:
+            return
+        samples = case.ask("sample", n_samples=5, random_state=3)
+        assert len(samples) == 5
+        for y in samples:
+            assert case.structure.score(y, *case.scores, **case.named) > -np.inf
+        assert samples == case.ask("sample", n_samples=5, random_state=3)
+
+    @checks
+    @given(st.data())
+    def test_loss_augmented_argmax(self, data: Any) -> None:
+        case = self.case(data.draw)
+        if not case.possible:
+            return
+        gold = data.draw(st.sampled_from(case.brute.labellings))
+        cost = data.draw(st.sampled_from([0.5, 1.0, 100.0]))
+
+        def total(y: Any) -> float:
+            wrong = built_nodes(case.structure, y) ^ built_nodes(case.structure, gold)
+            return case.structure.score(y, *case.scores, **case.named) + cost * len(wrong) / 2
+
+        found = case.ask("loss_augmented_argmax", y=gold, cost=cost)
+        best = max(total(y) for y in case.brute.labellings)
+        np.testing.assert_allclose(total(found), best, rtol=1e-12, atol=1e-10)
+
+    @checks
+    @given(st.data())
+    def test_batch_equals_one_by_one(self, data: Any) -> None:
+        case = self.case(data.draw)
+        if not case.possible:
+            return
+        word, rule, span = case.scores
+        many = {name: [value, value] for name, value in case.named.items()}
+        for method in ("log_partition", "entropy", "argmax", "kbest"):
+            twice = getattr(case.structure, method)([word, word], rule, [span, span], **many)
+            assert len(twice) == 2
+            assert np.all(twice[0] == case.ask(method))
+            assert np.all(twice[1] == case.ask(method))
+        for ours, theirs in zip(
+            case.structure.marginals([word], rule, [span], **{k: v[:1] for k, v in many.items()})[0],
+            case.ask("marginals"),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+class Built(NamedTuple):
+    """A node and how it was built: from nothing, by a binary or by a unary rule."""
+
+    first: int
+    last: int
+    symbol: int
+    how: int
+
+
+def built_nodes(grammar: Any, y: Any) -> set[Built]:
+    return {
+        Built(first, last, symbol, (rule >= 0) + (rule >= len(grammar.rules)))
+        for first, last, symbol, rule in grammar.labels_of(y).tolist()
+    }
+
+
+def test_empty_lists_and_one_word() -> None:
+    for method, nothing in (
+        ("log_partition", 0),
+        ("argmax", 0),
+        ("marginals", 0),
+        ("kbest", 0),
+        ("sample", 0),
+    ):
+        assert len(getattr(AMBIGUOUS, method)([], np.zeros(5))) == nothing
+    word = np.array([[0.5, 1.0]])
+    assert AMBIGUOUS.log_partition(word, np.zeros(5)) == pytest.approx(np.log(np.exp(0.5) + np.exp(1.0)))
+    assert AMBIGUOUS.argmax(word, np.zeros(5)) == [(0, 0, 0), (0, 0, 1)]
+    with pytest.raises(InputError, match="no words"):
+        AMBIGUOUS.argmax(np.zeros((0, 2)), np.zeros(5))
+    with pytest.raises(InputError, match="every labelling"):
+        SPARSE.argmax(np.zeros((2, 5)), np.zeros(3))
+    assert SPARSE.log_partition(np.zeros((2, 5)), np.zeros(3)) == -np.inf
+    assert SPARSE.log_count([1, 2, 3]).tolist() == [-np.inf, -np.inf, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (((0, []), {}), "n_symbols must be an integer"),
+        (((2, [(0, 1)]), {}), r"rules has shape \(1, 2\), expected \(rules, 3\)"),
+        (((2, [(0, 1, 2)]), {}), "rules holds symbol 2; symbols run from 0 to 1"),
+        (((2, [(0, 1, 1), (0, 0, 1), (0, 1, 1)]), {}), r"rules\[2\] is the same rule as rules\[0\]"),
+        (((2, [], 2), {}), "root holds symbol 2"),
+        (((2, []), {"unaries": [(0, 1), (1, 1)]}), r"unaries\[1\] has the same symbol above and below"),
+        (((2, []), {"word_symbols": [-1]}), "word_symbols holds symbol -1"),
+        (((2, [(0.5, 1, 1)]), {}), "rules must hold integers"),
+    ],
+)
+def test_grammars_are_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Grammar(*arguments[0], **arguments[1])
+
+
+# S → A B, B → A B, S → B, over words A B B.
+LABELS = Grammar(3, [(0, 1, 2), (2, 1, 2)], unaries=[(0, 2)], word_symbols=[1, 2])
+GOOD = [(0, 1, 0, 2), (0, 1, 2, 1), (0, 0, 1, -1), (1, 1, 2, -1)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        (GOOD[:3], "3 word nodes, but lengths add up to 4"),
+        (
+            [(0, 1, 2, 1), *GOOD[2:]],
+            r"example 1, symbol 2 over 0 … 1 is not the whole sentence with the symbol 0",
+        ),
+        ([GOOD[0], (0, 1, 2, 0), *GOOD[2:]], "is not what its rule builds"),
+        ([GOOD[0], GOOD[0], *GOOD[1:]], "is built by a unary rule from a node that is, too"),
+        ([*GOOD[:2], (0, 0, 2, -1), GOOD[3]], "is not what its rule builds"),
+        ([*GOOD[:2], (0, 0, 7, -1), GOOD[3]], "has no symbol between 0 and 2"),
+        ([*GOOD[:2], GOOD[2], (0, 0, 1, -1)], "has no two neighbouring nodes below it"),
+        ([*GOOD[:2], GOOD[2], (1, 2, 1, -1)], "is not a node over words of the sentence"),
+        ([GOOD[0], (0, 1, 2, 9), *GOOD[2:]], "has no rule between −1 and 2"),
+        ([(0, 1, 0, 2), (0, 0, 1, -1), (1, 1, 2, -1)], "from something else than one node"),
+    ],
+)
+def test_labels_are_refused(nodes: Any, message: str) -> None:
+    shapes = LABELS.shapes([2, 2])
+    assert len(LABELS.encode_all(np.array(GOOD + GOOD), shapes).part) == 12
+    with pytest.raises(InputError, match=message):
+        LABELS.encode_all(np.array(GOOD + nodes), shapes)
+
+
+def test_pruned_and_wrong_words_are_refused() -> None:
+    with pytest.raises(InputError, match="example 0, symbol 0 over 0 … 0 is none of the symbols over words"):
+        LABELS.encode_all([(0, 0, 0, -1)], LABELS.shapes([1]))
+    with pytest.raises(InputError, match="example 1: the span 0 … 1 is not among the example's spans"):
+        LABELS.encode_all(GOOD + GOOD, LABELS.span_shapes([2, 2], [0, 1, 1], [0], [1]))
+    for spans, message in (
+        (
+            ([2], [0, 1], [0], [2]),
+            "example 0 has the span 0 … 2; it must have two or more of the words 0 … 1",
+        ),
+        (([2], [0, 1], [0], [0]), "example 0 has the span 0 … 0"),
+        (([2], [0, 2], [0, 0], [1, 1]), "example 0 has a span twice"),
+        (([2], [0, 2], [0], [1]), "do not belong together"),
+    ):
+        with pytest.raises(InputError, match=message):
+            LABELS.span_shapes(*spans)
+
+
+def test_scores_are_refused() -> None:
+    for scores, message in (
+        ((np.zeros((2, 3)), np.zeros(5)), r"word_scores has shape \(2, 3\), expected \(length, 2\)"),
+        ((np.zeros((2, 2)), np.zeros(4)), r"rule_scores has shape \(4,\), expected \(5,\)"),
+        ((np.zeros((2, 2)), np.zeros(5), np.zeros((2, 2))), "span_scores has shape"),
+        (([np.zeros((2, 2))], np.zeros(5), []), "word_scores has 1 sentences, span_scores has 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            AMBIGUOUS.argmax(*scores)
+    with pytest.raises(InputError, match="splits=True"):
+        AMBIGUOUS.log_partition(np.zeros((2, 2)), np.zeros(5), split_scores=np.zeros((2, 2, 2)))
+    with pytest.raises(InputError, match="list of nodes"):
+        AMBIGUOUS.encode([0, 1])
+
+
+# -- solvers ------------------------------------------------------------------------------------------
+
+# Relative distance of the primal and of the dual to the optimum.
+REACHED = {
+    ("eg", "log"): (1e-6, 1e-6),
+    ("eg-gap", "softmax_margin"): (1e-6, 1e-6),
+    ("eg-gap", "hinge"): (1e-5, 1e-6),
+    ("sdca", "between"): (1e-6, 1e-6),
+    ("eg-batch", "log"): (1e-6, 1e-6),
+    ("eg-primal", "between"): (1e-6, 1e-6),
+    ("extragradient", "log"): (1e-6, 1e-6),
+    ("excessive-gap", "hinge"): (1e-4, 1e-4),
+    ("lbfgs", "softmax_margin"): (1e-6, 1e-6),
+    ("cg", "log"): (1e-6, 1e-6),
+    ("bcfw", "hinge"): (1e-6, 1e-6),
+    ("svm-struct", "hinge"): (1e-6, 1e-6),
+    ("bmrm", "log"): (1e-6, 1e-6),
+    ("bmrm", "hinge"): (1e-6, 1e-6),
+    ("sgd", "log"): (1e-4, 1e-4),
+}
+
+
+def solver_of(name: str) -> Solver:
+    solver: Any = SOLVERS[name]
+    return replace(solver, precision="double") if hasattr(solver, "precision") else solver
+
+
+@pytest.mark.parametrize(("name", "loss"), REACHED)
+def test_reaches_the_optimum(name: str, loss: str) -> None:
+    primal_tolerance, dual_tolerance = REACHED[name, loss]
+    data, best = problem_of("grammar", loss), optimum("grammar", loss)
+    tol = min(primal_tolerance, dual_tolerance) / 2
+    found = solve(data.problem, solver_of(name), tol=tol, max_passes=2000)
+    assert -1e-7 * best <= found.certificate.primal - best <= primal_tolerance * best
+    assert -1e-7 * best <= best - found.certificate.dual <= dual_tolerance * best
+    np.testing.assert_allclose(found.certificate.primal, data.written_out.primal(found.weights), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["mira", "kbest-mira", "perceptron"])
+def test_online_learners_certify_what_they_have(name: str) -> None:
+    data, best = problem_of("grammar", "hinge"), optimum("grammar", "hinge")
+    found = solve(data.problem, SOLVERS[name], tol=1e-9, max_passes=5)
+    assert found.certificate.primal == pytest.approx(data.written_out.primal(found.weights), rel=1e-9)
+    assert 0.0 <= found.certificate.dual <= best <= found.certificate.primal
+
+
+def test_problem_has_all_that_derivations_have() -> None:
+    """Pruned spans, derivations with different numbers of parts, parts used twice, and a true bound on features."""
+    data = problem_of("grammar", "log")
+    structure, written = data.problem.structure, data.written_out
+    assert structure.n_spans(data.shapes).sum() < structure.n_spans(structure.shapes(data.lengths)).sum()
+    assert any(len({len(parts) for parts in each}) > 1 for each in written.parts)
+    assert any(len(np.unique(parts)) < len(parts) for each in written.parts for parts in each)
+    for features, bound in zip(written.features, data.problem.feature_spread(), strict=True):
+        differences = features[:, None] - features[None, :]
+        assert ((differences**2).sum(axis=2) <= bound * (1 + 1e-12)).all()

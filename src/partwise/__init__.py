@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from partwise.errors import InputError
     from partwise.estimators.classify.classifier import Classifier
     from partwise.estimators.classify.kernel import KernelClassifier
+    from partwise.estimators.constituency.parser import ConstituencyParser
     from partwise.estimators.parsing.parser import DependencyParser
     from partwise.estimators.sequence.crf import CRF
     from partwise.estimators.sequence.kernel import KernelSequenceLabeler
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CRF",
     "Classifier",
+    "ConstituencyParser",
     "DependencyParser",
     "InputError",
     "KernelClassifier",
@@ -40,6 +42,7 @@ __all__ = [
 _HOMES = {
     "CRF": "partwise.estimators.sequence.crf",
     "Classifier": "partwise.estimators.classify.classifier",
+    "ConstituencyParser": "partwise.estimators.constituency.parser",
     "DependencyParser": "partwise.estimators.parsing.parser",
     "InputError": "partwise.errors",
     "KernelClassifier": "partwise.estimators.classify.kernel",

@@ -10,7 +10,7 @@ _SHORTEST_STEM = 3
 
 
 def word_class(word: str, is_first: bool = False) -> str:
-    """The class of a word, such as ``UNK-capital``, ``UNK-number``, ``UNK-lower-ing``.
+    """The class of a word, such as ``capital``, ``number``, ``lower-ing``.
 
     Parameters
     ----------
@@ -18,8 +18,8 @@ def word_class(word: str, is_first: bool = False) -> str:
         Whether the word is the first of its sentence, where a capital says less.
     """
     if _NUMBER.fullmatch(word):
-        return "UNK-number"
-    pieces = ["UNK", _case(word, is_first)]
+        return "number"
+    pieces = [_case(word, is_first)]
     if any(character.isdigit() for character in word):
         pieces.append("digit")
     if "-" in word:
@@ -36,8 +36,7 @@ def word_class(word: str, is_first: bool = False) -> str:
 
 def coarse_class(fine: str) -> str:
     """The class without an ending: what to fall back on for one that was never seen."""
-    pieces = fine.split("-")
-    return "-".join(pieces[:2])
+    return fine.partition("-")[0]
 
 
 def _case(word: str, is_first: bool) -> str:

@@ -3,7 +3,8 @@
 The steps, each of which has an inverse:
 
 - *vertical*: a constituent's label says those of its parents, ``NP^S``;
-- *unary chains* become one node, ``SBAR+S``, with the tag at their end where they have one, ``NP+NNP``; or stay;
+- *unary chains* become one node, ``SBAR+S``, with the tag at their end where they have one, ``NP+NNP``; or two nodes,
+  the first of the chain and the rest; or stay;
 - *horizontal*: of a constituent with more than two children one child after another is split off, from the left, from
   the right, or from both ends towards the head, under nodes such as ``@NP[<DT,<JJ]``: they say what was split off last.
 """
@@ -18,7 +19,7 @@ from partwise.data.head_rules import head_child
 from partwise.errors import InputError
 
 DIRECTIONS = ("left", "right", "head")
-UNARIES = ("collapse", "keep")
+UNARIES = ("collapse", "one", "keep")
 MARK, PARENT, CHAIN = "@", "^", "+"
 
 
@@ -35,8 +36,9 @@ class BinaryForm:
         How many of the children split off last these nodes remember; None: all of them.
     vertical : int
         Labels that a constituent's label consists of: 1 for its own alone, 2 for its parent's too.
-    unary : {"collapse", "keep"}
-        Whether chains of constituents with one child each become one node.
+    unary : {"collapse", "one", "keep"}
+        What becomes of chains of constituents with one child each: one node; at most one such constituent over one
+        node for all that was below it; or nothing.
     """
 
     direction: str = "right"
@@ -61,8 +63,10 @@ class BinaryForm:
                 raise InputError(f"label {node.label!r:.40}: @ at the start, ^ and + are for binary forms")
         if self.vertical > 1:
             tree = with_parents(tree, self.vertical)
-        if self.unary == "collapse":
+        if self.unary != "keep":
             tree = collapsed(tree)
+        if self.unary == "one":
+            tree = _with_one_unary(tree)
         return binarised(tree, self.direction, self.horizontal)
 
     def restore(self, tree: Tree) -> Tree:
@@ -111,6 +115,17 @@ def collapsed(tree: Tree) -> Tree:
         child = below[0]
         label = f"{node.label}{CHAIN}{child.label}"
         return Tree(label, child.children if child.word is None else child.word)
+
+    return fold(tree, make)
+
+
+def _with_one_unary(tree: Tree) -> Tree:
+    """A collapsed tree with the first label of every chain as a node of its own."""
+
+    def make(node: Tree, below: list[Tree]) -> Tree:
+        first, joined, rest = node.label.partition(CHAIN)
+        content = node.word if node.word is not None else below
+        return Tree(first, [Tree(rest, content)]) if joined else Tree(first, content)
 
     return fold(tree, make)
 

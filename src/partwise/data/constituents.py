@@ -127,7 +127,11 @@ class Tree:
         """Pickled as flat lists, which do not recurse either."""
         nodes = list(self.nodes())
         labels = [node.label for node in nodes]
-        return _from_lists, (labels, [node.word for node in nodes], [len(node.children) for node in nodes])
+        return tree_from_lists, (
+            labels,
+            [node.word for node in nodes],
+            [len(node.children) for node in nodes],
+        )
 
     @staticmethod
     def of(value: Any, what: str = "tree") -> Tree:
@@ -168,7 +172,7 @@ def fold(tree: Tree, make: Callable[[Tree, list[Result]], Result]) -> Result:
     return results[0]
 
 
-def _from_lists(labels: list[str], words: list[str | None], sizes: list[int]) -> Tree:
+def tree_from_lists(labels: list[str], words: list[str | None], sizes: list[int]) -> Tree:
     """From labels, words and numbers of children of all nodes, each before its children."""
     done: list[Tree] = []
     for label, word, size in zip(reversed(labels), reversed(words), reversed(sizes), strict=True):
@@ -201,4 +205,4 @@ def _from_nested(value: Any, what: str) -> Tree:
         sizes.append(0 if has_word else len(node) - 1)
         if not has_word:
             stack.extend(reversed(node[1:]))
-    return _from_lists(labels, words, sizes)
+    return tree_from_lists(labels, words, sizes)

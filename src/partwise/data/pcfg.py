@@ -7,7 +7,6 @@ from collections import Counter
 import numpy as np
 
 from partwise.core.word_classes import coarse_class, word_class
-from partwise.data.constituents import Tree
 from partwise.data.treebank_grammar import TreebankGrammar, tag_of
 
 MOST_RARE = 1  # words seen no more often than this also stand for the unknown ones of their class
@@ -72,7 +71,7 @@ class PCFG:
         if is_first and word.lower() in self._known:
             return self._known[word.lower()]
         fine = word_class(word, is_first)
-        for name in (fine, fine.replace("-first", "-capital"), coarse_class(fine)):
+        for name in (fine, fine.replace("first", "capital", 1), coarse_class(fine)):
             if name in self._classes:
                 return self._classes[name]
         return self._classes[""]
@@ -99,16 +98,3 @@ class PCFG:
                 of_tag[:] = 0.0
             scores[t, self.grammar.word_symbols] = self.at_word + of_tag[self._tag_of_symbol]
         return scores
-
-
-def fallback_tree(words: list[str], tags: list[str], root: str) -> Tree:
-    """A flat tree, for a sentence that the grammar has none of: all words under one constituent.
-
-    Parameters
-    ----------
-    tags : list of str
-        A tag for each word.
-    root : str
-        The label of the one constituent.
-    """
-    return Tree(root, [Tree(tag, word) for word, tag in zip(words, tags, strict=True)])

@@ -32,6 +32,7 @@ ESTIMATORS = {
     "KernelSequenceLabeler": "partwise.estimators.sequence.kernel",
     "KernelClassifier": "partwise.estimators.classify.kernel",
     "DependencyParser": "partwise.estimators.parsing.parser",
+    "ConstituencyParser": "partwise.estimators.constituency.parser",
 }
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
@@ -152,7 +153,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    SequenceLabeler, Classifier, DependencyParser, KernelSequenceLabeler or KernelClassifier
+    SequenceLabeler, Classifier, DependencyParser, ConstituencyParser, KernelSequenceLabeler or KernelClassifier
     """
     return estimator_from(*load_model(path), path)
 

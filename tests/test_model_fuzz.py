@@ -15,12 +15,13 @@ from safetensors.numpy import save
 
 from partwise import (
     Classifier,
+    ConstituencyParser,
     DependencyParser,
     KernelClassifier,
     KernelSequenceLabeler,
     SequenceLabeler,
 )
-from partwise.data import corpus_from_sentences
+from partwise.data import Tree, corpus_from_sentences
 from partwise.data.conll import parse_conll
 from partwise.errors import InputError
 from partwise.report.model_page import model_page
@@ -47,6 +48,12 @@ SENTENCES = corpus_from_sentences(
 )
 
 
+CONSTITUENTS = [
+    Tree.of("(S (NP (D a) (N dog)) (VP (V barks)))"),
+    Tree.of("(S (NP (NP (N cats)) (PP (P of) (NP (N Rome)))) (VP (V purr)) (. .))"),
+]
+
+
 def tiny_models():
     columns = "word[-1..1]\nword[-1]|word[0]\nsuffix(word[0], 1..2)\npos[0]"
     numbers = [np.array([[0.0, 1.5, 0.3], [2.0, 1.0, 0.1]]), np.array([[1.0, 0.5, 0.2]])]
@@ -61,6 +68,7 @@ def tiny_models():
         "attributes": (SequenceLabeler(order=2, **settings).fit(words, labels), words),
         "matrix": (SequenceLabeler("hinge", **settings).fit(numbers, labels), numbers),
         "trees": (DependencyParser(prune=2, **settings).fit(SENTENCES), SENTENCES),
+        "constituents": (ConstituencyParser(**settings).fit(None, CONSTITUENTS), CONSTITUENTS),
         "classes": (Classifier(**settings).fit(rows, ["x", "y", "z"]), rows),
         "kernel classes": (KernelClassifier("log", **settings).fit(rows, ["x", "y", "z"]), rows),
         "kernel": (KernelSequenceLabeler("log", edges="kernel", **settings).fit(numbers, labels), numbers),
@@ -186,6 +194,10 @@ def check(path, inputs):
             if not model._loss.is_hard:
                 for each in model.predict_marginals(inputs):
                     assert np.isfinite(each).all()
+        elif isinstance(model, ConstituencyParser):
+            assert [tree.words() for tree in predicted] == [tree.words() for tree in inputs]
+            if not model._loss.is_hard:
+                assert all(0 < p <= 1 for each in model.predict_marginals(inputs) for p in each.values())
         else:
             assert len(predicted) == len(inputs)
             assert np.isfinite(model.decision_function(inputs)).all()
@@ -197,12 +209,23 @@ def check(path, inputs):
 
 @pytest.mark.parametrize(
     "name",
-    ["columns", "edges", "hashed", "attributes", "matrix", "trees", "classes", "kernel classes", "kernel"],
+    [
+        "columns",
+        "edges",
+        "hashed",
+        "attributes",
+        "matrix",
+        "trees",
+        "constituents",
+        "classes",
+        "kernel_classes",
+        "kernel",
+    ],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_mutations(models, name, tmp_path):
     """Bit flips, truncations and splices; and edits of header and arrays under a checksum that is right."""
-    model, inputs = models[name]
+    model, inputs = models[name.replace("_", " ")]
     path = tmp_path / "m.pw"
     model.save(path)
     assert check(path, inputs)
@@ -226,6 +249,8 @@ def test_mutations(models, name, tmp_path):
 
 
 def plain(predicted):
+    if isinstance(predicted, Tree):
+        return str(predicted)
     return [each.tolist() if isinstance(each, np.ndarray) else each for each in predicted]
 
 

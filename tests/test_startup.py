@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import partwise
-from partwise import Classifier, DependencyParser, SequenceLabeler
+from partwise import Classifier, ConstituencyParser, DependencyParser, SequenceLabeler
 
 SENTENCES = [["the", "dog", "barks"], ["a", "cat", "sleeps"]] * 3
 TAGS = [["D", "N", "V"]] * 6
@@ -33,7 +33,9 @@ def test_the_package_loads_nothing_by_itself() -> None:
     assert loaded & {"numpy", "numba", "sklearn", "scipy", "typer", "rich"} == set()
 
 
-@pytest.mark.parametrize("command", [["predict"], ["train", "sequence"], ["train", "dependency"]])
+@pytest.mark.parametrize(
+    "command", [["predict"], ["train", "sequence"], ["train", "dependency"], ["train", "constituency"]]
+)
 def test_help_loads_nothing_heavy(command: list[str]) -> None:
     code = "import sys\nfrom partwise.cli import main\ntry:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass"
     assert modules_after(code, *command, "--help") & {"numpy", "numba", "sklearn", "scipy", "rich"} == set()
@@ -44,21 +46,29 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A labeler, a classifier and a parser, each used once, so that the code they need is in the cache."""
     folder = tmp_path_factory.mktemp("models")
     trees = [[2, 3, 0]] * 6
+    brackets = [f"(S (NP (D {a}) (N {b})) (V {c}))" for a, b, c in SENTENCES]
     fitted = {
         "labeler": SequenceLabeler(template="pos").fit([[[w] for w in each] for each in SENTENCES], TAGS),
         "classifier": Classifier().fit(POINTS, POINTS[:, 0] > 0),
         "parser": DependencyParser().fit(SENTENCES, trees),
+        "constituents": ConstituencyParser().fit(SENTENCES, brackets),
     }
     for name, model in fitted.items():
         model.save(folder / name)
     partwise.load(folder / "labeler").predict([[["the"], ["cat"]]])
     partwise.load(folder / "parser").predict(SENTENCES[:1])
+    partwise.load(folder / "constituents").predict(SENTENCES[:1])
     return folder
 
 
 @pytest.mark.parametrize(
     ("name", "data"),
-    [("labeler", [[["the"], ["cat"]]]), ("parser", [["the", "cat", "sleeps"]]), ("classifier", None)],
+    [
+        ("labeler", [[["the"], ["cat"]]]),
+        ("parser", [["the", "cat", "sleeps"]]),
+        ("constituents", [["the", "cat", "sleeps"]]),
+        ("classifier", None),
+    ],
 )
 def test_prediction_loads_no_scikit_learn_and_no_compiler(models: Path, name: str, data: object) -> None:
     given = "np.zeros((2, 3))" if data is None else repr(data)

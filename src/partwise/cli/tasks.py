@@ -1,4 +1,4 @@
-"""What the commands do with a model, by the kind of data it is for: sequences, classes or trees."""
+"""What the commands do with a model, by the kind of data it is for: sequences, classes, trees of either kind."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _HOMES = {
     "sequences": ("partwise.cli.sequences", "Sequences"),
     "classes": ("partwise.cli.classes", "Classes"),
     "trees": ("partwise.cli.trees", "Trees"),
+    "constituents": ("partwise.cli.constituents", "Constituents"),
 }
 
 

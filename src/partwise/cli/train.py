@@ -9,6 +9,7 @@ import typer
 
 from partwise.cli.common import DataOptions
 from partwise.cli.options import Comment, Files, Layout, Objective, Running, add_command, one_of
+from partwise.cli.train_constituency import train_constituency
 from partwise.cli.train_dependency import train_dependency
 from partwise.errors import InputError
 
@@ -131,3 +132,4 @@ def _sequence_data(path: str, options: DataOptions, template: str | None) -> tup
 add_command(app, "sequence", train_sequence)
 add_command(app, "classify", train_classify)
 add_command(app, "dependency", train_dependency)
+add_command(app, "constituency", train_constituency)

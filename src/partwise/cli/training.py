@@ -93,6 +93,10 @@ class _Watcher:
         self.job, self.display, self.interruption = job, display, interruption
 
     def begin(self, problem: Any, encoder: Any) -> None:
+        try:
+            self.display.say(self.job.task.estimator.before_training(problem))
+        except OSError:
+            self.display.console = None
         if self.job.dev is not None:
             score = self.job.task.estimator.scorer_during_fit(problem, encoder, *self.job.dev)
             self.display.dev_score = score

@@ -42,6 +42,12 @@ class Treebank:
             return InputError(message, self.path, self.lines[tree])
         return InputError(f"tree {tree}: {message}")
 
+    def only(self, kept: list[bool]) -> Treebank:
+        """The trees for which `kept` is true."""
+        chosen = [i for i, keep in enumerate(kept) if keep]
+        lines = [self.lines[i] for i in chosen] if self.lines else []
+        return Treebank([self.trees[i] for i in chosen], lines, self.path)
+
     def mapped(self, change: Callable[[Tree], Tree | None]) -> Treebank:
         """Every tree changed; one of which nothing is left is refused."""
         trees = []

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from partwise.core.problem import Problem
-from partwise.data.treebank import Treebank
 from partwise.estimators.answers import Answers
 from partwise.estimators.base import n_threads
-from partwise.estimators.constituency.data import as_sentences, words_of
+from partwise.estimators.constituency.data import as_sentences, as_trees, words_of
 from partwise.estimators.constituency.derivations import Derivations
 from partwise.estimators.constituency.encoder import SpanEncoder
 from partwise.estimators.model import LinearModel
@@ -69,11 +68,12 @@ class ConstituencyAnswers(Answers):
         ]
 
     def scorer_during_fit(
-        self, problem: Problem, encoder: SpanEncoder, X: Any, y: Treebank
+        self, problem: Problem, encoder: SpanEncoder, X: Any, y: Any
     ) -> Callable[[np.ndarray], float]:
         """F1 of constituents; words outside the grammar's reach count as flat."""
         jobs, structure = n_threads(self.n_jobs), problem.structure
-        sentences = as_sentences(y.trees if X is None else X, self.has_tags_)
+        trees = as_trees(y).trees
+        sentences = as_sentences(trees if X is None else X, self.has_tags_)
         encoded = encoder.transform(structure, sentences, structure.shapes(sentences.lengths))  # type: ignore[arg-type]
         words, scorer = words_of(sentences), None
 
@@ -84,6 +84,6 @@ class ConstituencyAnswers(Answers):
             nodes, _ = model.best(scorer, None, jobs)
             if nodes is None:
                 return float("nan")
-            return bracket_scores(y.trees, self._derivations.trees_of(nodes, words, self.outer_)).f1
+            return bracket_scores(trees, self._derivations.trees_of(nodes, words, self.outer_)).f1
 
         return score

@@ -141,34 +141,38 @@ class ConstituencyMixin:
         return Excluded(offsets(per_sentence), part)
 
     def _best(self, query: SpanQuery) -> Parsed:
-        """Best trees; outside the grammar, where tags are given, with others in their place, else flat ones."""
-        n, words, tags = query.scorer.n_examples, words_of(query.sentences), None
+        """Best trees; outside the grammar those with any tags in place of the given ones, else flat ones."""
+        n = query.scorer.n_examples
         found = self._best_possible(query, np.arange(n), query.excluded)
         fallback = np.array([i not in found for i in range(n)], bool)
         if fallback.any():
-            tags = self._likely_tags(query)
-        if fallback.any() and query.excluded is not None and tags is not None:
-            free = self._best_possible(query, np.flatnonzero(fallback), None)
-            found |= {i: with_tags(tree, tags[i]) for i, tree in free.items()}
-        for i in range(n):
-            if i not in found and tags is not None:
-                found[i] = self._flat(words[i], tags[i])
+            if query.excluded is not None:
+                found |= self._best_possible(query, np.flatnonzero(fallback), None)
+            words, tags = words_of(query.sentences), self._likely_tags(query)
+            found |= {i: self._flat(words[i], tags[i]) for i in range(n) if i not in found}
         return Parsed([found[i] for i in range(n)], fallback)
 
     def _best_possible(
         self, query: SpanQuery, examples: np.ndarray, excluded: Excluded | None
     ) -> dict[int, Tree]:
         """Best trees of those sentences that have any."""
-        jobs, words = n_threads(self.n_jobs), words_of(query.sentences)
+        jobs = n_threads(self.n_jobs)
         nodes, values = self._model.best(query.scorer.shard(examples), _only(excluded, examples), jobs)
         examples = examples[values > -np.inf]
         if nodes is None and len(examples):
             nodes, _ = self._model.best(query.scorer.shard(examples), _only(excluded, examples), jobs)
+        return dict(zip(examples.tolist(), self._trees(query, examples, nodes), strict=True))
+
+    def _trees(self, query: SpanQuery, examples: np.ndarray, nodes: np.ndarray) -> list[Tree]:
+        """Trees of derivations, with the tags given where these are fixed."""
         if not len(examples):
-            return {}
-        chosen = examples.tolist()
-        trees = self._derivations.trees_of(nodes, [words[i] for i in chosen], self.outer_)
-        return dict(zip(chosen, trees, strict=True))
+            return []
+        words = words_of(query.sentences)
+        trees = self._derivations.trees_of(nodes, [words[i] for i in examples.tolist()], self.outer_)
+        if not self.fixed_tags_:
+            return trees
+        tags = self._likely_tags(query)
+        return [with_tags(tree, tags[i]) for tree, i in zip(trees, examples.tolist(), strict=True)]
 
     def _likely_tags(self, query: SpanQuery) -> list[list[str]]:
         """The tags given, or those that words alone speak for."""
@@ -223,13 +227,13 @@ class ConstituencyMixin:
                 query.scorer, scale, excluded=query.excluded, what="nothing", n_jobs=jobs
             )
         results = []
-        for i, words in enumerate(words_of(query.sentences)):
+        for i in range(query.scorer.n_examples):
             own, shapes = scores[part_ptr[i] : part_ptr[i + 1]], query.scorer.shapes.take(np.array([i]))
             found: dict[Tree, float] = {}
             for parts in structure.kbest_parts(shapes.values, own, k):
                 distinct = np.unique(parts)
                 nodes = structure.decode_all(PartLists(np.array([0, len(distinct)]), distinct), shapes)
-                [tree] = self._derivations.trees_of(nodes, [words], self.outer_)
+                [tree] = self._trees(query, np.array([i]), nodes)
                 value = scale * float(own[parts].sum())
                 value = value if self._loss.is_hard else float(np.exp(min(value - log_totals[i], 0.0)))
                 # Derivations that differ only in what binary form added are one tree.

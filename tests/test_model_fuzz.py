@@ -218,14 +218,14 @@ def check(path, inputs):
         "trees",
         "constituents",
         "classes",
-        "kernel_classes",
+        "kernel classes",
         "kernel",
     ],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_mutations(models, name, tmp_path):
     """Bit flips, truncations and splices; and edits of header and arrays under a checksum that is right."""
-    model, inputs = models[name.replace("_", " ")]
+    model, inputs = models[name]
     path = tmp_path / "m.pw"
     model.save(path)
     assert check(path, inputs)

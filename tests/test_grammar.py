@@ -12,9 +12,12 @@ from contract_structures import Case, StructureContract, checks, generators, sco
 from hypothesis import given
 from hypothesis import strategies as st
 
+from partwise.compiled.simd import LANES
+from partwise.core.arrays import offsets
 from partwise.errors import InputError
 from partwise.solvers import SOLVERS, Solver, solve
-from partwise.structures import Grammar, Structure
+from partwise.structures import Brute, Grammar, Structure
+from partwise.structures.packed import Packed
 
 
 class Derivations(Case):
@@ -128,6 +131,86 @@ def built_nodes(grammar: Any, y: Any) -> set[Built]:
         Built(first, last, symbol, (rule >= 0) + (rule >= len(grammar.rules)))
         for first, last, symbol, rule in grammar.labels_of(y).tolist()
     }
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0, 1e5])
+@pytest.mark.parametrize("splits", [False, True])
+def test_dense_and_sparse_are_the_same(scale: float, splits: bool) -> None:
+    """A dense grammar, and the same rules among many more symbols; ten words, so that spans come in batches."""
+    random = np.random.default_rng(int(scale) + splits)
+    rules = [rule for rule in np.ndindex(5, 9, 9) if random.random() < 0.8]
+    unaries = [(0, 1), (1, 0), (3, 7), (8, 2)]
+    dense, sparse = (Grammar(size, rules, unaries=unaries, splits=splits) for size in (9, 40))
+    assert dense.specification().is_dense and not sparse.specification().is_dense
+    for n in (1, 2, 10):
+        word, rule, span, split = (
+            scale * random.normal(size=shape)
+            for shape in ((n, 9), (dense.n_rules,), (n, n, 9), (n, n, n) if splits else (0,))
+        )
+        span[random.random((n, n)) < 0.3] = -np.inf
+        span[0, n - 1] = 0.0
+        wide = [np.full((n, 40), -np.inf), rule, np.zeros((n, n, 40))]
+        wide[0][:, :9], wide[2][..., :9] = word, span
+        named = {"split_scores": split} if splits else {}
+        for method in ("log_partition", "entropy"):
+            ours = getattr(dense, method)(word, rule, span, **named)
+            theirs = getattr(sparse, method)(*wide, **named)
+            np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-9 * scale)
+        ours, theirs = dense.marginals(word, rule, span, **named), sparse.marginals(*wide, **named)
+        np.testing.assert_allclose(ours.rule, theirs.rule, atol=1e-10)
+        np.testing.assert_allclose(ours.span, theirs.span[..., :9], atol=1e-10)
+        np.testing.assert_allclose(ours.word, theirs.word[:, :9], atol=1e-10)
+        assert dense.argmax(word, rule, span, **named) == sparse.argmax(*wide, **named)
+
+
+@pytest.mark.parametrize("grammar", [Grammar(3, list(np.ndindex(3, 3, 3)), unaries=[(0, 1)]), CYCLES, SPLITS])
+def test_pruned_spans_are_spans_that_score_minus_infinity(grammar: Grammar) -> None:
+    """In one batch with an example that is done on logarithms, and the same answers as with −inf in their rows."""
+    random, n, width = np.random.default_rng(0), 6, grammar.kinds[1].width
+    every = grammar.shapes([n] * 3)
+    ptr, first, last = grammar.spans_of(every)
+    keep = (last > first) & ((random.random(len(first)) < 0.6) | (last - first == n - 1))
+    example = np.repeat(np.arange(3), np.diff(ptr))
+    pruned = grammar.span_shapes(every.lengths, offsets(np.bincount(example[keep])), first[keep], last[keep])
+    scores = random.normal(size=int(grammar.n_parts(every).sum()))
+    part_ptr = offsets(grammar.n_parts(every))
+    scores[: part_ptr[1]] *= 1e5
+    used = np.ones(len(scores), bool)
+    for row in np.flatnonzero(~keep & (last > first)):
+        own = row - ptr[example[row]]
+        base = part_ptr[example[row]] + n * len(grammar.word_symbols)
+        at = base + own * width
+        scores[at : at + width], used[at : at + width] = -np.inf, False
+        if grammar.splits:
+            cuts = offsets((last - first)[ptr[example[row]] : ptr[example[row] + 1]])
+            at = base + (ptr[1] - ptr[0]) * width
+            used[at + cuts[own] : at + cuts[own + 1]] = False
+    slack = np.zeros(LANES)
+    full = Packed(grammar, grammar.specification(), every, part_ptr, np.append(scores, slack), False)
+    few = Packed(
+        grammar, grammar.specification(), pruned, offsets(grammar.n_parts(pruned)),
+        np.append(scores[used], slack), False,
+    )  # fmt: skip
+    for which in ("sums", "best"):
+        (values, counts), (expected, wanted) = few.answers(which), full.answers(which)
+        np.testing.assert_allclose(values, expected, rtol=1e-12)
+        np.testing.assert_allclose(counts, wanted[used], atol=1e-12)
+        assert not wanted[~used].any()
+    np.testing.assert_allclose(few.answers("sums", 0)[0], full.answers("sums", 0)[0], rtol=1e-12)
+
+
+def test_small_numbers_are_raised_dropped_or_left_to_logarithms() -> None:
+    """Symbols that are far behind over a word: harmless, or the only ones that the rest of the sentence can use."""
+    grammar = Grammar(3, [(0, 1, 1), (0, 2, 2)], word_symbols=[1, 2])
+    for gap in (100.0, 300.0, 1000.0):
+        word = np.array([[0.0, 0.0, -gap], [0.0, 0.0, -gap]])
+        for rule in (np.array([0.0, 0.0]), np.array([-np.inf, 0.0]), np.array([-2 * gap, 0.0])):
+            brute = Brute(grammar, 2)
+            assert grammar.log_partition(word, rule) == pytest.approx(
+                brute.log_partition(word, rule), abs=1e-12
+            )
+            for ours, theirs in zip(grammar.marginals(word, rule), brute.marginals(word, rule), strict=True):
+                np.testing.assert_allclose(ours, theirs, atol=1e-12)
 
 
 def test_empty_lists_and_one_word() -> None:

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The best derivation: the recursions of ``inside_outside.py`` with maxima of scores in place of sums of weights."""
+"""The best derivation: the recursions of ``inside.py`` with maxima of scores in place of sums of weights."""
 
 from __future__ import annotations
 

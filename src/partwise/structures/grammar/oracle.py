@@ -16,7 +16,11 @@ from partwise.compiled.oracles import Oracle
 from partwise.compiled.simd import LANES, padded
 from partwise.core.arrays import offsets
 from partwise.structures.grammar.best import grammar_best
-from partwise.structures.grammar.inside_outside import grammar_expectations, grammar_log_partition
+from partwise.structures.grammar.dense import BATCH
+from partwise.structures.grammar.inside import grammar_log_partition
+from partwise.structures.grammar.outside import grammar_expectations
+
+_FULL = 4  # a dense grammar has at least one of so many rules that there could be
 
 
 class GrammarSpecification(NamedTuple):
@@ -26,16 +30,22 @@ class GrammarSpecification(NamedTuple):
     ----------
     n_symbols, stride, root : int
         Symbols, a chart row's padded width, and the symbol over the whole sentence.
+    parent_stride : int
+        The padded number of symbols that binary rules build.
     has_splits : bool
         Whether anchored splits are parts.
+    is_dense : bool
+        Whether most rules that there could be exist.
     word_symbol, binary_symbol, unary_symbol : ndarray
         The symbol of each column of "word" rows; of "span" rows, those built by binary rules, then by unary ones.
     word_column, binary_column, unary_column : ndarray (n_symbols,)
         The columns of each symbol, −1 where it has none.
     left_ptr, pair_left, pair_right : ndarray (n_symbols + 1,), (n_pairs,), (n_pairs,)
         The pairs of each left symbol, and the symbols of each pair.
-    pair_ptr, parent, rule : ndarray (n_pairs + 1,), (n_rules,), (n_rules,)
-        The binary rules of each pair: parent symbol, and number as users count.
+    pair_ptr, parent, parent_column, rule : ndarray (n_pairs + 1,), then (n_rules,)
+        The binary rules of each pair: parent symbol, its column, and number as users count.
+    place : ndarray (n_rules,)
+        Where the rule stands in the tensor of a dense grammar; empty for others.
     unary_parent, unary_child : ndarray (n_unaries,)
     parent_ptr, by_parent, pair_of : ndarray (n_symbols + 1,), (n_rules,), (n_rules,)
         The rules of each parent, as numbers in the order of pairs, and the pair of each rule.
@@ -44,7 +54,9 @@ class GrammarSpecification(NamedTuple):
     n_symbols: int
     stride: int
     root: int
+    parent_stride: int
     has_splits: bool
+    is_dense: bool
     word_symbol: Integers
     binary_symbol: Integers
     unary_symbol: Integers
@@ -56,7 +68,9 @@ class GrammarSpecification(NamedTuple):
     pair_right: Integers
     pair_ptr: Integers
     parent: Integers
+    parent_column: Integers
     rule: Integers
+    place: Integers
     unary_parent: Integers
     unary_child: Integers
     parent_ptr: Integers
@@ -83,6 +97,14 @@ class GrammarWorkspace(NamedTuple):
         Sums over the splits of one span for each pair of children, and their derivatives.
     sums, factors, shares, totals : ndarray
         Rows in the making.
+    parents : ndarray
+        Sums of (or derivatives by) the symbols that binary rules build over some spans.
+    tensor, by_parent, tensor_count : ndarray
+        Weights of a dense grammar's rules by [left, right, parent], by [parent, left, right], and their counts.
+    pairs, pair_derivatives, transposed, rights : ndarray
+        Matrices of pairs of some spans, and derivatives by them; one of these transposed; rows of right nodes.
+    first_split : ndarray of int64
+        The first split part of some spans.
     nodes : ndarray
         Room for the nodes still to be opened of a derivation.
     state : ndarray (2,) of int64
@@ -105,6 +127,15 @@ class GrammarWorkspace(NamedTuple):
     factors: Reals
     shares: Reals
     totals: Reals
+    parents: Reals
+    tensor: Reals
+    by_parent: Reals
+    tensor_count: Reals
+    pairs: Reals
+    pair_derivatives: Reals
+    transposed: Reals
+    rights: Reals
+    first_split: Integers
     nodes: Integers
     state: Integers
 
@@ -127,27 +158,76 @@ def make_specification(n_symbols, root, rules, unaries, word_symbols, has_splits
         return integers(result)
 
     symbols = [integers(each) for each in (word_symbols, np.unique(parent), np.unique(unaries[:, 0]))]
+    word_column, binary_column, unary_column = map(columns, symbols)
+    stride, n_parents = padded(n_symbols), len(symbols[1])
+    is_dense = 0 < n_parents * n_symbols**2 <= _FULL * len(rules)
+    place = (left * stride + right) * padded(n_parents) + binary_column[parent]
     return GrammarSpecification(
-        n_symbols, padded(n_symbols), root, has_splits, *symbols, *map(columns, symbols),
-        offsets(np.bincount(left[starts], minlength=n_symbols)), integers(left[starts]), integers(right[starts]),
-        integers(np.append(starts, len(rules))), integers(parent), integers(order), integers(unaries[:, 0]),
-        integers(unaries[:, 1]), offsets(np.bincount(parent, minlength=n_symbols)), integers(by_parent),
-        np.cumsum(is_new, dtype=np.int64) - 1,
-    )  # fmt: skip
+        n_symbols=n_symbols,
+        stride=stride,
+        root=root,
+        parent_stride=padded(n_parents),
+        has_splits=has_splits,
+        is_dense=is_dense,
+        word_symbol=symbols[0],
+        binary_symbol=symbols[1],
+        unary_symbol=symbols[2],
+        word_column=word_column,
+        binary_column=binary_column,
+        unary_column=unary_column,
+        left_ptr=offsets(np.bincount(left[starts], minlength=n_symbols)),
+        pair_left=integers(left[starts]),
+        pair_right=integers(right[starts]),
+        pair_ptr=integers(np.append(starts, len(rules))),
+        parent=integers(parent),
+        parent_column=integers(binary_column[parent]),
+        rule=integers(order),
+        place=integers(place if is_dense else []),
+        unary_parent=integers(unaries[:, 0]),
+        unary_child=integers(unaries[:, 1]),
+        parent_ptr=offsets(np.bincount(parent, minlength=n_symbols)),
+        by_parent=integers(by_parent),
+        pair_of=np.cumsum(is_new, dtype=np.int64) - 1,
+    )
 
 
 def make_workspace(s, longest):
     """Room for sentences up to `longest` words under the specification `s`."""
     n_cells, n_rules = longest * (longest + 1) // 2, len(s.parent) + len(s.unary_parent)
-    chart, n_pairs = n_cells * s.stride + LANES, len(s.pair_right)
-    rooms = [np.zeros(chart), np.zeros(chart), np.zeros(chart), np.zeros(n_cells), np.zeros(n_cells)]
+    n_pairs, block = len(s.pair_right) + LANES, s.n_symbols * s.stride * s.is_dense
+
+    def room(size):
+        return np.zeros(size + LANES)
+
     return GrammarWorkspace(
-        *rooms, np.zeros(n_cells), np.zeros(n_cells, np.int64), np.zeros(n_cells * longest),
-        np.zeros(n_rules + LANES),
-        np.zeros(n_rules + LANES), np.zeros(n_pairs + LANES), np.zeros(n_pairs + LANES), np.zeros(s.stride),
-        np.zeros(s.stride + LANES), np.zeros(s.stride + LANES), np.zeros(s.stride), np.zeros(6 * longest + 6, np.int64),
-        np.zeros(2, np.int64),
-    )  # fmt: skip
+        inside=room(n_cells * s.stride),
+        below=room(n_cells * s.stride),
+        outside=room(n_cells * s.stride),
+        scale=room(n_cells),
+        binary_norm=room(n_cells),
+        unary_norm=room(n_cells),
+        row_of=np.zeros(n_cells, np.int64),
+        split_weight=room(n_cells * longest),
+        weight=room(n_rules),
+        rule_count=room(n_rules),
+        pair_sum=room(n_pairs),
+        pair_outside=room(n_pairs),
+        sums=room(s.stride),
+        factors=room(s.stride),
+        shares=room(s.stride),
+        totals=room(s.stride),
+        parents=room(BATCH * s.parent_stride),
+        tensor=room(block * s.parent_stride),
+        by_parent=room(block * s.parent_stride),
+        tensor_count=room(block * s.parent_stride),
+        pairs=room(BATCH * block),
+        pair_derivatives=room(BATCH * block),
+        transposed=room(s.stride * s.stride * s.is_dense),
+        rights=room(longest * s.stride * s.is_dense),
+        first_split=np.zeros(BATCH, np.int64),
+        nodes=np.zeros(6 * longest + 6, np.int64),
+        state=np.zeros(2, np.int64),
+    )
 
 
 GRAMMAR = Oracle(

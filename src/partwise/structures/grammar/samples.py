@@ -9,7 +9,7 @@ import numpy as np
 
 from partwise.compiled.dispatch import entry, inner
 from partwise.structures.grammar.cells import cell_of, rule_part, span_part, split_part
-from partwise.structures.grammar.inside_outside_log import inside_in_logs
+from partwise.structures.grammar.logs import inside_in_logs
 
 
 @inner

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The recursions of ``inside_outside.py`` on logarithms: slow, and right for any scores.
+"""The recursions of ``inside.py`` and ``outside.py`` on logarithms: slow, and right for any scores.
 
 The charts of the workspace hold logarithms here.
 """

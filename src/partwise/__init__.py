@@ -56,6 +56,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("metrics", "scorers"):
+        return import_module(f"partwise.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from partwise.data import (
     readable,
     unix_newlines,
 )
-from partwise.data.conll import Columns, parse_conll, stream_sequences, write_predictions
+from partwise.data.conll import Columns, parse_conll, stream_sequences, whole_lines, write_predictions
 from partwise.data.crfsuite_format import parse_crfsuite
 from partwise.data.jsonl import parse_jsonl
 from partwise.data.tagged import parse_tagged
@@ -166,14 +166,10 @@ def stream_predictions(path: str, options: DataOptions) -> Iterator[PredictionBa
             yield from _crfsuite_batches(handle, path)
         else:
             number = 1
-            while True:
-                with readable(path):
-                    block = list(islice(handle, _BATCH_LINES))
-                if not block:
-                    return
-                text = unix_newlines(decode(b"".join(block), path, number).removeprefix("\ufeff"))
+            for block in whole_lines(handle, _BATCH_LINES, path):
+                text = unix_newlines(decode(block, path, number).removeprefix("\ufeff"))
                 yield _tagged_batch(text) if options.format == "tagged" else _json_batch(text, path, number)
-                number += len(block)
+                number += block.count(b"\n")
 
 
 def _settled(handle: Any, path: str, options: DataOptions) -> tuple[Any, DataOptions]:

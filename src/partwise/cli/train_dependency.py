@@ -29,7 +29,7 @@ class TreeOptions:
     prune: Annotated[str, typer.Option(help="Heads that a small model leaves each word; none, auto.")] = (
         "auto"
     )
-    cost: Annotated[str, typer.Option(help="What costs: heads, or labelled (relations too).")] = "heads"
+    cost: Annotated[str, typer.Option(help="What costs: heads, labelled (relations too), or auto.")] = "auto"
     non_projective: Annotated[
         str, typer.Option(help="Crossing arcs in TRAIN, with --structure projective: skip or error.")
     ] = "skip"
@@ -49,7 +49,7 @@ class TreeOptions:
             "labelled": self.labelled,
             "templates": _templates(self.templates),
             "prune": _heads_kept(self.prune),
-            "cost": one_of("--cost", self.cost, "heads", "labelled"),
+            "cost": one_of("--cost", self.cost, "auto", "heads", "labelled"),
             "non_projective": one_of("--non-projective", self.non_projective, "skip", "error"),
             "min_count": self.min_count,
         }

@@ -84,7 +84,8 @@ def _shares(training: Training, features: np.ndarray, n_jobs: int) -> np.ndarray
     """Contribution of every training sequence to features·w."""
     problem = training.problem
     batch = problem.batch
-    scores = problem.scores(features)
+    # Shares of weights that an l1 term holds at zero are none; of others, those of v before it is shrunk.
+    scores = problem.scores(np.where(training.weights != 0.0, features, 0.0) if problem.l1 else features)
     mu = _expected_counts(training, n_jobs)
     expected = np.add.reduceat(mu * scores, batch.part_ptr[:-1])
     parts = problem.gold_places()

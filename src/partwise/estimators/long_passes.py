@@ -103,8 +103,9 @@ class _PiecewiseProblem(Problem):
 
     @classmethod
     def of(cls, problem: Problem, note: Callable[[int], None]) -> _PiecewiseProblem:
-        scorer, gold, cost, example_weight, loss, l2 = problem._parts()
-        return cls(scorer, gold, cost, example_weight, loss, l2, note=note)
+        found = cls(*problem._parts())
+        found.note = note
+        return found
 
     def visits(
         self, order: np.ndarray, v: np.ndarray, run: Visit, asks: tuple[str, ...] | None = None

@@ -66,6 +66,10 @@ class KernelProblem(Problem):
         options
             loss, l2, cost, example_weight, n_jobs.
         """
+        if options.get("l1"):
+            raise InputError(
+                "l1 needs features with weights of their own; a kernel function has none: use l1=0"
+            )
         kinds = [kind for kind in structure.kinds if not kind.tied]
         counts = structure.row_counts(structure.shapes(np.asarray(lengths)))
         rows = {}

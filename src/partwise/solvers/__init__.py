@@ -68,7 +68,7 @@ def _fastest(problem: Problem) -> Solver:
         # Sums over trees become several times slower as potentials grow sharp; best trees do not.
         return BlockFrankWolfe()
     if problem.has_features and is_first_order(problem.structure):
-        return SegmentAscent()
+        return BlockFrankWolfe() if problem.l1 else SegmentAscent()
     return ExponentiatedGradient("gap", "newton", sharpen=True)
 
 

@@ -245,4 +245,4 @@ def model_primal(problem: Problem, weights: np.ndarray, point: Evaluation) -> fl
     """P(w) from the evaluation of the model at w."""
     beta = 1.0 if problem.loss.is_hard else problem.loss.beta
     loss = (point.log_total - point.gold) / beta
-    return float(problem.batch.example_weight @ loss + 0.5 * problem.l2 * problem.inner(weights, weights))
+    return float(problem.batch.example_weight @ loss) + problem.penalty(weights)

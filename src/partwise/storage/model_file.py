@@ -88,6 +88,13 @@ def save_estimator(
     _write(path, front, payload)
 
 
+def size_of(estimator: Any) -> int:
+    """Bytes of the file that saving a fitted estimator would write."""
+    header, arrays = estimator._state()
+    front, payload = _packed(header, arrays, "")
+    return len(front) + len(payload)
+
+
 def _packed(
     header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], path: object
 ) -> tuple[bytes, memoryview]:

@@ -44,7 +44,7 @@ class ConstituencyParser(
     ----------
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
     l2 : float
-        Strength C of the regulariser (C/2)‖w‖².
+        Strength of the regulariser (l2/2)‖w‖².
     solver : str or Solver
         "auto", a name from ``partwise.solvers.SOLVERS``, or a solver object.
     tol : float
@@ -56,6 +56,8 @@ class ConstituencyParser(
         Threads for certificates and prediction; −1 for all processors.
     verbose : int
         1 prints an estimate of the memory, and a line per certificate.
+    l1 : float
+        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
     direction : {"right", "left", "head"}
         How trees become binary, see ``partwise.data.BinaryForm``.
     horizontal : int or None
@@ -120,6 +122,7 @@ class ConstituencyParser(
         n_jobs: int | None = 1,
         verbose: int = 0,
         *,
+        l1: float = 0.0,
         direction: Literal["right", "left", "head"] = "right",
         horizontal: int | None = 0,
         vertical: int = 1,
@@ -141,6 +144,7 @@ class ConstituencyParser(
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.l1 = l1
         self.direction = direction
         self.horizontal = horizontal
         self.vertical = vertical
@@ -249,6 +253,7 @@ class ConstituencyParser(
             encoded.rows(structure, maps),
             loss=self.loss,
             l2=self.l2,
+            l1=self.l1,
             cost=self.cost,
             example_weight=sample_weight,
             n_jobs=n_threads(self.n_jobs),

@@ -41,7 +41,9 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
     ----------
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
     l2 : float
-        Strength C of the regulariser (C/2)‖w‖².
+        Strength of the regulariser (l2/2)‖w‖².
+    l1 : float
+        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
     solver : str or Solver
         "auto", a name from ``partwise.solvers.SOLVERS``, or a solver object.
     tol : float
@@ -66,8 +68,9 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
     prune : int, None or "auto"
         Heads that a small model leaves each word, in training and in prediction; None keeps all. "auto" prunes
         to 10 where there is much data.
-    cost : {"heads", "labelled"}
+    cost : {"auto", "heads", "labelled"}
         What a word costs in losses with γ > 0: 1 for a wrong head, or also for the right one with a wrong relation.
+        "auto" is "labelled" where arcs have relations.
     non_projective : {"skip", "error"}
         What to do with training trees that have crossing arcs, where structure="projective".
     min_count : int
@@ -121,13 +124,14 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         n_jobs: int | None = 1,
         verbose: int = 0,
         *,
+        l1: float = 0.0,
         structure: Literal["spanning", "projective"] = "spanning",
         single_root: bool | Literal["auto"] = "auto",
         labelled: bool = True,
         templates: str | Sequence[str] = "mcdonald",
         relation_templates: str | Sequence[str] = "labels",
         prune: int | Literal["auto"] | None = "auto",
-        cost: Literal["heads", "labelled"] = "heads",
+        cost: Literal["auto", "heads", "labelled"] = "auto",
         non_projective: Literal["skip", "error"] = "skip",
         min_count: int = 1,
         time_limit: float | None = None,
@@ -142,6 +146,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.l1 = l1
         self.structure = structure
         self.single_root = single_root
         self.labelled = labelled
@@ -206,7 +211,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
     def _check_parameters(self) -> Loss:
         loss = super()._check_parameters()
         check_choice("structure", self.structure, tuple(STRUCTURES))
-        check_choice("cost", self.cost, ("heads", "labelled"))
+        check_choice("cost", self.cost, ("auto", "heads", "labelled"))
         if self.cost == "labelled" and not self.labelled:
             raise InputError("cost='labelled' needs labelled=True")
         prune: Any = self.prune
@@ -271,7 +276,8 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
             encoded.rows(structure, maps),
             loss=self.loss,
             l2=self.l2,
-            cost=self.cost if structure.labelled else "heads",
+            l1=self.l1,
+            cost="heads" if self.cost == "heads" or not structure.labelled else "labelled",
             example_weight=sample_weight,
             n_jobs=n_threads(self.n_jobs),
             gold=structure.parts_of_trees(labels, shapes),

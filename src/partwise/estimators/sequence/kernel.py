@@ -36,7 +36,7 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
     loss : {"hinge", "log", "softmax_margin", "perceptron"} or Loss
         "hinge" is the max-margin Markov network, "log" the kernel CRF.
     l2 : float
-        Strength C of the regulariser (C/2)‖w‖².
+        Strength of the regulariser (l2/2)‖w‖².
     solver : str or Solver
         "auto", an "eg" solver, "bcfw" or "excessive-gap".
     tol, max_passes, random_state, n_jobs, verbose, time_limit, callback, certificate_every

@@ -96,7 +96,7 @@ def train_constituency(
         if not bank.trees:
             raise InputError(f"no sentence of at most {trees.max_length} words in this file", files.train)
     parser = ConstituencyParser(**objective.parameters(), **running.parameters(), **trees.parameters())
-    task = Constituents(parser, DataOptions(format), files.model)
+    task = Constituents(parser, DataOptions(bank.format), files.model)
     need = None if trees.tags else False
     job = Job(task, files.train, as_sentences(bank.trees, need), bank, len(bank.trees))
     if files.dev is not None:

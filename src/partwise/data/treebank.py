@@ -30,11 +30,13 @@ class Treebank:
         The line on which each tree begins; empty for trees that were in no file.
     path : object
         What errors call the file.
+    format : {"brackets", "export"}
     """
 
     trees: list[Tree]
     lines: list[int] = field(default_factory=list)
     path: object = None
+    format: str = "brackets"
 
     def error(self, message: str, tree: int) -> InputError:
         """An error at the line of a tree."""
@@ -46,7 +48,7 @@ class Treebank:
         """The trees for which `kept` is true."""
         chosen = [i for i, keep in enumerate(kept) if keep]
         lines = [self.lines[i] for i in chosen] if self.lines else []
-        return Treebank([self.trees[i] for i in chosen], lines, self.path)
+        return Treebank([self.trees[i] for i in chosen], lines, self.path, self.format)
 
     def mapped(self, change: Callable[[Tree], Tree | None]) -> Treebank:
         """Every tree changed; one of which nothing is left is refused."""
@@ -56,7 +58,7 @@ class Treebank:
             if changed is None:
                 raise self.error("nothing but traces in this tree", i)
             trees.append(changed)
-        return Treebank(trees, self.lines, self.path)
+        return Treebank(trees, self.lines, self.path, self.format)
 
 
 def read_trees(
@@ -109,7 +111,7 @@ def parse_trees(
         found = Treebank(*parse_brackets(text, path), path)
     else:
         sentences = parse_export(text, path).sentences
-        found = Treebank([], [sentence.line for sentence in sentences], path)
+        found = Treebank([], [sentence.line for sentence in sentences], path, format)
         for i, sentence in enumerate(sentences):
             try:
                 found.trees.append(sentence.tree(crossing))

@@ -4,9 +4,9 @@
         [--loss log] [--l2 1] [--direction right] [--json FILE]
 
 The parser is trained on the sentences of train.mrg.gz up to --max-length words until the relative duality gap is
---tol; the grammars have relative frequencies for weights, with several memories of siblings and parents. Tags are those
-of the treebank, for all alike; with --words, tags are part of the parse. F1 is evalb's (COLLINS.prm), on the sentences of
-dev.mrg and test.mrg up to --max-length words and on all of them.
+--tol; the grammars have relative frequencies for weights, with several memories of siblings and parents. Tags are
+those of the treebank, for all alike; with --words, tags are part of the parse. F1 is evalb's (COLLINS.prm), on the
+sentences of dev.mrg and test.mrg up to --max-length words and on all of them.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy as np
 from partwise.core.problem import Problem
 from partwise.estimators.answers import Answers
 from partwise.estimators.base import n_threads
-from partwise.estimators.constituency.data import as_sentences, as_trees, words_of
+from partwise.estimators.constituency.data import as_sentences, as_trees, by_sentence
 from partwise.estimators.constituency.derivations import Derivations
 from partwise.estimators.constituency.encoder import SpanEncoder
 from partwise.estimators.model import LinearModel
@@ -75,7 +75,7 @@ class ConstituencyAnswers(Answers):
         trees = as_trees(y).trees
         sentences = as_sentences(trees if X is None else X, self.has_tags_)
         encoded = encoder.transform(structure, sentences, structure.shapes(sentences.lengths))  # type: ignore[arg-type]
-        words, scorer = words_of(sentences), None
+        words, scorer = by_sentence(sentences, sentences.forms), None
 
         def score(weights: np.ndarray) -> float:
             nonlocal scorer

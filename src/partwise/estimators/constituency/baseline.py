@@ -10,7 +10,7 @@ from partwise.data.binary_form import BinaryForm
 from partwise.data.pcfg import PCFG
 from partwise.data.treebank_grammar import TreebankGrammar
 from partwise.errors import InputError
-from partwise.estimators.constituency.data import as_sentences, training_trees, words_of
+from partwise.estimators.constituency.data import as_sentences, by_sentence, training_trees
 from partwise.estimators.constituency.derivations import Derivations, flat_tree, with_outer
 from partwise.estimators.constituency.predictions import Parsed
 
@@ -42,9 +42,9 @@ class PCFGParser:
         sentences = as_sentences(X, self.has_tags_)
         rules, ptr = np.concatenate([self.pcfg_.rule, self.pcfg_.unary]), sentences.sentence_ptr.tolist()
         trees, fallback = [], np.zeros(len(ptr) - 1, bool)
-        for i, words in enumerate(words_of(sentences)):
+        for i, words in enumerate(by_sentence(sentences, sentences.forms)):
             tags = None if sentences.tags is None else sentences.tags[ptr[i] : ptr[i + 1]]
-            scores = self.pcfg_.word_scores(list(words), tags)
+            scores = self.pcfg_.word_scores(words, tags)
             try:
                 nodes = self.structure_.labels_of(self.structure_.argmax(scores, rules))
                 [tree] = self.derivations_.trees_of(nodes, [words], self.outer_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -59,8 +59,9 @@ def as_sentences(X: Any, need_tags: bool | None = None) -> Sentences:
     if isinstance(X, Sentences):
         sentences = X
     else:
+        X = X.trees if isinstance(X, Treebank) else X
         check_ordered(X, "X", "a list of sentences")
-        rows = [_words(sentence, i) for i, sentence in enumerate(X.trees if isinstance(X, Treebank) else X)]
+        rows = [_words(sentence, i) for i, sentence in enumerate(X)]
         forms = [word for row in rows for word, _ in row]
         tags = [tag for row in rows for _, tag in row if tag is not None]
         if 0 < len(tags) < len(forms):
@@ -144,7 +145,6 @@ def subset(sentences: Sentences, first: int, last: int) -> Sentences:
     return Sentences(sentences.forms[begin:end], tags, sentences.sentence_ptr[first : last + 1] - begin)
 
 
-def words_of(sentences: Sentences) -> list[Sequence[str]]:
-    """The words of each sentence."""
-    ptr = sentences.sentence_ptr.tolist()
-    return [sentences.forms[begin:end] for begin, end in pairwise(ptr)]
+def by_sentence(sentences: Sentences, flat: list[str]) -> list[list[str]]:
+    """A column over all words, sentence by sentence."""
+    return [flat[begin:end] for begin, end in pairwise(sentences.sentence_ptr.tolist())]

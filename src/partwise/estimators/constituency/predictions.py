@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +13,14 @@ from partwise.core.scorer import Scorer
 from partwise.data.constituents import Span, Tree, fold
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads, sharpness
-from partwise.estimators.constituency.data import as_sentences, as_trees, pieces, words_of
+from partwise.estimators.constituency.data import as_sentences, as_trees, by_sentence, pieces
 from partwise.estimators.constituency.derivations import Derivations, flat_tree, with_outer
 from partwise.estimators.constituency.encoder import SpanEncoder
 from partwise.estimators.model import Excluded, LinearModel
 from partwise.estimators.protocol import not_fitted
 from partwise.features.span_values import Sentences
 from partwise.scoring.brackets import bracket_scores
+from partwise.structures.checks import checked_count
 from partwise.structures.contract import PartLists
 
 MOST_SPANS = 200_000  # encoded at a time
@@ -47,11 +47,14 @@ class SpanQuery(NamedTuple):
 
     Attributes
     ----------
+    words, tags : list of lists of str
+        By sentence; `tags` is None where the input has none.
     excluded : Excluded or None
         Symbols of words that do not have the tag given.
     """
 
-    sentences: Sentences
+    words: list[list[str]]
+    tags: list[list[str]] | None
     scorer: Scorer
     excluded: Excluded | None
 
@@ -96,6 +99,7 @@ class ConstituencyMixin:
         list of lists of (tree, value)
             The value is the tree's probability; for β = ∞, where there is none, its score.
         """
+        k = checked_count(k, "k")
         return [found for query in self._queries(X) for found in self._kbest(query, k)]
 
     def score(self, X: Any, y: Any) -> float:
@@ -125,7 +129,9 @@ class ConstituencyMixin:
         structure: Any = self._model.structure
         for piece in pieces(sentences, MOST_SPANS):
             encoded = self._encoder.transform(structure, piece, structure.shapes(piece.lengths))
-            yield SpanQuery(piece, self._model.scorer(encoded), self._excluded(piece))
+            words = by_sentence(piece, piece.forms)
+            tags = None if piece.tags is None else by_sentence(piece, piece.tags)
+            yield SpanQuery(words, tags, self._model.scorer(encoded), self._excluded(piece))
 
     def _excluded(self, sentences: Sentences) -> Excluded | None:
         """Symbols of words that do not have the tag given; a tag that was not in training excludes none."""
@@ -148,8 +154,8 @@ class ConstituencyMixin:
         if fallback.any():
             if query.excluded is not None:
                 found |= self._best_possible(query, np.flatnonzero(fallback), None)
-            words, tags = words_of(query.sentences), self._likely_tags(query)
-            found |= {i: self._flat(words[i], tags[i]) for i in range(n) if i not in found}
+            tags = self._likely_tags(query)
+            found |= {i: self._flat(query.words[i], tags[i]) for i in range(n) if i not in found}
         return Parsed([found[i] for i in range(n)], fallback)
 
     def _best_possible(
@@ -167,24 +173,20 @@ class ConstituencyMixin:
         """Trees of derivations, with the tags given where these are fixed."""
         if not len(examples):
             return []
-        words = words_of(query.sentences)
-        trees = self._derivations.trees_of(nodes, [words[i] for i in examples.tolist()], self.outer_)
-        if not self.fixed_tags_:
+        words = [query.words[i] for i in examples.tolist()]
+        trees = self._derivations.trees_of(nodes, words, self.outer_)
+        if not self.fixed_tags_ or query.tags is None:
             return trees
-        tags = self._likely_tags(query)
-        return [with_tags(tree, tags[i]) for tree, i in zip(trees, examples.tolist(), strict=True)]
+        return [with_tags(tree, query.tags[i]) for tree, i in zip(trees, examples.tolist(), strict=True)]
 
     def _likely_tags(self, query: SpanQuery) -> list[list[str]]:
         """The tags given, or those that words alone speak for."""
-        ptr = query.sentences.sentence_ptr.tolist()
-        if query.sentences.tags is not None:
-            return [query.sentences.tags[a:b] for a, b in pairwise(ptr)]
+        if query.tags is not None:
+            return query.tags
         scores, width = query.scorer.scores(self._model.weights), len(self._derivations.word_tags)
         tags = []
-        for start, n in zip(
-            query.scorer.batch.part_ptr.tolist(), query.sentences.lengths.tolist(), strict=False
-        ):
-            own = scores[start : start + n * width].reshape(n, width).argmax(axis=1)
+        for start, words in zip(query.scorer.batch.part_ptr.tolist(), query.words, strict=False):
+            own = scores[start : start + len(words) * width].reshape(-1, width).argmax(axis=1)
             tags.append([self._derivations.word_tags[column] for column in own.tolist()])
         return tags
 
@@ -202,7 +204,7 @@ class ConstituencyMixin:
         ptr, first, last = structure.spans_of(query.scorer.shapes)
         results = []
         for i, start in enumerate(query.scorer.batch.part_ptr[:-1].tolist()):
-            n, rows = int(query.sentences.lengths[i]), slice(int(ptr[i]), int(ptr[i + 1]))
+            n, rows = len(query.words[i]), slice(int(ptr[i]), int(ptr[i + 1]))
             n_rows = rows.stop - rows.start
             end = start + n * n_word
             p = counts[end : end + n_rows * width].reshape(n_rows, width) @ labels
@@ -237,8 +239,8 @@ class ConstituencyMixin:
                 value = scale * float(own[parts].sum())
                 value = value if self._loss.is_hard else float(np.exp(min(value - log_totals[i], 0.0)))
                 # Derivations that differ only in what binary form added are one tree.
-                found[tree] = value if self._loss.is_hard else found.get(tree, 0.0) + value
-            results.append(list(found.items()))
+                found[tree] = found.get(tree, value) if self._loss.is_hard else found.get(tree, 0.0) + value
+            results.append(sorted(found.items(), key=lambda each: -each[1]))
         return results
 
 

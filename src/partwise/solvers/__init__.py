@@ -19,6 +19,7 @@ from partwise.solvers.primal.mira import MIRA, KBestMIRA, Perceptron
 from partwise.solvers.primal.sgd import SGD
 from partwise.solvers.saddle.excessive_gap import ExcessiveGap
 from partwise.solvers.saddle.extragradient import Extragradient
+from partwise.structures.grammar.parts import GrammarParts
 from partwise.structures.trees.parts import TreeParts
 
 SOLVERS: dict[str, Solver] = {
@@ -64,7 +65,7 @@ def _fastest(problem: Problem) -> Solver:
     """By the tables that benchmarks/sequence.py, multiclass.py and dependency.py print."""
     if not problem.loss.is_hard:
         return ExponentiatedGradient("gap", "newton")
-    if problem.lengths.max() == 1 or isinstance(problem.structure, TreeParts):
+    if problem.lengths.max() == 1 or isinstance(problem.structure, (TreeParts, GrammarParts)):
         # Sums over trees become several times slower as potentials grow sharp; best trees do not.
         return BlockFrankWolfe()
     if problem.has_features and is_first_order(problem.structure):

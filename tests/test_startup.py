@@ -13,6 +13,7 @@ import pytest
 import partwise
 from partwise import (
     Classifier,
+    ConstituencyParser,
     DependencyParser,
     GraphLabeler,
     MultilabelClassifier,
@@ -41,7 +42,11 @@ def test_the_package_loads_nothing_by_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["predict"], *(["train", what] for what in ("sequence", "dependency", "segments", "graph"))]
+    "command",
+    [
+        ["predict"],
+        *(["train", what] for what in ("sequence", "dependency", "constituency", "segments", "graph")),
+    ],
 )
 def test_help_loads_nothing_heavy(command: list[str]) -> None:
     code = "import sys\nfrom partwise.cli import main\ntry:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass"
@@ -53,6 +58,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of every kind, each used once, so that the code they need is in the cache."""
     folder = tmp_path_factory.mktemp("models")
     trees = [[2, 3, 0]] * 6
+    brackets = [f"(S (NP (D {a}) (N {b})) (V {c}))" for a, b, c in SENTENCES]
     fitted = {
         "labeler": SequenceLabeler(template="pos").fit([[[w] for w in each] for each in SENTENCES], TAGS),
         "classifier": Classifier().fit(POINTS, POINTS[:, 0] > 0),
@@ -60,6 +66,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "segments": SegmentLabeler(template="pos").fit(SENTENCES, [[(0, 1, "NP")]] * 6),
         "graphs": GraphLabeler().fit([([[0.0], [1.0]], [(0, 1)])] * 2, [["a", "b"]] * 2),
         "several": MultilabelClassifier().fit(POINTS, POINTS[:, :2] > 0),
+        "constituents": ConstituencyParser().fit(SENTENCES, brackets),
     }
     for name, model in fitted.items():
         model.save(folder / name)
@@ -68,6 +75,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     partwise.load(folder / "segments").predict(SENTENCES[:1])
     partwise.load(folder / "graphs").predict([([[0.0], [1.0]], [(0, 1)])])
     partwise.load(folder / "several").predict(POINTS)
+    partwise.load(folder / "constituents").predict(SENTENCES[:1])
     return folder
 
 
@@ -80,6 +88,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("classifier", None),
         ("graphs", [([[0.0], [1.0]], [(0, 1)])]),
         ("several", None),
+        ("constituents", [["the", "cat", "sleeps"]]),
     ],
 )
 def test_prediction_loads_no_scikit_learn_and_no_compiler(models: Path, name: str, data: object) -> None:

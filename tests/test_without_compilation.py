@@ -9,7 +9,8 @@ from pathlib import Path
 
 SCRIPT = """
 import numpy as np
-from partwise.structures import Brute, Chain, Graph, Multiclass, Projective, Selection, Spanning
+from partwise.structures import Brute, Chain, FactorGraph, Graph, Multiclass, Projective, Selection, Spanning
+from partwise.structures import Implication, Knapsack, Tree
 
 generator = np.random.default_rng(0)
 scores = generator.normal(size=4)
@@ -57,6 +58,15 @@ for scale in (1, 1e5):
     for (y, a), (z, b) in zip(structure.kbest(*scores), brute.kbest(*scores)):
         assert (y == z).all() and np.isclose(a, b)
     assert structure.sample(*scores, n_samples=3, random_state=0).shape == (3, 4)
+    bound = FactorGraph().log_partition(*scores)
+    assert bound >= structure.log_partition(*scores) - 1e-9 * scale
+    assert (FactorGraph().argmax(*scores) == brute.argmax(*scores)).all()
+    assert FactorGraph(engine="loopy").log_partition(*scores) < bound + 1e-9 * scale
+for rule in (Knapsack((0, 1, 3), (2, 1, 3), 4), Implication(2, 0), Tree(2), Tree(2, projective=True)):
+    vertex, structure = generator.normal(size=(4, 2)), FactorGraph()
+    values = [structure.score(y, vertex, rules=[rule]) for y in Brute(Graph(), [2] * 4).labellings]
+    assert np.isclose(structure.log_partition(vertex, rules=[rule]), np.log(np.exp(values).sum()))
+    assert np.isclose(structure.best_labelling(vertex, rules=[rule]).score, max(values))
 print("ran")
 """
 

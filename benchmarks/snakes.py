@@ -110,13 +110,13 @@ def draw(path: str, test: Snakes, columns: dict[str, list[np.ndarray]]) -> None:
     chosen = np.argsort(-np.array(wrong), kind="stable")[:4].tolist()
     titles = ["input", "truth", *columns]
     figure, axes = plt.subplots(len(chosen), len(titles), figsize=(3 * len(titles), 2.6 * len(chosen)))
+    for axis, title in zip(axes[0], titles, strict=True):
+        axis.set_title(title)
     for row, k in zip(axes, chosen, strict=True):
         true = test.labels[k]
         for axis, title in zip(row, titles, strict=True):
             axis.set_xticks(())
             axis.set_yticks(())
-            if row is axes[0]:
-                axis.set_title(title)
             if title == "input":
                 axis.imshow(test.pictures[k].astype(np.uint8))
                 continue

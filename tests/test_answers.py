@@ -15,6 +15,7 @@ from partwise import (
     KernelClassifier,
     KernelSequenceLabeler,
     MultilabelClassifier,
+    SegmentLabeler,
     SequenceLabeler,
 )
 from partwise.estimators.parsing.data import as_corpus, with_trees
@@ -44,6 +45,7 @@ FITTED: dict[str, tuple[Any, Any, Any]] = {
         [(vectors, [(0, 1)]) for vectors in VECTORS],
         [["a", "b"], ["b", "a", "a"]],
     ),
+    "SegmentLabeler": (SegmentLabeler(template="pos"), WORDS, [[(0, 1, "NP")]] * 6),
     "MultilabelClassifier": (MultilabelClassifier(), POINTS, POINTS > 0),
 }
 
@@ -69,12 +71,12 @@ class Watcher:
 def test_every_estimator_answers(name: str) -> None:
     estimator, X, y = FITTED[name]
     estimator.fit(X, y)
-    assert estimator.task in ("sequences", "classes", "trees", "constituents", "graphs", None)
+    assert estimator.task in ("sequences", "segments", "classes", "trees", "constituents", "graphs", None)
     assert estimator.has_weights == hasattr(estimator, "top_features")
     assert all(isinstance(size, (int, float)) for size in estimator.shown_sizes().values())
     assert isinstance(estimator.shown_settings(), dict) and isinstance(estimator.known_labels(), list)
     assert isinstance(estimator.shown_transitions(3), list)
-    assert estimator.training_facts() == {} and estimator.training_notes() == []
+    assert isinstance(estimator.training_facts(), dict) and isinstance(estimator.training_notes(), list)
 
 
 def test_a_callback_can_score_sequences_while_they_are_learnt() -> None:

@@ -203,6 +203,15 @@ def test_what_cannot_be_is_refused(settings: dict[str, Any], y: Any, message: st
         GraphLabeler(**settings).fit(BARE, y)
 
 
+def test_another_l2_goes_on_from_the_last(model: GraphLabeler) -> None:
+    going = GraphLabeler(tol=1e-4, warm_start=True).fit(iter(GRIDS), iter(HALVES))
+    cold = GraphLabeler(l2=0.9, tol=1e-4).fit(GRIDS, HALVES)
+    warm = going.set_params(l2=0.9).fit(GRIDS, HALVES)
+    assert warm.objective_ == pytest.approx(cold.objective_, rel=2e-4) and warm.n_passes_ < cold.n_passes_
+    assert model.score(iter(GRIDS), HALVES) == model.score(GRIDS, HALVES)
+    assert model.predict_marginals(iter(GRIDS))[3] == model.predict_marginals(GRIDS)[3]
+
+
 def test_unknown_labels_count_as_errors(model: GraphLabeler) -> None:
     with pytest.warns(UserWarning, match="not in training"):
         assert model.score(GRIDS[:1], [[5] * 6]) == 0.0

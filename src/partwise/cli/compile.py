@@ -151,8 +151,10 @@ def _unusual_items() -> list[Item]:
     from partwise import (
         ConstituencyParser,
         DependencyParser,
+        GraphLabeler,
         KernelClassifier,
         KernelSequenceLabeler,
+        MultilabelClassifier,
         SequenceLabeler,
     )
 
@@ -160,6 +162,7 @@ def _unusual_items() -> list[Item]:
     trees = [[3, 3, 4, 0], [2, 0]] * 3
     points, (table, classes) = [[[0.0, 1.0], [1.0, 0.5], [0.5, 0.0]], [[1.0, 1.0], [0.0, 0.5]]] * 3, _table()
     labels = [["a", "b", "a"], ["b", "a"]] * 3
+    graphs = [(each, [(k, k + 1) for k in range(len(each) - 1)]) for each in points]
     labelling = ("predict", "predict_marginals", "predict_kbest", "sample", "predict_edge_marginals")
     parsing = ("predict", "predict_marginals", "predict_kbest")
     return [
@@ -173,6 +176,9 @@ def _unusual_items() -> list[Item]:
         Item("kernel sequences", KernelSequenceLabeler, {}, points, labels, ("predict", "predict_marginals")),
         Item("kernel edges", KernelSequenceLabeler, {"edges": "kernel"}, points, labels, ("predict",)),
         Item("kernel classes", KernelClassifier, {}, table, classes, ("predict",)),
+        Item("graphs", GraphLabeler, {}, graphs, labels, (*parsing, "predict_edge_marginals")),
+        Item("relaxed graphs", GraphLabeler, {"inference": "tree-reweighted"}, graphs, labels, parsing[:2]),
+        Item("sets of labels", MultilabelClassifier, {}, table, table > 0, ("predict", "predict_proba")),
     ]  # fmt: skip
 
 

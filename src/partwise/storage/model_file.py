@@ -163,8 +163,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    SequenceLabeler, SegmentLabeler, Classifier, MultilabelClassifier, DependencyParser, ConstituencyParser,
-    GraphLabeler, KernelSequenceLabeler or KernelClassifier
+    estimator
+        Of the class that was saved.
     """
     return estimator_from(*load_model(path), path)
 

@@ -134,6 +134,7 @@ class GraphPredictions:
         none, and the call is refused. With `inference_` other than "exact" they are pseudo-marginals: consistent
         along every edge, but not those of the distribution itself.
         """
+        X = as_examples(X)
         corpus, arrays = self._corpus(X), self.predict_marginals_array(X, fixed)
         names = [self._labels.classes[kind].tolist() for kind in corpus.kinds]
         kinds = np.split(corpus.node_kind, corpus.starts()[1:-1])
@@ -239,8 +240,9 @@ class GraphPredictions:
         """
         from partwise.estimators.sequence.data import checked_weights
 
+        y, X = own_labels(X, y), as_examples(X)
         corpus = self._corpus(X)
-        flat = flat_labels(own_labels(X, y), corpus.lengths)
+        flat = flat_labels(y, corpus.lengths)
         for at, label in enumerate(flat):
             if not isinstance(label, Hashable):
                 raise InputError(f"{place(at, corpus, 'y')} has {label!r:.60}, which cannot be a label")
@@ -267,8 +269,8 @@ class GraphPredictions:
         """Answers for all graphs; "auto" asks about those that fit exactly, and then about the others."""
         if not hasattr(self, "_model"):
             raise not_fitted(self)
-        corpus = self._corpus(X)
-        codes = None
+        examples, codes = as_examples(X), None
+        corpus = self._corpus(examples)
         if fixed is not None:
             flat = flat_labels(fixed, corpus.lengths, "fixed")
             codes = self._labels.codes(flat, corpus, "fixed", free=True)
@@ -278,7 +280,7 @@ class GraphPredictions:
         exact = np.array(fit_exactly(self._encoder, self._labels.sizes, corpus), bool)
         if exact.all() or not exact.any():
             return answer(self._query(corpus, codes, "exact" if exact.all() else "tree-reweighted"))
-        examples, results = as_examples(X), [None] * len(exact)
+        results: list[Any] = [None] * len(exact)
         own = np.split(codes, corpus.starts()[1:-1]) if codes is not None else None
         for engine, places in (("exact", np.flatnonzero(exact)), ("tree-reweighted", np.flatnonzero(~exact))):
             some = self._corpus([examples[place] for place in places])

@@ -12,7 +12,7 @@ _HOMES = {
     "Chain": "chain.chain",
     "ChainMarginals": "chain.chain",
     "Grammar": "grammar.grammar",
-    "GrammarMarginals": "grammar.grammar",
+    "GrammarMarginals": "grammar.derivations",
     "prune_spans": "grammar.pruning",
     "LabelledHeads": "trees.parts",
     "Projective": "trees.projective",

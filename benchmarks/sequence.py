@@ -1,10 +1,10 @@
 """Chunking against CRFsuite's L-BFGS: CPU seconds and passes to a given suboptimality, memory, F1, tagging.
 
     python benchmarks/sequence.py --data DIR/conll2000 [--l2 2,0.2] [--pairs observed,all]
-                                  [--iterations 260] [--json out.json]
+                                  [--l1 0] [--iterations 260] [--json out.json]
 
 Both train the same features (word and POS windows, bigrams, POS trigrams; all transitions) to the same
-objective; CRFsuite's c2 is l2 / 2. Each run has a process of its own, one after another, on one thread.
+objective; CRFsuite's c2 is l2 / 2, its c1 is l1. Each run has a process of its own, one after another, on one thread.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def build_problem(
     pairs: str,
     loss: str = "log",
     *,
+    l1: float = 0.0,
     template: str = "chunking",
     n_sentences: int | None = None,
     longest: int | None = None,
@@ -73,7 +74,7 @@ def build_problem(
     node_map = FeatureMap.build(len(labels), extractor.n_attributes, 0, rows, encoded, pairs)  # type: ignore
     lengths = np.diff(ptr) if longest is None else pieces(np.diff(ptr), longest)
     return Problem.build(
-        Chain(len(labels)), encoded, lengths, {"node": RowData(node_map, rows)}, l2=l2, loss=loss
+        Chain(len(labels)), encoded, lengths, {"node": RowData(node_map, rows)}, l2=l2, l1=l1, loss=loss
     )
 
 
@@ -102,16 +103,18 @@ def feature_strings(data: Any) -> list[list[list[str]]]:
 # -- tasks, each in a process of its own ----------------------------------------------------------
 
 
-def task_optimum(folder: Path, l2: float, pairs: str) -> dict[str, Any]:
-    dual, primal = certified_optimum(build_problem(folder, l2, pairs))
+def task_optimum(folder: Path, l2: float, l1: float, pairs: str) -> dict[str, Any]:
+    dual, primal = certified_optimum(build_problem(folder, l2, pairs, l1=l1))
     return {"dual": dual, "primal": primal}
 
 
-def task_partwise(folder: Path, l2: float, pairs: str, solver: str, optimum: float) -> dict[str, Any]:
+def task_partwise(
+    folder: Path, l2: float, l1: float, pairs: str, solver: str, optimum: float
+) -> dict[str, Any]:
     from partwise.solvers import solver_for
 
     start = time.process_time()
-    problem = build_problem(folder, l2, pairs)
+    problem = build_problem(folder, l2, pairs, l1=l1)
     prepare = time.process_time() - start
     chosen = solver_for(problem, solver)
     start = time.process_time()
@@ -130,7 +133,9 @@ def task_partwise(folder: Path, l2: float, pairs: str, solver: str, optimum: flo
     }
 
 
-def task_crfsuite(folder: Path, l2: float, pairs: str, optimum: float, iterations: int) -> dict[str, Any]:
+def task_crfsuite(
+    folder: Path, l2: float, l1: float, pairs: str, optimum: float, iterations: int
+) -> dict[str, Any]:
     """CRFsuite's own log, with a CPU clock read at every line of it."""
     import pycrfsuite
 
@@ -140,6 +145,7 @@ def task_crfsuite(folder: Path, l2: float, pairs: str, optimum: float, iteration
         trainer.append(x, y)
     trainer.set_params(
         {
+            "c1": l1,
             "c2": l2 / 2,
             "max_iterations": iterations,
             "epsilon": 1e-12,
@@ -195,16 +201,18 @@ def _tag_with_crfsuite(folder: Path, path: str) -> dict[str, float]:
         "f1": 100 * f1,
         "tokens_per_second": test.n_tokens / seconds,
         "file_bytes": Path(path).stat().st_size,
+        "active": len(tagger.info().state_features) + len(tagger.info().transitions),
     }
 
 
-def task_tagging(folder: Path, l2: float, pairs: str) -> dict[str, Any]:
+def task_tagging(folder: Path, l2: float, l1: float, pairs: str) -> dict[str, Any]:
     """Train to 1e-3 through the public interface, from the same strings, and tag the test set."""
     from partwise import SequenceLabeler
     from partwise.scoring.metrics import chunk_scores
 
     train, test = read(folder, "train"), read(folder, "test")
-    model = SequenceLabeler(l2=l2, pairs=pairs, tol=1e-3).fit(feature_strings(train), train.label_sequences())
+    model = SequenceLabeler(l2=l2, l1=l1, pairs=pairs, tol=1e-3)
+    model.fit(feature_strings(train), train.label_sequences())
     features = feature_strings(test)
     model.predict(features[:10])
     start = time.process_time()
@@ -215,19 +223,24 @@ def task_tagging(folder: Path, l2: float, pairs: str) -> dict[str, Any]:
         path = Path(scratch) / "model"
         model.save(path)
         size = path.stat().st_size
-    return {"f1": 100 * f1, "tokens_per_second": test.n_tokens / seconds, "file_bytes": size}
+    return {
+        "f1": 100 * f1,
+        "tokens_per_second": test.n_tokens / seconds,
+        "file_bytes": size,
+        "active": int((model.coef_ != 0).sum()),
+    }
 
 
 # -- the whole comparison --------------------------------------------------------------------------
 
 
 def compare(
-    folder: Path, l2: float, pairs: str, solvers: list[str], skip_peer: bool, iterations: int
+    folder: Path, l2: float, l1: float, pairs: str, solvers: list[str], skip_peer: bool, iterations: int
 ) -> dict[str, Any]:
-    shared = {"folder": str(folder), "l2": l2, "pairs": pairs}
+    shared = {"folder": str(folder), "l2": l2, "l1": l1, "pairs": pairs}
     optimum = in_child(__file__, "optimum", **shared)
     value = 0.5 * (optimum["dual"] + optimum["primal"])
-    result: dict[str, Any] = {"l2": l2, "pairs": pairs, "optimum": optimum, "partwise": {}}
+    result: dict[str, Any] = {"l2": l2, "l1": l1, "pairs": pairs, "optimum": optimum, "partwise": {}}
     for solver in solvers:
         result["partwise"][solver] = in_child(__file__, "partwise", **shared, solver=solver, optimum=value)
     result["tagging"] = in_child(__file__, "tagging", **shared)
@@ -240,7 +253,7 @@ def compare(
 def show(result: dict[str, Any]) -> None:
     optimum = result["optimum"]
     print(
-        f"\nl2 = {result['l2']:g}, {result['pairs']} pairs: "
+        f"\nl2 = {result['l2']:g}, l1 = {result['l1']:g}, {result['pairs']} pairs: "
         f"optimum between {optimum['dual']:.3f} and {optimum['primal']:.3f}"
     )
     peer = result.get("crfsuite")
@@ -264,7 +277,7 @@ def show(result: dict[str, Any]) -> None:
             print(
                 f"{name}: test chunk F1 {run['f1']:.2f}, "
                 f"tagging {run['tokens_per_second']:,.0f} tokens per CPU second, "
-                f"model file {run['file_bytes'] / 1e6:.2f} MB"
+                f"model file {run['file_bytes'] / 1e6:.2f} MB, {run['active']:,} weights"
             )
 
 
@@ -273,7 +286,7 @@ def main() -> None:
         __doc__,
         l2="2,0.2",
         solvers="eg-gap,eg-permuted,eg",
-        more={"--pairs": "observed", "--iterations": None},
+        more={"--pairs": "observed", "--l1": "0", "--iterations": None},
     )
     if options.task:
         settings = json.loads(options.options)
@@ -285,6 +298,7 @@ def main() -> None:
         compare(
             folder,
             float(l2),
+            float(options.l1),
             pairs,
             options.solvers.split(","),
             options.skip_peer,

@@ -532,7 +532,7 @@ def test_equal_runs_wherever_arrays_lie(name: str) -> None:
         }
         placed = placed_in_memory(values, random)
         problem.batch, state = placed["batch"], placed["state"]
-        problem.scorer._scratch["f", 0] = placed["scratch"], problem.scorer._scratch["f", 0][1]
+        problem.scorer._scratch["f", 0, False] = placed["scratch"], problem.scorer._scratch["f", 0, False][1]
         steps = np.random.default_rng(0)
         for _ in range(5):
             state, _ = solver.step(problem, state, steps)

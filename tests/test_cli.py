@@ -17,6 +17,7 @@ from command_output import without_compiling
 
 import partwise
 from partwise.cli import main
+from partwise.cli.train import preset_for
 
 # Where the package was imported from, for processes that run in another folder.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(partwise.__file__).resolve().parents[1])}
@@ -115,7 +116,7 @@ def test_predict_keeps_every_line(run, trained, tmp_path):
         [sys.executable, "-m", "partwise.cli", "predict", trained / "m.pw", "-"], input=text.encode(),
         capture_output=True, check=True, env=ENVIRONMENT,
     )  # fmt: skip
-    assert data.stdout == b"the D B-NP\r\ncat N I-NP\r\n\r\n\r\n-DOCSTART- X\r\n\r\nsat\tV\tB-VP"
+    assert data.stdout == b"the D B-NP\r\ncat N I-NP\r\n\r\n\r\n-DOCSTART- X O\r\n\r\nsat\tV\tB-VP"
     code, out, _ = run("predict", trained / "m.pw", "in.txt", "--output", "out.txt")
     assert (code, out) == (0, "") and (tmp_path / "out.txt").read_bytes() == data.stdout
 
@@ -130,6 +131,25 @@ def test_predict_answers_while_input_is_open(trained):
         process.stdin.close()
         assert process.stdout.read() == b"sat V B-VP\n"
         assert process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("form", "line", "answer"),
+    [("tagged", "the cat", "the/B-NP cat/I-NP"), ("jsonl", '{"tokens": ["the", "cat"]}', '["B-NP", "I-NP"]')],
+)
+def test_every_format_is_answered_as_it_arrives(run, tmp_path, form, line, answer):
+    (tmp_path / "train.txt").write_text("the/B-NP cat/I-NP sat/B-VP\nthe/B-NP dog/I-NP sat/B-VP\n" * 5)
+    assert run("train", "sequence", "train.txt", "--model", "m.pw", "--quiet")[0] == 0
+    command = [sys.executable, "-m", "partwise.cli", "predict", str(tmp_path / "m.pw"), "--format", form]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT, text=True
+    ) as process:
+        for _ in range(2):
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            assert answer in process.stdout.readline()
+        process.stdin.close()
+        assert process.stdout.read() == "" and process.wait() == 0
 
 
 def test_closed_pipe_is_no_error(trained, tmp_path):
@@ -416,7 +436,9 @@ def test_control_c_saves_the_model(tmp_path):
         command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, preexec_fn=heed_control_c
     ) as process:
         lines = iter(process.stderr.readline, "")
-        first = next(line for line in lines if not line.startswith("compil"))
+        first = next(
+            line for line in lines if not line.startswith(("compil", "train.txt: read as conll; 441"))
+        )
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         try:
@@ -429,3 +451,17 @@ def test_control_c_saves_the_model(tmp_path):
     model = partwise.load(tmp_path / "m.pw")
     assert not model.converged_ and model.predict([[("the", "D"), ("cat", "N")]]) == [["B-NP", "I-NP"]]
     assert sorted(os.listdir(tmp_path)) == ["m.pw", "train.txt"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "n_columns", "preset"),
+    [
+        (["O", "O", "O", "B-PER"], 2, "ner"),  # named entities beside a column of tags
+        (["B-NP", "I-NP", "B-VP", "O"], 2, "chunking"),
+        (["B-NP", "I-NP", "B-VP", "O"], 1, "ner"),
+        (["DT", "NN", None], 1, "pos"),
+        (["DT", "NN"], 3, "chunking"),
+    ],
+)
+def test_templates_are_chosen_by_labels(labels: list[str | None], n_columns: int, preset: str) -> None:
+    assert preset_for(labels, n_columns) == preset

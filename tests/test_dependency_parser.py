@@ -155,11 +155,11 @@ def test_max_margin_with_either_cost(solver, cost):
 
 def test_costs_differ():
     """A wrong relation costs only where it is asked to."""
-    heads, labelled = (
+    heads, labelled, usual = (
         DependencyParser("hinge", l2=50.0, tol=1e-2, cost=cost, max_passes=2000).fit(CORPUS).objective_
-        for cost in ("heads", "labelled")
+        for cost in ("heads", "labelled", "auto")
     )
-    assert labelled > heads * 1.01
+    assert labelled > heads * 1.01 and usual == labelled
 
 
 @pytest.mark.parametrize("loss", ["softmax_margin", Loss(2.0, 0.5)])

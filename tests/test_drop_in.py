@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import RandomizedSearchCV, cross_val_predict
 from test_sequence_labeler import X, Y, sequences
 
@@ -57,6 +61,87 @@ def test_the_same_script_gives_the_same_answers() -> None:
     assert {name for name, _ in ours["strongest"]} == {name for name, _ in theirs["strongest"]}
 
 
+TUTORIAL = """
+crf = crfsuite.CRF(algorithm="lbfgs", c1=0.1, c2=0.1, max_iterations=100, all_possible_transitions=True)
+crf.fit(X_train, y_train)
+labels = list(crf.classes_)
+labels.remove("A")
+y_pred = crf.predict(X_test)
+f1 = metrics.flat_f1_score(y_test, y_pred, average="weighted", labels=labels)
+sorted_labels = sorted(labels, key=lambda name: (name[1:], name[0]))
+report = metrics.flat_classification_report(y_test, y_pred, labels=sorted_labels, digits=3)
+
+crf = crfsuite.CRF(algorithm="lbfgs", max_iterations=100, all_possible_transitions=True)
+params_space = {"c1": scipy.stats.expon(scale=0.5), "c2": scipy.stats.expon(scale=0.05)}
+f1_scorer = make_scorer(metrics.flat_f1_score, average="weighted", labels=labels)
+rs = RandomizedSearchCV(crf, params_space, cv=3, n_iter=3, scoring=f1_scorer, random_state=0)
+rs.fit(X_train, y_train)
+best, size = rs.best_params_, rs.best_estimator_.size_ / 1000000
+crf = rs.best_estimator_
+y_pred = crf.predict(X_test)
+likely = Counter(crf.transition_features_).most_common(2)
+features = Counter(crf.state_features_).most_common(3)
+known, n_known = crf.attributes_, crf.num_attributes_
+tagged, loss = crf.tagger_.tag(X_test[0]), crf.training_log_.last_iteration["loss"]
+accuracies = scorers.flat_accuracy(crf, X_test, y_test), scorers.sequence_accuracy(crf, X_test, y_test)
+parts = [
+    metrics.flat_accuracy_score(y_test, y_pred),
+    metrics.flat_precision_score(y_test, y_pred, average="macro"),
+    metrics.flat_recall_score(y_test, y_pred, average="macro"),
+    metrics.flat_fbeta_score(y_test, y_pred, beta=2, average="macro"),
+    metrics.sequence_accuracy_score(y_test, y_pred),
+]
+"""
+
+
+def test_the_tutorial_runs_with_the_import_changed() -> None:
+    """Searches over c1 and c2, scorers, reports; the same objective where both were trained with the same."""
+    theirs = pytest.importorskip("sklearn_crfsuite")
+    import_module("sklearn_crfsuite.metrics"), import_module("sklearn_crfsuite.scorers")
+    found = []
+    for crfsuite in (partwise, theirs):
+        X_test, y_test = sequences(20, seed=1)
+        names = {
+            "crfsuite": crfsuite, "metrics": crfsuite.metrics, "scorers": crfsuite.scorers, "scipy": scipy,
+            "X_train": X, "y_train": Y, "X_test": X_test, "y_test": y_test, "make_scorer": make_scorer,
+            "RandomizedSearchCV": RandomizedSearchCV, "Counter": Counter,
+        }  # fmt: skip
+        exec(TUTORIAL, names)
+        found.append(names)
+    ours, other = found
+    assert ours["f1"] == pytest.approx(other["f1"], abs=0.05)
+    assert ours["report"].split()[:5] == other["report"].split()[:5]
+    assert ours["parts"] == pytest.approx(other["parts"], abs=0.08)
+    assert ours["accuracies"] == pytest.approx(other["accuracies"], abs=0.08)
+    assert ours["n_known"] == len(ours["known"]) and 0 < ours["size"] < 1
+    assert ours["tagged"] == list(ours["y_pred"][0])
+    if ours["best"] == other["best"]:
+        assert ours["loss"] == pytest.approx(other["loss"], rel=2e-3)
+
+
+def test_the_tagger_and_files_of_models(tmp_path: Path) -> None:
+    crf = CRF(c1=0.1, c2=0.1, model_filename=str(tmp_path / "model")).fit(X, Y)
+    tagger = crf.tagger_
+    with pytest.raises(InputError, match="set"):
+        tagger.probability(Y[0])
+    tagger.set(X[0])
+    assert tagger.tag() == list(crf.predict(X)[0]) and tagger.labels() == crf.classes_.tolist()
+    assert tagger.marginal("A", 0) == crf.predict_marginals(X)[0][0]["A"]
+    assert tagger.probability(Y[0]) == pytest.approx(np.exp(crf.predict_log_proba_of(X[:1], Y[:1])[0]))
+    assert crf.modelfile.name == str(tmp_path / "model")
+    assert (tmp_path / "model").stat().st_size == crf.size_
+    loaded = partwise.load(tmp_path / "model")
+    assert (loaded.l1, loaded.l2) == (0.1, 0.2)
+
+
+def test_without_c2_the_change_is_bounded() -> None:
+    with pytest.warns(UserWarning, match=r"proved within [\d.]+% of its optimum"):
+        crf = CRF(c1=1.0, c2=0.0, max_iterations=2000).fit(X, Y)
+    assert crf.l2 == 0.01 and crf.converged_
+    with pytest.warns(UserWarning, match="there may be no optimum"):
+        CRF(c2=0.0, tol=0.1).fit(X, Y)
+
+
 def test_searches_over_c2_and_cross_validation() -> None:
     crf = CRF(c2=0.1, tol=1e-2)
     search = RandomizedSearchCV(crf, {"c2": [0.01, 0.1, 1.0]}, n_iter=2, cv=2, random_state=0).fit(X, Y)
@@ -78,12 +163,12 @@ def test_development_data_are_scored(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_what_cannot_be_translated_is_said() -> None:
-    with pytest.raises(InputError, match="no L1"):
-        CRF(c1=0.1).fit(X, Y)
+    with pytest.raises(InputError, match="c1 must be a number >= 0"):
+        CRF(c1=-0.1).fit(X, Y)
     with pytest.raises(InputError, match="algorithm must be"):
         CRF(algorithm="adam").fit(X, Y)
-    with pytest.raises(InputError, match="c2 must be above 0"):
-        CRF(c2=0.0).fit(X, Y)
+    with pytest.raises(InputError, match="c2 must be a number >= 0"):
+        CRF(c2=-1.0).fit(X, Y)
     with pytest.warns(UserWarning, match="algorithm='ap', num_memories"):
         CRF(algorithm="ap", num_memories=6).fit(X, Y)
     with warnings.catch_warnings():

@@ -14,13 +14,13 @@ from partwise.core.rows import AttributeRows
 
 
 @entry
-def _score(kind, first, n_rows, weights, scale, scores, part, row):  # type: ignore
-    score_run(kind, first, n_rows, weights, scale, scores, part, row)
+def _score(kind, first, n_rows, weights, scale, scores, part, l1, row):  # type: ignore
+    score_run(kind, first, n_rows, weights, scale, scores, part, l1, row)
 
 
 @entry
-def _scatter(kind, first, n_rows, weights, scale, delta, part, threshold, row):  # type: ignore
-    return scatter_run(kind, first, n_rows, weights, scale, delta, part, threshold, row)
+def _scatter(kind, first, n_rows, weights, scale, delta, part, threshold, l1, row):  # type: ignore
+    return scatter_run(kind, first, n_rows, weights, scale, delta, part, threshold, l1, row)
 
 
 N_ROWS, N_SPARSE, N_DENSE = 9, 12, 3
@@ -46,26 +46,32 @@ def _data(width: int, real: bool, dense: bool, pairs: Pairs) -> tuple[Any, Any, 
     return feature_map, kind, matrix.reshape(-1, feature_map.n_weights)
 
 
+@pytest.mark.parametrize("l1", [None, 0.5])
 @pytest.mark.parametrize("pairs", ["all", "observed"])
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize("real", [False, True])
 @pytest.mark.parametrize("width", [1, 3])
-def test_score_and_scatter(width: int, real: bool, dense: bool, pairs: Pairs) -> None:
+def test_score_and_scatter(width: int, real: bool, dense: bool, pairs: Pairs, l1: float | None) -> None:
     feature_map, kind, matrix = _data(width, real, dense, pairs)
     random = np.random.default_rng(5)
     weights = random.normal(size=feature_map.n_weights) * (np.abs(matrix).sum(axis=0) > 0)
     scores, row = np.zeros(N_ROWS * width + 8), np.zeros(max(feature_map.stride, 8))
-    _score(kind, 0, 4, weights, 2.0, scores, 0, row)
-    _score(kind, 4, N_ROWS - 4, weights, 2.0, scores, 4 * width, row)
-    np.testing.assert_allclose(scores[: N_ROWS * width], 2.0 * matrix @ weights, atol=1e-12)
+    _score(kind, 0, 4, weights, 2.0, scores, 0, l1, row)
+    _score(kind, 4, N_ROWS - 4, weights, 2.0, scores, 4 * width, l1, row)
+    np.testing.assert_allclose(scores[: N_ROWS * width], 2.0 * matrix @ _shrunk(weights, l1), atol=1e-12)
     delta = random.normal(size=5 * width)
     delta[:width] = 1e-4
     moved, expected = weights.copy(), delta.copy()
     expected[:width] = 0.0
-    growth = _scatter(kind, 4, N_ROWS - 4, moved, 0.5, delta, 0, 1e-3, row)
+    growth = _scatter(kind, 4, N_ROWS - 4, moved, 0.5, delta, 0, 1e-3, l1, row)
     np.testing.assert_array_equal(delta, expected)  # a row below the threshold waits
     np.testing.assert_allclose(moved, weights + 0.5 * expected @ matrix[4 * width :], atol=1e-12)
-    np.testing.assert_allclose(growth, moved @ moved - weights @ weights, atol=1e-12)
+    before, after = _shrunk(weights, l1), _shrunk(moved, l1)
+    np.testing.assert_allclose(growth, after @ after - before @ before, atol=1e-12)
+
+
+def _shrunk(weights: np.ndarray, l1: float | None) -> np.ndarray:
+    return weights if l1 is None else np.sign(weights) * np.maximum(np.abs(weights) - l1, 0.0)
 
 
 def test_rows_that_feed_one_entry_have_one_weight_an_attribute() -> None:

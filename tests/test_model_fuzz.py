@@ -15,12 +15,16 @@ from safetensors.numpy import save
 
 from partwise import (
     Classifier,
+    ConstituencyParser,
     DependencyParser,
+    GraphLabeler,
     KernelClassifier,
     KernelSequenceLabeler,
+    MultilabelClassifier,
+    SegmentLabeler,
     SequenceLabeler,
 )
-from partwise.data import corpus_from_sentences
+from partwise.data import Tree, corpus_from_sentences, parse_graphs
 from partwise.data.conll import parse_conll
 from partwise.errors import InputError
 from partwise.report.model_page import model_page
@@ -47,12 +51,24 @@ SENTENCES = corpus_from_sentences(
 )
 
 
+GRAPHS = parse_graphs(
+    '{"nodes": [{"features": {"w": "a"}, "kind": "w", "label": "x"}, {"features": [2], "kind": "n", "label": "p"}, '
+    '{"features": ["b"], "kind": "w", "label": "y"}], "edges": [[0, 1], {"nodes": [0, 2], "features": ["near"]}], '
+    '"factors": [{"nodes": [0, 1, 2]}]}'
+)
+CONSTITUENTS = [
+    Tree.of("(S (NP (D a) (N dog)) (VP (V barks)))"),
+    Tree.of("(S (NP (NP (N cats)) (PP (P of) (NP (N Rome)))) (VP (V purr)) (. .))"),
+]
+
+
 def tiny_models():
     columns = "word[-1..1]\nword[-1]|word[0]\nsuffix(word[0], 1..2)\npos[0]"
     numbers = [np.array([[0.0, 1.5, 0.3], [2.0, 1.0, 0.1]]), np.array([[1.0, 0.5, 0.2]])]
     words = [[{"w": "a", "n": 2.0}, ["b", "c"]], [["b"]]]
     labels = [["A", "B"], ["B"]]
     settings = {"tol": 0.1, "max_passes": 5}
+    first_words = [[(0, 0, "A")]] * TOKENS.n_sequences
     rows = np.array([[0.0, 1.0], [1.0, 0.5], [0.3, 0.2]])
     return {
         "columns": (SequenceLabeler(template=columns, scheme="IOB2", **settings).fit(TOKENS), TOKENS),
@@ -61,8 +77,12 @@ def tiny_models():
         "attributes": (SequenceLabeler(order=2, **settings).fit(words, labels), words),
         "matrix": (SequenceLabeler("hinge", **settings).fit(numbers, labels), numbers),
         "trees": (DependencyParser(prune=2, **settings).fit(SENTENCES), SENTENCES),
+        "segments": (SegmentLabeler(template=columns, **settings).fit(TOKENS, first_words), TOKENS),
+        "constituents": (ConstituencyParser(**settings).fit(None, CONSTITUENTS), CONSTITUENTS),
         "classes": (Classifier(**settings).fit(rows, ["x", "y", "z"]), rows),
         "kernel classes": (KernelClassifier("log", **settings).fit(rows, ["x", "y", "z"]), rows),
+        "graphs": (GraphLabeler(**settings).fit(GRAPHS), GRAPHS),
+        "labels": (MultilabelClassifier(**settings).fit(rows, rows > 0.25), rows),
         "kernel": (KernelSequenceLabeler("log", edges="kernel", **settings).fit(numbers, labels), numbers),
     }  # fmt: skip
 
@@ -179,6 +199,17 @@ def check(path, inputs):
             if not model._loss.is_hard:
                 for each in model.predict_marginals_array(inputs):
                     assert np.isfinite(each).all()
+        elif isinstance(model, SegmentLabeler):
+            assert len(predicted) == inputs.n_sequences and len(model.predict_kbest(inputs, 2)) == len(
+                predicted
+            )
+            for each in model.predict_marginals_array(inputs):
+                assert np.isfinite(each).all()
+        elif isinstance(model, GraphLabeler):
+            assert [len(each) for each in predicted] == [3]
+            if not model._loss.is_hard:
+                for each in model.predict_marginals_array(inputs)[0]:
+                    assert np.isfinite(each).all()
         elif isinstance(model, DependencyParser):
             for tree in predicted:
                 heads = tree.heads if model.relations_ else tree
@@ -186,6 +217,10 @@ def check(path, inputs):
             if not model._loss.is_hard:
                 for each in model.predict_marginals(inputs):
                     assert np.isfinite(each).all()
+        elif isinstance(model, ConstituencyParser):
+            assert [tree.words() for tree in predicted] == [tree.words() for tree in inputs]
+            if not model._loss.is_hard:
+                assert all(0 < p <= 1 for each in model.predict_marginals(inputs) for p in each.values())
         else:
             assert len(predicted) == len(inputs)
             assert np.isfinite(model.decision_function(inputs)).all()
@@ -197,7 +232,21 @@ def check(path, inputs):
 
 @pytest.mark.parametrize(
     "name",
-    ["columns", "edges", "hashed", "attributes", "matrix", "trees", "classes", "kernel classes", "kernel"],
+    [
+        "columns",
+        "edges",
+        "hashed",
+        "attributes",
+        "matrix",
+        "trees",
+        "segments",
+        "classes",
+        "kernel classes",
+        "kernel",
+        "graphs",
+        "labels",
+        "constituents",
+    ],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_mutations(models, name, tmp_path):
@@ -226,6 +275,8 @@ def test_mutations(models, name, tmp_path):
 
 
 def plain(predicted):
+    if isinstance(predicted, Tree):
+        return str(predicted)
     return [each.tolist() if isinstance(each, np.ndarray) else each for each in predicted]
 
 

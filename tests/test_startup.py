@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 import partwise
-from partwise import Classifier, DependencyParser, SequenceLabeler
+from partwise import (
+    Classifier,
+    ConstituencyParser,
+    DependencyParser,
+    GraphLabeler,
+    MultilabelClassifier,
+    SegmentLabeler,
+    SequenceLabeler,
+)
 
 SENTENCES = [["the", "dog", "barks"], ["a", "cat", "sleeps"]] * 3
 TAGS = [["D", "N", "V"]] * 6
@@ -33,7 +41,13 @@ def test_the_package_loads_nothing_by_itself() -> None:
     assert loaded & {"numpy", "numba", "sklearn", "scipy", "typer", "rich"} == set()
 
 
-@pytest.mark.parametrize("command", [["predict"], ["train", "sequence"], ["train", "dependency"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["predict"],
+        *(["train", what] for what in ("sequence", "dependency", "constituency", "segments", "graph")),
+    ],
+)
 def test_help_loads_nothing_heavy(command: list[str]) -> None:
     code = "import sys\nfrom partwise.cli import main\ntry:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass"
     assert modules_after(code, *command, "--help") & {"numpy", "numba", "sklearn", "scipy", "rich"} == set()
@@ -41,24 +55,41 @@ def test_help_loads_nothing_heavy(command: list[str]) -> None:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A labeler, a classifier and a parser, each used once, so that the code they need is in the cache."""
+    """A model of every kind, each used once, so that the code they need is in the cache."""
     folder = tmp_path_factory.mktemp("models")
     trees = [[2, 3, 0]] * 6
+    brackets = [f"(S (NP (D {a}) (N {b})) (V {c}))" for a, b, c in SENTENCES]
     fitted = {
         "labeler": SequenceLabeler(template="pos").fit([[[w] for w in each] for each in SENTENCES], TAGS),
         "classifier": Classifier().fit(POINTS, POINTS[:, 0] > 0),
         "parser": DependencyParser().fit(SENTENCES, trees),
+        "segments": SegmentLabeler(template="pos").fit(SENTENCES, [[(0, 1, "NP")]] * 6),
+        "graphs": GraphLabeler().fit([([[0.0], [1.0]], [(0, 1)])] * 2, [["a", "b"]] * 2),
+        "several": MultilabelClassifier().fit(POINTS, POINTS[:, :2] > 0),
+        "constituents": ConstituencyParser().fit(SENTENCES, brackets),
     }
     for name, model in fitted.items():
         model.save(folder / name)
     partwise.load(folder / "labeler").predict([[["the"], ["cat"]]])
     partwise.load(folder / "parser").predict(SENTENCES[:1])
+    partwise.load(folder / "segments").predict(SENTENCES[:1])
+    partwise.load(folder / "graphs").predict([([[0.0], [1.0]], [(0, 1)])])
+    partwise.load(folder / "several").predict(POINTS)
+    partwise.load(folder / "constituents").predict(SENTENCES[:1])
     return folder
 
 
 @pytest.mark.parametrize(
     ("name", "data"),
-    [("labeler", [[["the"], ["cat"]]]), ("parser", [["the", "cat", "sleeps"]]), ("classifier", None)],
+    [
+        ("labeler", [[["the"], ["cat"]]]),
+        ("parser", [["the", "cat", "sleeps"]]),
+        ("segments", [["the", "cat", "sleeps"]]),
+        ("classifier", None),
+        ("graphs", [([[0.0], [1.0]], [(0, 1)])]),
+        ("several", None),
+        ("constituents", [["the", "cat", "sleeps"]]),
+    ],
 )
 def test_prediction_loads_no_scikit_learn_and_no_compiler(models: Path, name: str, data: object) -> None:
     given = "np.zeros((2, 3))" if data is None else repr(data)

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from partwise.errors import InputError
     from partwise.estimators.classify.classifier import Classifier
     from partwise.estimators.classify.kernel import KernelClassifier
+    from partwise.estimators.constituency.parser import ConstituencyParser
+    from partwise.estimators.graph.labeler import GraphLabeler
+    from partwise.estimators.multilabel.classifier import MultilabelClassifier
     from partwise.estimators.parsing.parser import DependencyParser
+    from partwise.estimators.segments.labeler import SegmentLabeler
     from partwise.estimators.sequence.crf import CRF
     from partwise.estimators.sequence.kernel import KernelSequenceLabeler
     from partwise.estimators.sequence.labeler import SequenceLabeler
@@ -25,12 +29,16 @@ __version__ = "0.1.0"
 __all__ = [
     "CRF",
     "Classifier",
+    "ConstituencyParser",
     "DependencyParser",
+    "GraphLabeler",
     "InputError",
     "KernelClassifier",
     "KernelSequenceLabeler",
     "Loss",
+    "MultilabelClassifier",
     "PerPosition",
+    "SegmentLabeler",
     "SequenceLabeler",
     "__version__",
     "load",
@@ -40,12 +48,16 @@ __all__ = [
 _HOMES = {
     "CRF": "partwise.estimators.sequence.crf",
     "Classifier": "partwise.estimators.classify.classifier",
+    "ConstituencyParser": "partwise.estimators.constituency.parser",
     "DependencyParser": "partwise.estimators.parsing.parser",
+    "GraphLabeler": "partwise.estimators.graph.labeler",
     "InputError": "partwise.errors",
     "KernelClassifier": "partwise.estimators.classify.kernel",
     "KernelSequenceLabeler": "partwise.estimators.sequence.kernel",
     "Loss": "partwise.core.losses",
+    "MultilabelClassifier": "partwise.estimators.multilabel.classifier",
     "PerPosition": "partwise.estimators.sequence.per_position",
+    "SegmentLabeler": "partwise.estimators.segments.labeler",
     "SequenceLabeler": "partwise.estimators.sequence.labeler",
     "load": "partwise.storage.model_file",
     "simplex_qp": "partwise.solvers.dual.simplex_qp",
@@ -53,6 +65,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("metrics", "scorers"):
+        return import_module(f"partwise.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

@@ -18,7 +18,14 @@ Top = Annotated[int, typer.Option(min=0, help="How many of the largest weights t
 OtherFormat = Annotated[
     str | None, typer.Option(help="Format of the data, if not that of the training data.")
 ]
-Format = Annotated[str, typer.Option("--format", help="How the data is written; auto looks at it.")]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        help="How the data is written; auto looks at it. Sequences: conll, tagged, jsonl, crfsuite; classes: "
+        "libsvm, csv, npz; trees: conllu, conllx, dp; constituents: brackets, export, text, tagged.",
+    ),
+]
 Comment = Annotated[str | None, typer.Option("--comment", help="Skip lines that start with this.")]
 
 
@@ -49,8 +56,12 @@ class Objective:
         float | None, typer.Option("--gamma", help="How much costs widen the margin, with --beta.")
     ] = None
     l2: Annotated[
-        float, typer.Option("--l2", help="Strength C of the regulariser (C/2)|w|²; twice CRFsuite's c2.")
+        float, typer.Option("--l2", help="Strength of the regulariser (l2/2)|w|²; twice CRFsuite's c2.")
     ] = 1.0
+    l1: Annotated[
+        float,
+        typer.Option("--l1", help="Strength of an l1 term, which makes most weights zero; CRFsuite's c1."),
+    ] = 0.0
     solver: Annotated[str, typer.Option("--solver", help="auto, eg, eg-gap, lbfgs, sgd and others.")] = "auto"
     tol: Annotated[float, typer.Option("--tol", help="Relative duality gap to stop at.")] = 1e-3
     max_passes: Annotated[float, typer.Option("--max-passes", help="Most passes over the data.")] = 200
@@ -60,6 +71,7 @@ class Objective:
         return {
             "loss": self._loss(),
             "l2": self.l2,
+            "l1": self.l1,
             "solver": self.solver,
             "tol": self.tol,
             "max_passes": self.max_passes,

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from partwise.data import (
     readable,
     unix_newlines,
 )
-from partwise.data.conll import Columns, parse_conll, stream_sequences, write_predictions
+from partwise.data.conll import Columns, parse_conll, stream_sequences, whole_lines, write_predictions
 from partwise.data.crfsuite_format import parse_crfsuite
 from partwise.data.jsonl import parse_jsonl
 from partwise.data.tagged import parse_tagged
@@ -93,10 +93,20 @@ def read_sequences(path: str, options: DataOptions) -> SequenceData:
             f"separator, label column and comment belong to columns, not {options.format!r}", path
         )
     text = read_text(path)
+    if options.format != "auto":
+        return _parsed(text, path, options, settings)
+    form = "conll" if has_settings else detect_format(text)
+    try:
+        return _parsed(text, path, replace(options, format=form), settings)
+    except InputError as error:
+        raise InputError(
+            f"{error.message} (read as {form}; --format says otherwise)", path, error.line
+        ) from None
+
+
+def _parsed(text: str, path: str, options: DataOptions, settings: dict[str, Any]) -> SequenceData:
+    """Text of a known format."""
     form = options.format
-    if form == "auto":
-        form = "conll" if has_settings else detect_format(text)
-    options = replace(options, format=form)
     if form in ("conll", "tagged"):
         data = parse_conll(text, path=path, **settings) if form == "conll" else parse_tagged(text, path=path)
         _check_columns(data, options, path)
@@ -166,14 +176,10 @@ def stream_predictions(path: str, options: DataOptions) -> Iterator[PredictionBa
             yield from _crfsuite_batches(handle, path)
         else:
             number = 1
-            while True:
-                with readable(path):
-                    block = list(islice(handle, _BATCH_LINES))
-                if not block:
-                    return
-                text = unix_newlines(decode(b"".join(block), path, number).removeprefix("\ufeff"))
+            for block in whole_lines(handle, _BATCH_LINES, path):
+                text = unix_newlines(decode(block, path, number).removeprefix("\ufeff"))
                 yield _tagged_batch(text) if options.format == "tagged" else _json_batch(text, path, number)
-                number += len(block)
+                number += block.count(b"\n")
 
 
 def _settled(handle: Any, path: str, options: DataOptions) -> tuple[Any, DataOptions]:

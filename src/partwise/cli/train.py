@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -9,7 +10,10 @@ import typer
 
 from partwise.cli.common import DataOptions
 from partwise.cli.options import Comment, Files, Layout, Objective, Running, add_command, one_of
+from partwise.cli.train_constituency import train_constituency
 from partwise.cli.train_dependency import train_dependency
+from partwise.cli.train_graph import train_graph
+from partwise.cli.train_segments import train_segments
 from partwise.errors import InputError
 
 app = typer.Typer(
@@ -54,8 +58,8 @@ def train_sequence(
     """Train a sequence labeler: chunks, names, parts of speech.
 
     TRAIN holds columns (CoNLL), word/TAG text, JSON lines or CRFsuite attributes. Columns become features
-    through a template: by default chunking where there are two columns or more, else ner for chunk labels and
-    pos for others.
+    through a template, by default what the labels look like: ner where most tokens are outside of all chunks,
+    chunking where most are inside, or where there are further columns; else pos. What was chosen is printed.
     Ctrl-C saves the model trained so far.
     """
     from partwise.cli.sequences import Sequences
@@ -66,7 +70,7 @@ def train_sequence(
     own_template = None if template in PRESETS else template
     check_model_path(files.model, {"TRAIN": files.train, "--dev": files.dev, "--template": own_template})
     options = DataOptions(layout.format, layout.character(), label_column, comment)
-    data, chosen = _sequence_data(files.train, options, template)
+    data, chosen = sequence_data(files.train, options, template)
     if not data.has_labels:
         raise InputError("no labels in this file; training needs them", files.train)
     estimator = SequenceLabeler(
@@ -74,8 +78,9 @@ def train_sequence(
     )
     task = Sequences(estimator, data.options, files.model)
     job = Job(task, files.train, data.x, data.y, data.n_sequences, data.weights)
+    job.choices = chosen and f"template {chosen}" + ("" if template else f", {reason_for(chosen)}")
     if files.dev is not None:
-        dev_data, _ = _sequence_data(files.dev, data.options, template)
+        dev_data, _ = sequence_data(files.dev, data.options, template)
         if not dev_data.has_labels:
             raise InputError("no labels in this file; --dev needs them", files.dev)
         job.dev = (dev_data.x, dev_data.label_sequences())
@@ -111,10 +116,9 @@ def train_classify(
     run_training(job, json=running.json, quiet=running.quiet)
 
 
-def _sequence_data(path: str, options: DataOptions, template: str | None) -> tuple[Any, str | None]:
+def sequence_data(path: str, options: DataOptions, template: str | None) -> tuple[Any, str | None]:
     """The data, and the template if features are to be made by one."""
     from partwise.cli.sequence_data import read_sequences
-    from partwise.scoring.labelling import looks_like_chunks
 
     data = read_sequences(path, options)
     if not data.is_columns:
@@ -122,12 +126,31 @@ def _sequence_data(path: str, options: DataOptions, template: str | None) -> tup
             raise InputError("--template needs columns; this file holds ready-made features", path)
         return data, None
     if template is None:
-        labels = sorted(set(data.labels()) - {None})
-        one_column = "ner" if looks_like_chunks(labels) else "pos"
-        template = "chunking" if data.options.n_columns > 1 else one_column
+        template = preset_for(data.labels(), data.options.n_columns)
     return data, template
 
 
+def preset_for(labels: Any, n_columns: int) -> str:
+    """The template for these labels (None where there is none) and so many columns beside them."""
+    from partwise.scoring.labelling import looks_like_chunks
+
+    counts = Counter(label for label in labels if label is not None)
+    if looks_like_chunks(list(counts)) and (n_columns == 1 or 2 * counts["O"] > counts.total()):
+        return "ner"
+    return "chunking" if n_columns > 1 else "pos"
+
+
+def reason_for(preset: str) -> str:
+    return {
+        "ner": "since labels mark chunks and most tokens are outside",
+        "chunking": "since there are several columns and few tokens outside of chunks",
+        "pos": "since labels mark no chunks",
+    }[preset] + " (--template chooses another)"
+
+
 add_command(app, "sequence", train_sequence)
+add_command(app, "segments", train_segments)
 add_command(app, "classify", train_classify)
 add_command(app, "dependency", train_dependency)
+add_command(app, "graph", train_graph)
+add_command(app, "constituency", train_constituency)

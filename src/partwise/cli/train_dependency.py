@@ -19,6 +19,7 @@ class TreeOptions:
     structure: Annotated[str, typer.Option(help="spanning (all trees) or projective (no crossing arcs).")] = (
         "spanning"
     )
+    order: Annotated[int, typer.Option(help="1: arcs by themselves; 2: siblings and grandparents too.")] = 1
     single_root: Annotated[
         str, typer.Option(help="Whether one word depends on the root: yes, no, or auto as in TRAIN.")
     ] = "auto"
@@ -29,7 +30,7 @@ class TreeOptions:
     prune: Annotated[str, typer.Option(help="Heads that a small model leaves each word; none, auto.")] = (
         "auto"
     )
-    cost: Annotated[str, typer.Option(help="What costs: heads, or labelled (relations too).")] = "heads"
+    cost: Annotated[str, typer.Option(help="What costs: heads, labelled (relations too), or auto.")] = "auto"
     non_projective: Annotated[
         str, typer.Option(help="Crossing arcs in TRAIN, with --structure projective: skip or error.")
     ] = "skip"
@@ -45,11 +46,12 @@ class TreeOptions:
         """Of a `DependencyParser`."""
         return {
             "structure": one_of("--structure", self.structure, "spanning", "projective"),
+            "order": self.order,
             "single_root": self.root(),
             "labelled": self.labelled,
             "templates": _templates(self.templates),
             "prune": _heads_kept(self.prune),
-            "cost": one_of("--cost", self.cost, "heads", "labelled"),
+            "cost": one_of("--cost", self.cost, "auto", "heads", "labelled"),
             "non_projective": one_of("--non-projective", self.non_projective, "skip", "error"),
             "min_count": self.min_count,
         }
@@ -60,8 +62,9 @@ def train_dependency(
 ) -> None:
     """Train a dependency parser on a treebank in CoNLL-U, CoNLL-X or .dp format.
 
-    Trees are arc-factored: every pair of words is scored, and the best tree is found exactly. Long training is cut
-    short by pruning arcs with a small model of tags, whose recall is told. Ctrl-C saves the model trained so far.
+    Every pair of words is scored, and the best tree is found exactly; with --order 2 also pairs of arcs that have a
+    word in common, exactly for projective trees and by a relaxation for all. Long training is cut short by pruning
+    arcs with a small model of tags, whose recall is told. Ctrl-C saves the model trained so far.
     """
     from partwise.cli.training import Job, check_model_path, run_training
     from partwise.cli.trees import Trees

@@ -41,6 +41,8 @@ class Job:
     weights : ndarray (n_examples,) or None
     dev : (x, y) or None
         Data to score.
+    choices : str or None
+        What was chosen for the user besides the format.
     """
 
     task: Task
@@ -50,6 +52,7 @@ class Job:
     n_examples: int
     weights: Any = None
     dev: tuple[Any, Any] | None = None
+    choices: str | None = None
 
 
 def run_training(job: Job, *, json: bool, quiet: bool) -> None:
@@ -93,9 +96,32 @@ class _Watcher:
         self.job, self.display, self.interruption = job, display, interruption
 
     def begin(self, problem: Any, encoder: Any) -> None:
+        self._tell(problem)
+        try:
+            self.display.say(self.job.task.estimator.before_training(problem))
+        except OSError:
+            self.display.console = None
         if self.job.dev is not None:
             score = self.job.task.estimator.scorer_during_fit(problem, encoder, *self.job.dev)
             self.display.dev_score = score
+
+    def _tell(self, problem: Any) -> None:
+        """What is trained on what, in one line."""
+        job, console = self.job, self.display.console
+        if console is None:
+            return
+        maps = [problem.scorer.maps[kind.name] for kind in problem.structure.kinds if not kind.tied]
+        sizes = [f"{problem.n_examples:,} examples", f"{int(problem.lengths.sum()):,} positions"]
+        if hasattr(problem.structure, "n_labels"):
+            sizes.append(f"{problem.structure.n_labels:,} labels")
+        sizes.append(f"{sum(each.n_dense + len(each.start) for each in maps):,} attributes")
+        words = [
+            f"{job.source}: read as {job.task.options.format}",
+            ", ".join(sizes),
+            *filter(None, [job.choices]),
+        ]
+        with suppress(OSError):
+            console.print("; ".join(words), markup=False, highlight=False, soft_wrap=True)
 
     def __call__(self, progress: Any) -> None:
         try:

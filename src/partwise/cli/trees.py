@@ -164,7 +164,9 @@ def tree_scores(parser: Any, corpus: DependencyCorpus) -> dict[str, Any]:
     }  # fmt: skip
     if found.has_relations:
         universal = universal_scores(corpus, parsed)
-        scores["conll2018"] = {name: getattr(universal, name).f1 for name in ("uas", "las", "clas")}
+        scores["conll2018"] = {name: getattr(universal, name).f1 for name in ("uas", "las")}
+        # Relations of other schemes are not told apart into those of content and of function words.
+        scores["conll2018"]["clas"] = universal.clas.f1 if universal.clas.n_true else None
         scores["per_relation"] = {
             name: {"precision": counts.precision, "recall": counts.recall, "true": counts.n_true}
             for name, counts in found.per_relation.items()
@@ -197,7 +199,8 @@ def show_scores(console: Any, scores: dict[str, Any]) -> None:
         bare,
     )
     if "conll2018" in scores:
-        table.add_row("as CoNLL 2018", *(rate(scores["conll2018"][name]) for name in ("uas", "las", "clas")))
+        rates = [rate(scores["conll2018"][name]) for name in ("uas", "las", "clas")]
+        table.add_row("as CoNLL 2018", *rates[:2], rates[2] or "not UD")
     console.print(table)
     console.print(
         f"\nroots {rate(scores['root_accuracy'])} %, sentences all right {rate(scores['complete_match'])} % of "

@@ -8,7 +8,9 @@ pairs that were never observed at zero), or *narrow*, a short list of observed l
 and go through vector loops; rare ones, most of the vocabulary, stay compact.
 
 Score and scatter are called by address, so that rows known through a kernel function (`mercer/block.py`) can take
-their place.
+their place. Where the regulariser has an l1 term, visits keep v = l2·w before it is shrunk: scores then are those of
+shrink(v, l1) = v − clip(v, −l1, l1), and growth is that of ‖shrink(v, l1)‖². With `l1` None, a type and so another
+compiled function, nothing is shrunk.
 """
 
 from __future__ import annotations
@@ -30,13 +32,14 @@ from partwise.compiled.boundary import (
 )
 from partwise.compiled.dispatch import fragment, inner
 from partwise.compiled.simd import (
-    combine_rows,
     gather_rows,
     gather_scaled_rows,
+    growth,
     scatter_masked_rows,
     scatter_rows,
     scatter_scaled_masked_rows,
     scatter_scaled_rows,
+    shrunk,
 )
 
 KIND, FIRST_ROW, N_ROWS, FIRST_PART = range(4)  # columns of `runs`
@@ -53,11 +56,14 @@ class Rows(NamedTuple):
         The runs of each example.
     runs : ndarray (n_runs, 4) of int64
         Kind, first row among those of the kind, number of rows, first part within the example.
+    l1 : float
+        By how much weights are shrunk where they are.
     """
 
     kinds: IntegerMatrix
     run_ptr: Integers
     runs: IntegerMatrix
+    l1: float = 0.0
 
 
 class KindRows(NamedTuple):
@@ -104,40 +110,39 @@ class KindRows(NamedTuple):
 
 
 @fragment
-def _score_row(kind, row, weights, out):  # type: ignore
+def _score_row(kind, row, weights, out, l1):  # type: ignore
     """Sum of the row's weights by label into the padded row `out`."""
-    n_dense = kind.dense_start.size
+    for j in range(kind.stride):
+        out[j] = 0
+    stride, n_dense = kind.stride, kind.dense_start.size
     if n_dense > 0:
-        combine_rows(out, 0, kind.dense[row], 0, 1, n_dense, weights, 0, kind.stride)
-    else:
-        for j in range(kind.stride):
-            out[j] = 0
+        gather_scaled_rows(out, kind.dense_start, kind.dense[row], 0, n_dense, weights, stride, l1)
     first, last = kind.wide_ptr[row], kind.wide_ptr[row + 1]
     if kind.wide_value.size > 0:
-        gather_scaled_rows(out, kind.wide_start, kind.wide_value, first, last, weights, kind.stride)
+        gather_scaled_rows(out, kind.wide_start, kind.wide_value, first, last, weights, stride, l1)
     else:
-        gather_rows(out, kind.wide_start, kind.wide_value, first, last, weights, kind.stride)
+        gather_rows(out, kind.wide_start, kind.wide_value, first, last, weights, stride, l1)
     scaled = kind.narrow_value.size > 0
     for k in range(kind.narrow_ptr[row], kind.narrow_ptr[row + 1]):
         start = kind.narrow_start[k]
         value = kind.narrow_value[k] if scaled else np.float32(1.0)
         for w in range(start, start + kind.narrow_count[k]):
-            out[kind.narrow_label[w - kind.narrow_first]] += value * weights[w]
+            out[kind.narrow_label[w - kind.narrow_first]] += value * shrunk(weights[w], l1)
 
 
 @fragment
-def _score_single(kind, row, weights):  # type: ignore
+def _score_single(kind, row, weights, l1):  # type: ignore
     """The score of a row that feeds one part: its attributes have one weight each, all of them wide."""
     total = 0.0
     for d in range(kind.dense_start.size):
-        total += kind.dense[row, d] * weights[kind.dense_start[d]]
+        total += kind.dense[row, d] * shrunk(weights[kind.dense_start[d]], l1)
     first, last = kind.wide_ptr[row], kind.wide_ptr[row + 1]
     if kind.wide_value.size > 0:
         for k in range(first, last):
-            total += kind.wide_value[k] * weights[kind.wide_start[k]]
+            total += kind.wide_value[k] * shrunk(weights[kind.wide_start[k]], l1)
     else:
         for k in range(first, last):
-            total += weights[kind.wide_start[k]]
+            total += shrunk(weights[kind.wide_start[k]], l1)
     return total
 
 
@@ -153,12 +158,12 @@ def _is_plain(kind):  # type: ignore
 
 
 @inner
-def score_run(kind, first_row, n_rows, weights, scale, scores, part, row_work):  # type: ignore
+def score_run(kind, first_row, n_rows, weights, scale, scores, part, l1, row_work):  # type: ignore
     """Write scale · (scores of some rows of a kind) from `part` on."""
     own = weights[kind.first_weight : kind.first_weight + kind.n_weights]
     if kind.stride == 1:
         for row in range(first_row, first_row + n_rows):
-            scores[part] = scale * _score_single(kind, row, own)
+            scores[part] = scale * _score_single(kind, row, own, l1)
             part += 1
         return
     plain = _is_plain(kind)
@@ -167,78 +172,78 @@ def score_run(kind, first_row, n_rows, weights, scale, scores, part, row_work): 
         if plain and kind.wide_ptr[row + 1] - first == 1:
             start = kind.wide_start[first]
             for j in range(kind.width):
-                scores[part + j] = scale * own[start + j]
+                scores[part + j] = scale * shrunk(own[start + j], l1)
         else:
-            _score_row(kind, row, own, row_work)
+            _score_row(kind, row, own, row_work, l1)
             for j in range(kind.width):
                 scores[part + j] = scale * row_work[j]
         part += kind.width
 
 
 @fragment
-def _scatter_row(kind, row, weights, delta):  # type: ignore
+def _scatter_row(kind, row, weights, delta, l1):  # type: ignore
     """Add the padded row `delta` to the weights of every attribute; returns the growth of ‖weights‖²."""
-    growth = 0.0
+    total = 0.0
     stride, mask = kind.stride, kind.mask
     if kind.dense_start.size > 0:
-        growth += scatter_scaled_rows(
-            weights, kind.dense_start, kind.dense[row], 0, kind.dense_start.size, delta, mask, stride
+        total += scatter_scaled_rows(
+            weights, kind.dense_start, kind.dense[row], 0, kind.dense_start.size, delta, mask, stride, l1
         )
     start, value = kind.wide_start, kind.wide_value
     first, last = kind.wide_ptr[row], kind.wide_ptr[row + 1]
     if mask.size > 0:
         if value.size > 0:
-            growth += scatter_scaled_masked_rows(weights, start, value, first, last, delta, mask, stride)
+            total += scatter_scaled_masked_rows(weights, start, value, first, last, delta, mask, stride, l1)
         else:
-            growth += scatter_masked_rows(weights, start, value, first, last, delta, mask, stride)
+            total += scatter_masked_rows(weights, start, value, first, last, delta, mask, stride, l1)
     elif value.size > 0:
-        growth += scatter_scaled_rows(weights, start, value, first, last, delta, mask, stride)
+        total += scatter_scaled_rows(weights, start, value, first, last, delta, mask, stride, l1)
     else:
-        growth += scatter_rows(weights, start, value, first, last, delta, mask, stride)
+        total += scatter_rows(weights, start, value, first, last, delta, mask, stride, l1)
     scaled = kind.narrow_value.size > 0
     for k in range(kind.narrow_ptr[row], kind.narrow_ptr[row + 1]):
         start_of_list = kind.narrow_start[k]
         value_here = kind.narrow_value[k] if scaled else np.float32(1.0)
         # A sum beside a store is added up in vectors or one by one, depending on what lies behind the arrays.
         for w in range(start_of_list, start_of_list + kind.narrow_count[k]):
-            old, change = weights[w], value_here * delta[kind.narrow_label[w - kind.narrow_first]]
-            growth += change * (old + old + change)
+            change = value_here * delta[kind.narrow_label[w - kind.narrow_first]]
+            total += growth(weights[w], change, l1)
         for w in range(start_of_list, start_of_list + kind.narrow_count[k]):
             weights[w] += value_here * delta[kind.narrow_label[w - kind.narrow_first]]
-    return growth
+    return total
 
 
 @fragment
-def _scatter_single(kind, row, weights, delta):  # type: ignore
+def _scatter_single(kind, row, weights, delta, l1):  # type: ignore
     """Add `delta` to the one weight of every attribute of a row; returns the growth of ‖weights‖²."""
-    growth = 0.0
+    total = 0.0
     for d in range(kind.dense_start.size):
         old, change = weights[kind.dense_start[d]], kind.dense[row, d] * delta
         weights[kind.dense_start[d]] = old + change
-        growth += change * (old + old + change)
+        total += growth(old, change, l1)
     scaled = kind.wide_value.size > 0
     for k in range(kind.wide_ptr[row], kind.wide_ptr[row + 1]):
         old, change = weights[kind.wide_start[k]], delta
         if scaled:
             change = kind.wide_value[k] * delta
         weights[kind.wide_start[k]] = old + change
-        growth += change * (old + old + change)
-    return growth
+        total += growth(old, change, l1)
+    return total
 
 
 @inner
-def scatter_run(kind, first_row, n_rows, weights, scale, delta, part, threshold, row_work):  # type: ignore
+def scatter_run(kind, first_row, n_rows, weights, scale, delta, part, threshold, l1, row_work):  # type: ignore
     """Add scale · delta through some rows of a kind; returns the growth of ‖weights‖²."""
     own = weights[kind.first_weight : kind.first_weight + kind.n_weights]
-    growth = 0.0
+    total = 0.0
     if kind.stride == 1:
         for row in range(first_row, first_row + n_rows):
             if abs(delta[part]) > threshold:
-                growth += _scatter_single(kind, row, own, scale * delta[part])
+                total += _scatter_single(kind, row, own, scale * delta[part], l1)
             else:
                 delta[part] = 0.0
             part += 1
-        return growth
+        return total
     plain = _is_plain(kind)
     for row in range(first_row, first_row + n_rows):
         largest = 0.0
@@ -251,8 +256,7 @@ def scatter_run(kind, first_row, n_rows, weights, scale, delta, part, threshold,
         elif plain and kind.wide_ptr[row + 1] - first == 1:
             start = kind.wide_start[first]  # sums apart from stores, as above
             for j in range(kind.width):
-                old, change = own[start + j], scale * delta[part + j]
-                growth += change * (old + old + change)
+                total += growth(own[start + j], scale * delta[part + j], l1)
             for j in range(kind.width):
                 own[start + j] += scale * delta[part + j]
         else:
@@ -260,56 +264,86 @@ def scatter_run(kind, first_row, n_rows, weights, scale, delta, part, threshold,
                 row_work[j] = scale * delta[part + j]
             for j in range(kind.width, kind.stride):
                 row_work[j] = 0
-            growth += _scatter_row(kind, row, own, row_work)
+            total += _scatter_row(kind, row, own, row_work, l1)
         part += kind.width
-    return growth
+    return total
 
 
 @fragment
-def _score(rows, example, weights, scale, scores, row_work):  # type: ignore
-    table = load_record(Rows, rows)
+def _score(table, example, weights, scale, scores, l1, row_work):  # type: ignore
     for r in range(table.run_ptr[example], table.run_ptr[example + 1]):
         run = table.runs[r]
         kind = load_record(KindRows, row_address(table.kinds, run[KIND]))
-        score_run(kind, run[FIRST_ROW], run[N_ROWS], weights, scale, scores, run[FIRST_PART], row_work)
+        score_run(kind, run[FIRST_ROW], run[N_ROWS], weights, scale, scores, run[FIRST_PART], l1, row_work)
     return 0.0
 
 
 @fragment
-def _scatter(rows, example, weights, scale, delta, threshold, row_work):  # type: ignore
-    table = load_record(Rows, rows)
-    growth = 0.0
+def _scatter(table, example, weights, scale, delta, threshold, l1, row_work):  # type: ignore
+    total = 0.0
     for r in range(table.run_ptr[example], table.run_ptr[example + 1]):
         run = table.runs[r]
         kind = load_record(KindRows, row_address(table.kinds, run[KIND]))
-        growth += scatter_run(
-            kind, run[FIRST_ROW], run[N_ROWS], weights, scale, delta, run[FIRST_PART], threshold, row_work
+        total += scatter_run(
+            kind, run[FIRST_ROW], run[N_ROWS], weights, scale, delta, run[FIRST_PART], threshold, l1, row_work
         )
-    return growth
+    return total
 
 
 def score_single_precision(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
     w, row = array_at(np.float32, weights, n_weights), array_at(np.float32, row_work, stride)
-    return _score(rows, example, w, scale, array_at(np.float64, scores, n_parts), row)
+    own_scores = array_at(np.float64, scores, n_parts)
+    return _score(load_record(Rows, rows), example, w, scale, own_scores, None, row)
 
 
 def score_double_precision(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
     w, row = array_at(np.float64, weights, n_weights), array_at(np.float64, row_work, stride)
-    return _score(rows, example, w, scale, array_at(np.float64, scores, n_parts), row)
+    own_scores = array_at(np.float64, scores, n_parts)
+    return _score(load_record(Rows, rows), example, w, scale, own_scores, None, row)
+
+
+def score_single_shrunk(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
+    w, row = array_at(np.float32, weights, n_weights), array_at(np.float32, row_work, stride)
+    own_scores, table = array_at(np.float64, scores, n_parts), load_record(Rows, rows)
+    return _score(table, example, w, scale, own_scores, table.l1, row)
+
+
+def score_double_shrunk(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
+    w, row = array_at(np.float64, weights, n_weights), array_at(np.float64, row_work, stride)
+    own_scores, table = array_at(np.float64, scores, n_parts), load_record(Rows, rows)
+    return _score(table, example, w, scale, own_scores, table.l1, row)
 
 
 def scatter_single_precision(  # type: ignore
     rows, example, weights, n_weights, scale, delta, n_parts, threshold, row_work, stride
 ):
     w, row = array_at(np.float32, weights, n_weights), array_at(np.float32, row_work, stride)
-    return _scatter(rows, example, w, scale, array_at(np.float64, delta, n_parts), threshold, row)
+    own_delta = array_at(np.float64, delta, n_parts)
+    return _scatter(load_record(Rows, rows), example, w, scale, own_delta, threshold, None, row)
 
 
 def scatter_double_precision(  # type: ignore
     rows, example, weights, n_weights, scale, delta, n_parts, threshold, row_work, stride
 ):
     w, row = array_at(np.float64, weights, n_weights), array_at(np.float64, row_work, stride)
-    return _scatter(rows, example, w, scale, array_at(np.float64, delta, n_parts), threshold, row)
+    own_delta = array_at(np.float64, delta, n_parts)
+    return _scatter(load_record(Rows, rows), example, w, scale, own_delta, threshold, None, row)
+
+
+def scatter_single_shrunk(  # type: ignore
+    rows, example, weights, n_weights, scale, delta, n_parts, threshold, row_work, stride
+):
+    w, row = array_at(np.float32, weights, n_weights), array_at(np.float32, row_work, stride)
+    own_delta, table = array_at(np.float64, delta, n_parts), load_record(Rows, rows)
+    return _scatter(table, example, w, scale, own_delta, threshold, table.l1, row)
+
+
+def scatter_double_shrunk(  # type: ignore
+    rows, example, weights, n_weights, scale, delta, n_parts, threshold, row_work, stride
+):
+    w, row = array_at(np.float64, weights, n_weights), array_at(np.float64, row_work, stride)
+    own_delta, table = array_at(np.float64, delta, n_parts), load_record(Rows, rows)
+    return _scatter(table, example, w, scale, own_delta, threshold, table.l1, row)
 
 
 SCORE_ARGUMENTS, SCATTER_ARGUMENTS = "iiiidiiii", "iiiidiidii"
@@ -320,6 +354,10 @@ _ENTRIES = {
     "scatter-single": (scatter_single_precision, SCATTER_ARGUMENTS),
     "score-double": (score_double_precision, SCORE_ARGUMENTS),
     "scatter-double": (scatter_double_precision, SCATTER_ARGUMENTS),
+    "score-single-shrunk": (score_single_shrunk, SCORE_ARGUMENTS),
+    "scatter-single-shrunk": (scatter_single_shrunk, SCATTER_ARGUMENTS),
+    "score-double-shrunk": (score_double_shrunk, SCORE_ARGUMENTS),
+    "scatter-double-shrunk": (scatter_double_shrunk, SCATTER_ARGUMENTS),
 }
 
 
@@ -328,6 +366,7 @@ def row_entry(name: str) -> Addressed:
     return Addressed(*_ENTRIES[name])
 
 
-def row_tasks(precision: str) -> list[str]:
-    """What `ahead` calls score and scatter for weights of "single" or "double" precision."""
-    return [f"{__name__}:row_entry:{what}-{precision}" for what in ("score", "scatter")]
+def row_tasks(precision: str, shrunk: bool = False) -> list[str]:
+    """What `ahead` calls score and scatter for weights of "single" or "double" precision, shrunk by l1 or not."""
+    suffix = f"{precision}-shrunk" if shrunk else precision
+    return [f"{__name__}:row_entry:{what}-{suffix}" for what in ("score", "scatter")]

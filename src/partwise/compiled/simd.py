@@ -98,6 +98,23 @@ class _Emitter:
         a, b, c, d = (builder.load(total) for total in totals)
         return self.add(self.add(a, b), self.add(c, d))
 
+    def shrinker(self, l1: Any, dtype: Any) -> Any:
+        """A function that moves vectors (or single numbers) towards zero by `l1`; None leaves them as they are."""
+        if isinstance(dtype, types.NoneType):
+            return lambda value: value
+        builder = self.builder
+        high = self.cast(l1, dtype)
+        low = builder.fneg(high)
+        bounds = {self.element: (low, high), self.vector: (self.splat(low), self.splat(high))}
+
+        def shrink(value: Any) -> Any:
+            low, high = bounds[value.type]
+            near = builder.select(builder.fcmp_ordered(">", value, high), high, value)
+            near = builder.select(builder.fcmp_ordered("<", near, low), low, near)
+            return builder.fsub(value, near)
+
+        return shrink
+
     def cast(self, value: Any, dtype: Any) -> Any:
         return self.context.cast(self.builder, value, dtype, self.dtype)
 
@@ -155,6 +172,31 @@ class _Emitter:
 
 
 @intrinsic
+def _shrunk(typing, value, l1):  # type: ignore
+    def emit(context, builder, signature, arguments):  # type: ignore
+        return _Emitter(context, builder, signature.args[0]).shrinker(arguments[1], signature.args[1])(
+            arguments[0]
+        )
+
+    return value(value, l1), emit
+
+
+@intrinsic
+def _growth(typing, old, change, l1):  # type: ignore
+    def emit(context, builder, signature, arguments):  # type: ignore
+        dtype = max(signature.args[:2], key=lambda each: each.bitwidth)
+        e = _Emitter(context, builder, dtype)
+        before, change = (e.cast(arguments[k], signature.args[k]) for k in (0, 1))
+        shrink, after = e.shrinker(arguments[2], signature.args[2]), e.add(before, change)
+        if not isinstance(signature.args[2], types.NoneType):
+            before, after = shrink(before), shrink(after)
+            change = builder.fsub(after, before)
+        return context.cast(builder, e.multiply(change, e.add(before, after)), dtype, types.float64)
+
+    return types.float64(old, change, l1), emit
+
+
+@intrinsic
 def _combine_rows(typing, out, out_start, coefficients, first, step, count, matrix, matrix_start, stride):  # type: ignore
     index = types.intp
     signature = types.void(out, index, coefficients, index, index, index, matrix, index, index)
@@ -181,21 +223,22 @@ def _combine_rows(typing, out, out_start, coefficients, first, step, count, matr
 
 def _gather(scaled: bool) -> Any:
     @intrinsic
-    def gather(typing, out, starts, values, first, last, weights, stride):  # type: ignore
+    def gather(typing, out, starts, values, first, last, weights, stride, l1):  # type: ignore
         index = types.intp
-        signature = types.void(out, starts, values, index, index, weights, index)
+        signature = types.void(out, starts, values, index, index, weights, index, l1)
 
         def emit(context, builder, signature, arguments):  # type: ignore
-            out, starts, values, first, last, weights, stride = arguments
+            out, starts, values, first, last, weights, stride, l1 = arguments
             e = _Emitter(context, builder, signature.args[0].dtype)
             out, starts, values, weights = (
                 e.data(signature.args[i], a) for i, a in ((0, out), (1, starts), (2, values), (5, weights))
             )
+            shrink = e.shrinker(l1, signature.args[7])
 
             def term(row: Any, lane: Any) -> Any:
                 k = builder.add(first, row)
                 row_at = builder.add(builder.sext(e.scalar(starts, k), stride.type), lane)
-                w = e.load(e.address(weights, row_at))
+                w = shrink(e.load(e.address(weights, row_at)))
                 if scaled:
                     w = e.multiply(e.splat(e.cast(e.scalar(values, k), signature.args[2].dtype)), w)
                 return w
@@ -212,17 +255,21 @@ def _gather(scaled: bool) -> Any:
 
 def _scatter(scaled: bool, masked: bool) -> Any:
     @intrinsic
-    def scatter(typing, weights, starts, values, first, last, delta, mask, stride):  # type: ignore
+    def scatter(typing, weights, starts, values, first, last, delta, mask, stride, l1):  # type: ignore
         index = types.intp
-        signature = types.float64(weights, starts, values, index, index, delta, mask, index)
+        signature = types.float64(weights, starts, values, index, index, delta, mask, index, l1)
 
         def emit(context, builder, signature, arguments):  # type: ignore
-            weights, starts, values, first, last, delta, mask, stride = arguments
+            weights, starts, values, first, last, delta, mask, stride, l1 = arguments
             e = _Emitter(context, builder, signature.args[0].dtype)
             arrays = ((0, weights), (1, starts), (2, values), (5, delta), (6, mask))
             weights, starts, values, delta, mask = (e.data(signature.args[i], a) for i, a in arrays)
             growth = cgutils.alloca_once(builder, e.vector)
             builder.store(e.zero(), growth)
+            shrink, is_shrunk = (
+                e.shrinker(l1, signature.args[8]),
+                not isinstance(signature.args[8], types.NoneType),
+            )
             with e.lanes(stride) as lane:
                 d = e.load(e.address(delta, lane))
                 with cgutils.for_range(builder, builder.sub(last, first)) as row:
@@ -237,6 +284,9 @@ def _scatter(scaled: bool, masked: bool) -> Any:
                     old = e.load(address)
                     new = e.add(old, x)
                     e.store(new, address)
+                    if is_shrunk:
+                        old, new = shrink(old), shrink(new)
+                        x = builder.fsub(new, old)
                     builder.store(e.multiply_add(x, e.add(old, new), builder.load(growth)), growth)
             return e.context.cast(
                 builder, e.fold(builder.load(growth), e.add), signature.args[0].dtype, types.float64
@@ -287,6 +337,7 @@ def _exponential_row(typing, out, out_start, source, start, width, stride, shift
 
 if not config.DISABLE_JIT:
     combine_rows, maximum, exponential_row = _combine_rows, _maximum, _exponential_row
+    shrunk, growth = _shrunk, _growth
     gather_rows, gather_scaled_rows = _gather(False), _gather(True)
     scatter_rows, scatter_scaled_rows = _scatter(False, False), _scatter(True, False)
     scatter_masked_rows, scatter_scaled_masked_rows = _scatter(False, True), _scatter(True, True)
@@ -310,31 +361,42 @@ else:
         rows = matrix[matrix_start : matrix_start + count * stride].reshape(count, stride)
         out[out_start : out_start + stride] = coefficients[first : first + count * step : step][:count] @ rows
 
-    def gather_scaled_rows(out, starts, values, first, last, weights, stride):  # type: ignore
-        """out[:stride] += Σ_k values[k] · weights[starts[k]:][:stride], k from `first` to `last`."""
+    def shrunk(value, l1):  # type: ignore
+        """`value` moved towards zero by `l1`, or as it is for None; a number or an array."""
+        return value if l1 is None else value - np.clip(value, -l1, l1)
+
+    def growth(old, change, l1):  # type: ignore
+        """By how much the square of `old`, shrunk, grows when `change` is added to it."""
+        before, after = shrunk(old, l1), shrunk(old + change, l1)
+        return (after - before) * (after + before)
+
+    def gather_scaled_rows(out, starts, values, first, last, weights, stride, l1):  # type: ignore
+        """out[:stride] += Σ_k values[k] · shrunk weights[starts[k]:][:stride], k from `first` to `last`."""
         for k in range(first, last):
-            out[:stride] += values[k] * weights[starts[k] : starts[k] + stride]
+            out[:stride] += values[k] * shrunk(weights[starts[k] : starts[k] + stride], l1)
 
-    def gather_rows(out, starts, values, first, last, weights, stride):  # type: ignore
+    def gather_rows(out, starts, values, first, last, weights, stride, l1):  # type: ignore
         """The same with all values one; `values` is not read."""
-        gather_scaled_rows(out, starts, np.ones(last), first, last, weights, stride)
+        gather_scaled_rows(out, starts, np.ones(last), first, last, weights, stride, l1)
 
-    def scatter_scaled_masked_rows(weights, starts, values, first, last, delta, mask, stride):  # type: ignore
-        """weights[starts[k]:][:stride] += values[k] · mask · delta[:stride]; returns the growth of ‖weights‖²."""
-        growth = 0.0
+    def scatter_scaled_masked_rows(weights, starts, values, first, last, delta, mask, stride, l1):  # type: ignore
+        """weights[starts[k]:][:stride] += values[k] · mask · delta[:stride]; returns by how much the sum of
+        squares of all weights, shrunk, grows."""
+        total = 0.0
         for k in range(first, last):
             rows = slice(starts[k], starts[k] + stride)
             change = values[k] * delta[:stride] * mask[rows]
-            growth += float(change @ (2 * weights[rows] + change))
+            total += float(growth(weights[rows], change, l1).sum())
             weights[rows] += change
-        return growth
+        return total
 
-    def scatter_masked_rows(weights, starts, values, first, last, delta, mask, stride):  # type: ignore
-        return scatter_scaled_masked_rows(weights, starts, np.ones(last), first, last, delta, mask, stride)
+    def scatter_masked_rows(weights, starts, values, first, last, delta, mask, stride, l1):  # type: ignore
+        ones = np.ones(last)
+        return scatter_scaled_masked_rows(weights, starts, ones, first, last, delta, mask, stride, l1)
 
-    def scatter_scaled_rows(weights, starts, values, first, last, delta, mask, stride):  # type: ignore
+    def scatter_scaled_rows(weights, starts, values, first, last, delta, mask, stride, l1):  # type: ignore
         everywhere = np.ones(len(weights))
-        return scatter_scaled_masked_rows(weights, starts, values, first, last, delta, everywhere, stride)
+        return scatter_scaled_masked_rows(weights, starts, values, first, last, delta, everywhere, stride, l1)
 
-    def scatter_rows(weights, starts, values, first, last, delta, mask, stride):  # type: ignore
-        return scatter_scaled_rows(weights, starts, np.ones(last), first, last, delta, mask, stride)
+    def scatter_rows(weights, starts, values, first, last, delta, mask, stride, l1):  # type: ignore
+        return scatter_scaled_rows(weights, starts, np.ones(last), first, last, delta, mask, stride, l1)

@@ -1,4 +1,4 @@
-"""A problem: examples that can be scored, their true parts, a loss and l2. All that a solver sees."""
+"""A problem: examples that can be scored, their true parts, a loss, l2 and l1. All that a solver sees."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from partwise.core.arrays import offsets, ranges
 from partwise.core.batch_pass import loss_pass, model_pass, point_pass
 from partwise.core.losses import Loss
 from partwise.core.rows import RowData
-from partwise.core.scorer import Scorer
+from partwise.core.scorer import Scorer, packed_rows
 from partwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Evaluation:
 
 @dataclass
 class Problem:
-    """Examples bound to true labels, a loss and l2.
+    """Examples bound to true labels, a loss and the regulariser (l2 / 2) ‖w‖² + l1 ‖w‖₁.
 
     Build one with :meth:`build`.
 
@@ -68,7 +68,9 @@ class Problem:
     example_weight: np.ndarray
     loss: Loss
     l2: float
+    l1: float = 0.0
     batch: Batch = field(init=False, repr=False)
+    _shrinking: Any = field(init=False, repr=False, compare=False)
     _kept: dict[str, tuple[tuple[Any, ...], Any]] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -79,13 +81,14 @@ class Problem:
             cost=self.cost,
             example_weight=self.example_weight,
         )
+        self._shrinking = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._parts()
 
     def _parts(self) -> tuple[Any, ...]:
         """What a copy is made from."""
-        return self.scorer, self.gold, self.cost, self.example_weight, self.loss, self.l2
+        return self.scorer, self.gold, self.cost, self.example_weight, self.loss, self.l2, self.l1
 
     @property
     def structure(self) -> Structure:
@@ -145,6 +148,7 @@ class Problem:
         *,
         loss: str | Loss = "log",
         l2: float = 1.0,
+        l1: float = 0.0,
         cost: str | np.ndarray = "hamming",
         example_weight: np.ndarray | None = None,
         n_jobs: int = 1,
@@ -169,6 +173,7 @@ class Problem:
         """
         loss = Loss.of(loss)
         check_positive("l2", l2)
+        check_not_negative("l1", l1)
         shapes = shapes if isinstance(shapes, tuple) else structure.shapes(shapes)
         lengths = shapes.lengths
         if len(lengths) == 0:
@@ -182,7 +187,7 @@ class Problem:
         scorer = Scorer.build(structure, shapes, rows, n_jobs)
         part_costs = structure.part_costs(labels, shapes, costs) if loss.gamma else np.zeros(0, np.float32)
         weights = _example_weights(example_weight, len(lengths))
-        return cls(scorer, gold, part_costs, weights, loss, float(l2))
+        return cls(scorer, gold, part_costs, weights, loss, float(l2), float(l1))
 
     def shard(self, examples: np.ndarray) -> Problem:
         """The same problem on some of its examples; rows are shared, not copied."""
@@ -201,12 +206,15 @@ class Problem:
             self.example_weight[examples],
             self.loss,
             self.l2,
+            self.l1,
         )
 
-    def with_l2(self, l2: float) -> Problem:
-        """The same data with another regulariser."""
+    def with_l2(self, l2: float, l1: float | None = None) -> Problem:
+        """The same data with another regulariser; None leaves l1 as it is."""
         check_positive("l2", l2)
-        return replace(self, l2=float(l2))
+        l1 = self.l1 if l1 is None else l1
+        check_not_negative("l1", l1)
+        return replace(self, l2=float(l2), l1=float(l1))
 
     def with_gold(self, gold: PartLists) -> Problem:
         """The same data with other true labels."""
@@ -235,6 +243,23 @@ class Problem:
         """Inner product of two vectors of weights."""
         return float(one @ other)
 
+    def weights_at(self, v: np.ndarray) -> np.ndarray:
+        """The weights that belong to v: its entries moved towards zero by l1, over l2."""
+        return self._shrunk(v) / self.l2
+
+    def _shrunk(self, v: np.ndarray) -> np.ndarray:
+        return v - np.clip(v, -self.l1, self.l1) if self.l1 else v
+
+    def squared_norm(self, v: np.ndarray) -> float:
+        """‖v‖² after shrinking by l1; over 2 l2 it is the conjugate of the regulariser at v."""
+        shrunk = self._shrunk(v)
+        return self.inner(shrunk, shrunk)
+
+    def penalty(self, weights: np.ndarray) -> float:
+        """(l2 / 2) ‖w‖² + l1 ‖w‖₁."""
+        penalty = 0.5 * self.l2 * self.inner(weights, weights)
+        return penalty + self.l1 * float(np.abs(weights).sum()) if self.l1 else penalty
+
     def settled(self, v: np.ndarray) -> np.ndarray:
         """A vector of weights from what a pass added up or visits left behind."""
         return v
@@ -248,12 +273,23 @@ class Problem:
     ) -> list[Any]:
         """Visit examples one after another: ``run(batch, order, v, scratch)``, which changes `v`.
 
+        With l1, scores are those of v shrunk, and the growth that scatter returns is that of :meth:`squared_norm`.
+
         `asks` is for visits that ask the structure for more than the loss needs.
 
         Returns what `run` returned, once or for one piece of `order` after another.
         """
-        scratch = self.scorer.scratch(v.dtype, 0, asks or self.asks)
-        return [run(self.batch, order, v, scratch)]
+        scratch = self.scorer.scratch(v.dtype, 0, asks or self.asks, shrunk=self.l1 > 0.0)
+        return [run(self._visited_batch(), order, v, scratch)]
+
+    def _visited_batch(self) -> Batch:
+        """The batch whose rows know l1."""
+        if not self.l1:
+            return self.batch
+        if self._shrinking is None:
+            scorer = self.scorer
+            self._shrinking = packed_rows(list(scorer.kinds), scorer.run_ptr, scorer.runs, self.l1)
+        return self.batch._replace(rows=self._shrinking[0])
 
     def feature_spread(self) -> np.ndarray:
         """Upper bound on max_y ‖φ(x_i, y_i) − φ(x_i, y)‖² for every example, (n_examples,)."""
@@ -343,20 +379,26 @@ class Problem:
         return loss, inner
 
     def primal(self, weights: np.ndarray) -> float:
-        """P(w) = Σ_i weight_i ℓ_i(w) + (l2 / 2) ‖w‖²."""
+        """P(w) = Σ_i weight_i ℓ_i(w) + (l2 / 2) ‖w‖² + l1 ‖w‖₁."""
         loss, _ = self.losses(weights)
-        return float(self.batch.example_weight @ loss + 0.5 * self.l2 * self.inner(weights, weights))
+        return float(self.batch.example_weight @ loss) + self.penalty(weights)
 
     def dual(self, point: Evaluation) -> float:
-        """D(α) = Σ_i weight_i ( H(α_i) / β + γ Σ_r μ_r e_r ) − ‖v‖² / (2 l2)."""
+        """D(α) = Σ_i weight_i ( H(α_i) / β + γ Σ_r μ_r e_r ) − ‖shrink(v, l1)‖² / (2 l2)."""
         value = self.loss.inverse_beta * point.entropy + self.loss.gamma * point.cost
-        return float(self.batch.example_weight @ value - self.inner(point.v, point.v) / (2.0 * self.l2))
+        return float(self.batch.example_weight @ value) - self.squared_norm(point.v) / (2.0 * self.l2)
 
 
 def check_positive(name: str, value: float) -> None:
     """Raise unless `value` is a finite number above zero."""
     if not isinstance(value, (int, float, np.floating, np.integer)) or not (0 < value <= sys.float_info.max):
         raise InputError(f"{name} must be a finite number > 0, not {value!r:.60}")
+
+
+def check_not_negative(name: str, value: float) -> None:
+    """Raise unless `value` is a finite number, zero or above."""
+    if not isinstance(value, (int, float, np.floating, np.integer)) or not (0 <= value <= sys.float_info.max):
+        raise InputError(f"{name} must be a finite number >= 0, not {value!r:.60}")
 
 
 def _example_weights(weights: np.ndarray | None, n_examples: int) -> np.ndarray:

@@ -140,14 +140,21 @@ class Scorer:
 
     # -- passes -----------------------------------------------------------------------------------
 
-    def scratch(self, dtype: Any, thread: int = 0, asks: tuple[str, ...] = ("sums", "best")) -> Scratch:
+    def scratch(
+        self,
+        dtype: Any,
+        thread: int = 0,
+        asks: tuple[str, ...] = ("sums", "best"),
+        shrunk: bool = False,
+    ) -> Scratch:
         """Room for one example and the addresses of what passes call, made once per thread and type.
 
-        `asks` says which answers of the structure will be asked for: the others need not be compiled.
+        `asks` says which answers of the structure will be asked for: the others need not be compiled. With `shrunk`
+        weights are shrunk by the l1 of the batch's rows.
         """
-        key = np.dtype(dtype).char, thread
+        key = np.dtype(dtype).char, thread, shrunk
         if key not in self._scratch:
-            self._scratch[key] = self._make_scratch(np.dtype(dtype))
+            self._scratch[key] = self._make_scratch(np.dtype(dtype), shrunk)
         scratch = self._scratch[key][0]
         known = self._scratch[key][1]
         for place, which in enumerate(("sums", "best")):
@@ -156,11 +163,11 @@ class Scorer:
                 known[which] = True
         return scratch
 
-    def _make_scratch(self, dtype: np.dtype) -> tuple[Scratch, dict[str, Any]]:
+    def _make_scratch(self, dtype: np.dtype, shrunk: bool) -> tuple[Scratch, dict[str, Any]]:
         """The room, and what must be held while it is used; later also which answers it has."""
         structure = self.structure
         specification, work = structure.specification(), structure.workspace(self.shapes)
-        calls = map(obtain, [NEVER_ASKED, NEVER_ASKED, *row_tasks(precision_of(dtype))])
+        calls = map(obtain, [NEVER_ASKED, NEVER_ASKED, *row_tasks(precision_of(dtype), shrunk)])
         size = int(np.diff(self.batch.part_ptr).max(initial=0)) + 2 * LANES
         scratch = Scratch(
             calls=addresses(list(calls)),
@@ -214,11 +221,12 @@ def precision_of(dtype: Any) -> str:
     return {"f": "single", "d": "double"}[np.dtype(dtype).char]
 
 
-def packed_rows(kinds: list[Any], run_ptr: np.ndarray, runs: np.ndarray) -> tuple[Any, Any]:
+def packed_rows(kinds: list[Any], run_ptr: np.ndarray, runs: np.ndarray, l1: float = 0.0) -> tuple[Any, Any]:
     """Rows and runs packed as score and scatter read them, and what must be held while they are."""
     table = Rows(
         stack_packed([pack(kind) for kind in kinds]),
         np.ascontiguousarray(run_ptr, np.int64),
         np.ascontiguousarray(runs, np.int64),
+        l1,
     )
     return pack(table), (table, kinds)

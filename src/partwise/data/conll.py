@@ -191,7 +191,7 @@ def stream_sequences(
 def write_predictions(
     handle: TextIO, batch: StreamBatch, labels: Sequence[str], *more: Sequence[str]
 ) -> None:
-    """Write a batch's text with columns appended to its token rows, all else unchanged.
+    """Write a batch's text with columns appended to its token rows, and O to -DOCSTART- lines; all else unchanged.
 
     Parameters
     ----------
@@ -208,12 +208,40 @@ def write_predictions(
             raise InputError(f"{len(column)} predictions for {len(batch.token_lines)} tokens")
     lines = list(batch.lines)
     for index, *values in zip(batch.token_lines.tolist(), *columns, strict=True):
-        row = lines[index].rstrip("\r\n")
-        separator = batch.separator or ("\t" if "\t" in row else " ")
-        joint = "" if batch.separator is None and row.endswith((" ", "\t")) else separator
-        lines[index] = row + joint + separator.join(values) + lines[index][len(row) :]
+        lines[index] = _appended(lines[index], values, batch.separator)
+    for index, line in enumerate(lines):  # scripts that read the output count columns on these lines too
+        if line.startswith(_DOCUMENT_START) and line.split(batch.separator, 1)[0].strip() == _DOCUMENT_START:
+            lines[index] = _appended(line, ["O"] * len(columns), batch.separator)
     handle.write("".join(lines))
     handle.flush()
+
+
+def _appended(line: str, values: Sequence[str], separator: str | None) -> str:
+    """The line with columns behind those it has, parted as those are."""
+    row = line.rstrip("\r\n")
+    between = separator or ("\t" if "\t" in row else " ")
+    joint = "" if separator is None and row.endswith((" ", "\t")) else between
+    return row + joint + between.join(values) + line[len(row) :]
+
+
+def whole_lines(handle: Any, batch_size: int, path: object) -> Iterator[bytes]:
+    """Cut a byte stream after line ends, as often as data arrives or so many lines are there."""
+    read_available = getattr(handle, "read1", handle.read)
+    unfinished: list[bytes] = []
+    while True:
+        with readable(path):
+            chunk = read_available(_READ_SIZE)
+        if not chunk:
+            break
+        unfinished.append(chunk)
+        if b"\n" not in chunk:
+            continue
+        *finished, rest = b"".join(unfinished).split(b"\n")
+        unfinished = [rest]
+        for first in range(0, len(finished), batch_size):
+            yield b"\n".join(finished[first : first + batch_size]) + b"\n"
+    if remainder := b"".join(unfinished):
+        yield remainder
 
 
 def whole_sequences(handle: Any, batch_size: int, path: object) -> Iterator[bytes]:

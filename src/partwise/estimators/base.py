@@ -16,7 +16,7 @@ import numpy as np
 from partwise.compiled.clock import is_told, telling
 from partwise.core.exactness import KINDS
 from partwise.core.losses import Loss
-from partwise.core.problem import Problem, check_positive
+from partwise.core.problem import Problem, check_not_negative, check_positive
 from partwise.core.randomness import random_generator
 from partwise.core.rehearsal import SMALLEST_TOL_OF_SINGLE, begin_compiling
 from partwise.errors import InputError
@@ -65,6 +65,7 @@ class DualEstimator(Answers, Estimator):
 
     loss: str | Loss
     l2: float
+    l1: float = 0.0
     solver: str | Solver
     tol: float
     max_passes: float
@@ -82,6 +83,7 @@ class DualEstimator(Answers, Estimator):
         loss = Loss.of(self.loss)
         for name in ("l2", "tol", "max_passes"):
             check_positive(name, getattr(self, name))
+        check_not_negative("l1", self.l1)
         for name in ("time_limit", "certificate_every"):
             if getattr(self, name) is not None:
                 check_positive(name, getattr(self, name))
@@ -101,9 +103,13 @@ class DualEstimator(Answers, Estimator):
         begin_compiling(oracle, asks, "single" if self.tol >= SMALLEST_TOL_OF_SINGLE else "double", is_hard)
 
     def _announce(self, problem: Problem, encoder: Any) -> None:
-        """Before training: hand what is trained to a callback with a method `begin`."""
+        """Before training: hand what is trained to a callback with a method `begin`, if the solver can train it."""
         begin = getattr(self.callback, "begin", None)
         if begin is not None:
+            from partwise.solvers import solver_for
+            from partwise.solvers.needs import check_solver as check_needs
+
+            check_needs(problem, solver_for(problem, self.solver, self.tol))
             begin(problem, encoder)
 
     def _solve(self, problem: Problem, warm_start: WarmStart | None = None) -> tuple[Solver, Solution]:

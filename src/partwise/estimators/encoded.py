@@ -1,4 +1,4 @@
-"""What every encoder makes of X: rows of attributes, flat over all sequences."""
+"""What every encoder makes of X: rows of attributes of each kind, flat over all examples."""
 
 from __future__ import annotations
 
@@ -12,31 +12,62 @@ from partwise.core.rows import AttributeRows, RowData
 from partwise.structures.contract import Shapes, Structure
 
 
-class Encoded(NamedTuple):
-    """Rows of some sequences.
+class KindSize(NamedTuple):
+    """How many attributes an encoder has for one kind of rows; dense ones are numbered first."""
+
+    n_dense: int
+    n_sparse: int
+
+
+class OwnRows(NamedTuple):
+    """The rows of one kind.
 
     Attributes
     ----------
-    lengths : int64 array, shape (n_sequences,)
-    node_rows, edge_rows : AttributeRows or None
-        Of the structure's first kind of rows and of its second.
-    node_dense : float32 array, shape (n_positions, n_dense), or None
+    sparse : AttributeRows or None
+    dense : float32 array, shape (n_rows, n_dense), or None
+    """
+
+    sparse: AttributeRows | None = None
+    dense: np.ndarray | None = None
+
+
+class Encoded(NamedTuple):
+    """Rows of some examples.
+
+    Attributes
+    ----------
+    lengths : int64 array, shape (n_examples,)
+    own : tuple of OwnRows
+        Of each of the structure's kinds that are not tied, in their order.
     shapes : Shapes or None
-        Of sequences of which more is known than their length, all of which have positions.
+        Of examples of which more is known than their length, all of which have positions.
     """
 
     lengths: np.ndarray
-    node_rows: AttributeRows | None = None
-    node_dense: np.ndarray | None = None
-    edge_rows: AttributeRows | None = None
+    own: tuple[OwnRows, ...]
     shapes: Shapes | None = None
 
+    @property
+    def node_rows(self) -> AttributeRows | None:
+        """Sparse attributes of the first kind."""
+        return self.own[0].sparse
+
+    @property
+    def node_dense(self) -> np.ndarray | None:
+        """Dense attributes of the first kind."""
+        return self.own[0].dense
+
+    @property
+    def edge_rows(self) -> AttributeRows | None:
+        """Sparse attributes of the second kind, where there is one."""
+        return self.own[1].sparse if len(self.own) > 1 else None
+
     def shapes_for(self, structure: Structure) -> Shapes:
-        """Shapes of the sequences that have positions."""
+        """Shapes of the examples that have positions."""
         return structure.shapes(self.lengths[self.lengths > 0]) if self.shapes is None else self.shapes
 
     def rows(self, structure: Structure, maps: Mapping[str, FeatureMap]) -> dict[str, RowData]:
         """The rows by the name of their kind, with where their weights lie."""
-        own = [kind.name for kind in structure.kinds if not kind.tied]
-        data = [(self.node_rows, self.node_dense), (self.edge_rows, None)]
-        return {name: RowData(maps[name], *each) for name, each in zip(own, data, strict=False)}
+        names = [kind.name for kind in structure.kinds if not kind.tied]
+        return {name: RowData(maps[name], *own) for name, own in zip(names, self.own, strict=False)}

@@ -14,7 +14,7 @@ from partwise.core.rows import AttributeRows
 from partwise.data.conll import Columns
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered, is_sparse
-from partwise.estimators.encoded import Encoded
+from partwise.estimators.encoded import Encoded, KindSize, OwnRows
 from partwise.estimators.lookup import AttributeLookup
 from partwise.estimators.matrices import MatrixEncoder, looks_like_matrix
 from partwise.features.attributes import AttributeExtractor
@@ -68,8 +68,7 @@ class AttributeEncoder:
 
     kind = "attributes"
     n_dense = 0
-    n_edge_attributes = 0
-    tied, always = True, False
+    tied = True
 
     def __init__(self, vocabulary: DictVocabulary | None = None) -> None:
         self.vocabulary = vocabulary or DictVocabulary()
@@ -81,7 +80,7 @@ class AttributeEncoder:
 
     def fit_transform(self, X: Any, min_count: int = 1, hash_size: int | None = None) -> Encoded:
         lengths = _lengths(X)
-        return Encoded(lengths, self.vocabulary.fit_transform(X, min_count, hash_size))
+        return Encoded(lengths, (OwnRows(self.vocabulary.fit_transform(X, min_count, hash_size)),))
 
     def transform(self, X: Any) -> Encoded:
         if isinstance(X, Columns) or looks_like_matrix(X):
@@ -91,7 +90,7 @@ class AttributeEncoder:
         if self._lookup is None and not self.vocabulary.state()["hash_size"]:
             self._lookup = AttributeLookup(self.vocabulary._index)
         rows = None if self._lookup is None else self._lookup.rows(X)
-        return Encoded(lengths, self.vocabulary.transform(X) if rows is None else rows)
+        return Encoded(lengths, (OwnRows(self.vocabulary.transform(X) if rows is None else rows),))
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the lookup, which is made again when it is needed."""
@@ -103,14 +102,18 @@ class AttributeEncoder:
     def edge_names(self) -> list[str]:
         return []
 
-    def keep(self, nodes: np.ndarray, edges: np.ndarray) -> AttributeEncoder:
+    @property
+    def sizes(self) -> tuple[KindSize, ...]:
+        return (KindSize(0, self.n_attributes),)
+
+    def keep(self, used: list[np.ndarray]) -> tuple[AttributeEncoder, list[np.ndarray]]:
         """The same without the attributes that have no weight; hashed ones stay as they are."""
         state = self.vocabulary.state()
-        if state["hash_size"] or len(nodes) == self.n_attributes:
-            return self
+        if state["hash_size"]:
+            return self, [np.arange(self.n_attributes)]
         names = state["names"]
-        kept = {"names": [names[k] for k in nodes.tolist()], "hash_size": 0}
-        return AttributeEncoder(DictVocabulary.from_state(kept))
+        kept = {"names": [names[k] for k in used[0].tolist()], "hash_size": 0}
+        return AttributeEncoder(DictVocabulary.from_state(kept)), used
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return self.vocabulary.state(), {}
@@ -152,21 +155,24 @@ class ColumnEncoder:
         columns, ptr = read_columns(X)
         node_rows = self.node.fit_transform(columns, ptr, min_count, hash_size)
         edges = None if self.edge is None else self.edge.fit_transform(columns, ptr, min_count, hash_size)
-        return Encoded(np.diff(ptr), node_rows, None, self._edge_rows(edges))
+        return Encoded(np.diff(ptr), (OwnRows(node_rows), *self._edge_rows(edges)))
 
     def transform(self, X: Any) -> Encoded:
         columns, ptr = read_columns(X)
         edges = None if self.edge is None else self.edge.transform(columns, ptr)
-        return Encoded(np.diff(ptr), self.node.transform(columns, ptr), None, self._edge_rows(edges))
+        node_rows = self.node.transform(columns, ptr)
+        return Encoded(np.diff(ptr), (OwnRows(node_rows), *self._edge_rows(edges)))
 
-    def _edge_rows(self, rows: AttributeRows | None) -> AttributeRows | None:
-        """With the attribute that every edge has, numbered behind all others."""
-        if rows is None or self.edge is None or not self.always:
-            return rows
+    def _edge_rows(self, rows: AttributeRows | None) -> tuple[OwnRows, ...]:
+        """With the attribute that every edge has, numbered behind all others; nothing where edges are tied."""
+        if rows is None or self.edge is None:
+            return ()
+        if not self.always:
+            return (OwnRows(rows),)
         n_rows = len(rows.row_ptr) - 1
         ids = np.insert(rows.ids, rows.row_ptr[1:], self.edge.n_attributes).astype(np.int32)
         values = None if rows.values is None else np.insert(rows.values, rows.row_ptr[1:], 1.0)
-        return AttributeRows(rows.row_ptr + np.arange(n_rows + 1), ids, values)
+        return (OwnRows(AttributeRows(rows.row_ptr + np.arange(n_rows + 1), ids, values)),)
 
     def names(self) -> list[str]:
         return _names(self.node)
@@ -174,13 +180,22 @@ class ColumnEncoder:
     def edge_names(self) -> list[str]:
         return [] if self.edge is None else _names(self.edge) + [ALWAYS] * self.always
 
-    def keep(self, nodes: np.ndarray, edges: np.ndarray) -> ColumnEncoder:
-        """The same without the attributes that have no weight; hashed ones stay as they are."""
-        kept = ColumnEncoder.__new__(ColumnEncoder)
-        kept.template, kept.tied = self.template, self.tied
-        kept.node = _keep(self.node, nodes)
-        kept.edge = None if self.edge is None else _keep(self.edge, edges[edges < self.edge.n_attributes])
-        return kept
+    @property
+    def sizes(self) -> tuple[KindSize, ...]:
+        nodes = KindSize(0, self.n_attributes)
+        return (nodes,) if self.edge is None else (nodes, KindSize(0, self.n_edge_attributes))
+
+    def keep(self, used: list[np.ndarray]) -> tuple[ColumnEncoder, list[np.ndarray]]:
+        """The same without the attributes that have no weight; hashed ones stay as they are, and so does the
+        attribute of every edge."""
+        smaller = ColumnEncoder.__new__(ColumnEncoder)
+        smaller.template, smaller.tied, smaller.edge = self.template, self.tied, None
+        smaller.node, nodes = _keep(self.node, used[0])
+        if self.edge is None:
+            return smaller, [nodes]
+        named = self.edge.n_attributes
+        smaller.edge, edges = _keep(self.edge, used[1][used[1] < named])
+        return smaller, [nodes, np.append(edges, [named] * self.always).astype(np.int64)]
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         header: dict[str, Any] = {"path": self.template.path}
@@ -208,13 +223,12 @@ _EXTRACTOR_ARRAYS = ("keys", "group_of", "squeezed_places", "squeezed_ptr", "squ
 _WHOLE = tuple(np.dtype(kind) for kind in ("u1", "u2", "u4", "i4", "i8"))
 
 
-def _keep(extractor: AttributeExtractor, ids: np.ndarray) -> AttributeExtractor:
+def _keep(extractor: AttributeExtractor, ids: np.ndarray) -> tuple[AttributeExtractor, np.ndarray]:
     state = extractor.state()
     if state["hash_size"] or len(ids) == extractor.n_attributes:
-        return extractor
-    return AttributeExtractor.from_state(
-        {**state, "keys": state["keys"][ids], "group_of": state["group_of"][ids]}
-    )
+        return extractor, np.arange(extractor.n_attributes)
+    kept = {**state, "keys": state["keys"][ids], "group_of": state["group_of"][ids]}
+    return AttributeExtractor.from_state(kept), ids
 
 
 def _extractor(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], part: str) -> AttributeExtractor:

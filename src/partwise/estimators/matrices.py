@@ -11,7 +11,7 @@ from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.estimators.checks import checked_csr, is_sparse, refuse_masked
-from partwise.estimators.encoded import Encoded
+from partwise.estimators.encoded import Encoded, KindSize, OwnRows
 from partwise.storage.checks import expect_number, expect_text, expect_texts
 
 DENSE_ABOVE = 0.5  # share of nonzeros from which dense loops beat sparse ones
@@ -36,8 +36,7 @@ class MatrixEncoder:
     """Sequences given as (length, d) matrices; columns are attributes, dense or sparse as the data is."""
 
     kind = "matrix"
-    n_edge_attributes = 0
-    tied, always = True, False
+    tied = True
 
     def __init__(self) -> None:
         self.n_columns = 0
@@ -71,7 +70,7 @@ class MatrixEncoder:
 
     def _encoded(self, matrix: Any, lengths: np.ndarray) -> Encoded:
         rows, dense = split_storage(matrix, self.storage)
-        return Encoded(lengths, rows, dense)
+        return Encoded(lengths, (OwnRows(rows, dense),))
 
     def names(self) -> list[str]:
         return self.column_names or [f"x{k}" for k in range(self.n_columns)]
@@ -79,8 +78,13 @@ class MatrixEncoder:
     def edge_names(self) -> list[str]:
         return []
 
-    def keep(self, nodes: np.ndarray, edges: np.ndarray) -> MatrixEncoder:
-        return self
+    @property
+    def sizes(self) -> tuple[KindSize, ...]:
+        return (KindSize(self.n_dense, self.n_attributes),)
+
+    def keep(self, used: list[np.ndarray]) -> tuple[MatrixEncoder, list[np.ndarray]]:
+        """All columns stay."""
+        return self, [np.arange(self.n_attributes)]
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         names = self.column_names

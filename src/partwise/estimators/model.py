@@ -6,7 +6,7 @@ no other, when training ends. What predicts after `fit` is therefore exactly wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,14 +19,13 @@ from partwise.core.predict_pass import counts_pass, decode_pass
 from partwise.core.rows import AttributeRows
 from partwise.core.scorer import Scorer
 from partwise.errors import InputError
-from partwise.estimators.encoded import Encoded
+from partwise.estimators.encoded import Encoded, KindSize
 from partwise.estimators.encoders import smallest
 from partwise.storage.checks import expect_array
 from partwise.structures.contract import PartLists, Structure
 
 _WHOLE = tuple(np.dtype(kind) for kind in ("u1", "u2", "u4"))
 _NONE = np.zeros(0, np.int64)
-_IN_FILES = ("node", "edge")  # what arrays of the first and the second kind of rows are called
 
 
 class Pairs(NamedTuple):
@@ -126,26 +125,26 @@ class LinearModel:
 
     @classmethod
     def assemble(
-        cls, structure: Structure, sizes: Sizes, pairs: list[Pairs], tied: np.ndarray
+        cls, structure: Structure, sizes: Sequence[KindSize], pairs: list[Pairs], tied: np.ndarray
     ) -> LinearModel:
         """From weights by pair; the only way models are made, after training and after loading."""
-        maps, weights, own_pairs = {}, [], iter(zip(pairs, sizes.of_kinds(), strict=False))
+        maps, weights, own_pairs = {}, [], iter(zip(pairs, sizes, strict=True))
         for kind in structure.kinds:
             if kind.tied:
                 maps[kind.name] = FeatureMap.build(kind.width, 1)
                 own, tied = tied[: kind.width].astype(np.float32), tied[kind.width :]
                 weights.append(np.pad(own, (0, maps[kind.name].n_weights - kind.width)))
             else:
-                own_of_kind, (n_dense, n_attributes) = next(own_pairs)
-                maps[kind.name], laid_out = own_of_kind.lay_out(kind.width, n_dense, n_attributes)
+                own_of_kind, size = next(own_pairs)
+                maps[kind.name], laid_out = own_of_kind.lay_out(kind.width, *size)
                 weights.append(laid_out)
         return cls(structure, maps, np.ascontiguousarray(np.concatenate(weights), np.float64))
 
-    def state(self, sizes: Sizes) -> dict[str, np.ndarray]:
+    def state(self, sizes: Sequence[KindSize]) -> dict[str, np.ndarray]:
         """Arrays for a model file."""
         arrays = {"tied_weight": self.tied_weights.astype(np.float32)}
-        for (name, own_map), prefix, own in zip(self._own_maps(), _IN_FILES, sizes.of_kinds(), strict=False):
-            arrays |= Pairs.of(own_map, self.weights_of(name)).state(prefix, sum(own))
+        for k, ((name, own_map), size) in enumerate(zip(self._own_maps(), sizes, strict=True)):
+            arrays |= Pairs.of(own_map, self.weights_of(name)).state(_in_files(k), sum(size))
         return arrays
 
     def _own_maps(self) -> list[tuple[str, FeatureMap]]:
@@ -153,11 +152,13 @@ class LinearModel:
         return [(kind.name, self.maps[kind.name]) for kind in self.structure.kinds if not kind.tied]
 
     @classmethod
-    def from_state(cls, structure: Structure, sizes: Sizes, arrays: Mapping[str, np.ndarray]) -> LinearModel:
+    def from_state(
+        cls, structure: Structure, sizes: Sequence[KindSize], arrays: Mapping[str, np.ndarray]
+    ) -> LinearModel:
         own = [kind for kind in structure.kinds if not kind.tied]
         pairs = [
-            Pairs.from_state(arrays, prefix, sum(counts), kind.width)
-            for kind, prefix, counts in zip(own, _IN_FILES, sizes.of_kinds(), strict=False)
+            Pairs.from_state(arrays, _in_files(k), sum(size), kind.width)
+            for k, (kind, size) in enumerate(zip(own, sizes, strict=True))
         ]
         tied = expect_array(arrays, "tied_weight", np.float32, shape=(structure.n_tied,))
         return cls.assemble(structure, sizes, pairs, tied)
@@ -255,38 +256,26 @@ class Excluded(NamedTuple):
         return cls(offsets(sizes), np.ascontiguousarray(part.ravel()))
 
 
-class Sizes(NamedTuple):
-    """How many attributes an encoder has of each kind."""
-
-    n_dense: int
-    n_attributes: int
-    n_edge_attributes: int
-
-    def of_kinds(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Dense and sparse attributes of the first and of the second kind of rows."""
-        return (self.n_dense, self.n_attributes), (0, self.n_edge_attributes)
-
-    @classmethod
-    def of(cls, encoder: Any) -> Sizes:
-        return cls(encoder.n_dense, encoder.n_attributes, encoder.n_edge_attributes)
-
-
 def compact(
     structure: Structure, encoder: Any, maps: Mapping[str, FeatureMap], weights: np.ndarray
 ) -> tuple[Any, LinearModel]:
-    """Encoder and model without what has no weight."""
+    """Encoder and model without what has no weight.
+
+    An encoder has `sizes`, a :class:`KindSize` for each of the structure's kinds that are not tied, and `keep`, which
+    takes the sparse attributes with weights by kind and returns a smaller encoder and those that it still has.
+    """
     whole = LinearModel(structure, dict(maps), weights)
-    node, *edges = [Pairs.of(own_map, whole.weights_of(name)) for name, own_map in whole._own_maps()]
-    kept = _distinct(node.attribute[node.attribute >= encoder.n_dense]) - encoder.n_dense
-    kept_edges = _distinct(edges[0].attribute) if edges else np.zeros(0, np.int64)
-    smaller = encoder.keep(kept, kept_edges)
-    if smaller.n_attributes != encoder.n_attributes:
-        node = node.renumbered(kept, encoder.n_dense)
-    if edges and smaller.n_edge_attributes != encoder.n_edge_attributes:
-        # The attribute of every edge stays, with or without a weight, as the last.
-        kept_edges = np.union1d(kept_edges, [encoder.n_edge_attributes - 1]) if smaller.always else kept_edges
-        edges = [edges[0].renumbered(kept_edges, 0)]
-    return smaller, LinearModel.assemble(structure, Sizes.of(smaller), [node, *edges], whole.tied_weights)
+    pairs = [Pairs.of(own_map, whole.weights_of(name)) for name, own_map in whole._own_maps()]
+    n_dense = [size.n_dense for size in encoder.sizes]
+    used = [_distinct(own.attribute[own.attribute >= n]) - n for own, n in zip(pairs, n_dense, strict=True)]
+    smaller, kept = encoder.keep(used)
+    pairs = [own.renumbered(ids, n) for own, ids, n in zip(pairs, kept, n_dense, strict=True)]
+    return smaller, LinearModel.assemble(structure, smaller.sizes, pairs, whole.tied_weights)
+
+
+def _in_files(k: int) -> str:
+    """What the arrays of the k-th kind of rows that is not tied are called."""
+    return ("node", "edge")[k] if k < 2 else f"kind{k}"
 
 
 def _distinct(ordered: np.ndarray) -> np.ndarray:

@@ -78,6 +78,7 @@ def _settings(model: Any) -> dict[str, Any]:
     names = {"log": "log (CRF)", "hinge": "hinge (max-margin)"}
     return {
         "loss": names.get(loss.name, loss.name), "beta": loss.beta, "gamma": loss.gamma, "l2": model.l2,
+        **({"l1": model.l1} if model.l1 else {}),
         "solver": str(model.solver), "tol": model.tol, **model.shown_settings(),
     }  # fmt: skip
 

@@ -30,7 +30,11 @@ def changes(before: Problem, now: Problem) -> set[str]:
 
 def _of_settings(problem: Problem) -> dict[str, str]:
     loss = problem.loss
-    return {"loss": f"Loss({loss.beta!r}, {loss.gamma!r})", "l2": repr(problem.l2)}
+    return {
+        "loss": f"Loss({loss.beta!r}, {loss.gamma!r})",
+        "l2": repr(problem.l2),
+        "l1": repr(problem.l1),
+    }
 
 
 def _of_data(problem: Problem) -> dict[str, str]:

@@ -31,6 +31,8 @@ class Needs:
         Sums and maxima over labellings are exact, and a maximiser is a labelling.
     first_order : bool
         Consistent marginals of parts are always those of a distribution: classes, chains of order 1.
+    ridge : bool
+        The regulariser has no l1 term.
     """
 
     loss: Literal["any", "smooth", "hard"] = "any"
@@ -38,6 +40,13 @@ class Needs:
     whole_labels: bool = False
     exact: bool = False
     first_order: bool = False
+    ridge: bool = False
+
+
+NEEDS_FIRST_ORDER = (
+    "keeps marginals of classes, or of neighbours in chains of order 1, and this structure has other parts: use an "
+    "'eg' solver or 'bcfw'"
+)
 
 
 def is_first_order(structure: Structure) -> bool:
@@ -56,8 +65,9 @@ def refusal(problem: Problem, needs: Needs) -> str | None:
         and not loss.is_hard,
         "needs features, and this problem has a kernel function in their place: use an 'eg' solver, or 'bcfw' "
         "where beta = inf": needs.features and not problem.has_features,
-        "keeps marginals of classes, or of neighbours in chains of order 1, and this structure has other "
-        "parts: use an 'eg' solver or 'bcfw'": needs.first_order and not is_first_order(structure),
+        NEEDS_FIRST_ORDER: needs.first_order and not is_first_order(structure),
+        f"works with l2 alone, and this problem has l1 = {problem.l1:g}: use an 'eg' solver, 'lbfgs' where beta is "
+        "finite, or 'bcfw' where it is not": needs.ridge and problem.l1 > 0.0,
         "needs true labels, and this problem has expectations of them: use an 'eg' solver or 'bmrm'": (
             needs.whole_labels and problem.batch.gold_amount.size > 0
         ),

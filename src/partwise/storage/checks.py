@@ -110,15 +110,18 @@ _PARAMETERS: dict[str, tuple[type, ...]] = {
     "l2": (int, float), "tol": (int, float), "max_passes": (int, float), "solver": (str,), "loss": (dict,),
     "time_limit": (int, float, type(None)), "certificate_every": (int, float, type(None)),
     "random_state": (int, type(None)), "n_jobs": (int, type(None)), "verbose": (int,),
-    "callback": (type(None),), "pairs": (str,), "cost": (str, list), "transitions": (str,),
+    "callback": (type(None),), "pairs": (str,), "cost": (str, list, dict), "transitions": (str,),
     "scheme": (str, type(None)), "order": (int,),
     "template": (str, dict, type(None)), "min_count": (int,), "hash_size": (int, type(None)),
     "kernel": (str,), "gamma": (int, float, str), "degree": (int, float), "coef0": (int, float),
     "kernel_params": (type(None),), "precision": (str,), "cache_mb": (int, float),
-    "support_tol": (int, float), "edges": (str,),
+    "support_tol": (int, float), "edges": (str,), "inference": (str,),
+    "graph": (str, list), "classes": (list, dict, type(None)),
     "warm_start": (bool,), "fit_intercept": (bool,), "class_weight": (str, list, type(None)),
     "structure": (str,), "single_root": (bool, str), "labelled": (bool,), "templates": (str, list),
     "relation_templates": (str, list), "prune": (int, str, type(None)), "non_projective": (str,),
+    "direction": (str,), "horizontal": (int, type(None)), "vertical": (int,), "functions": (bool,),
+    "word_templates": (str, list), "span_templates": (str, list), "split_templates": (str, list, type(None)),
 }  # fmt: skip
 
 

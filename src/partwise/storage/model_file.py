@@ -32,6 +32,10 @@ ESTIMATORS = {
     "KernelSequenceLabeler": "partwise.estimators.sequence.kernel",
     "KernelClassifier": "partwise.estimators.classify.kernel",
     "DependencyParser": "partwise.estimators.parsing.parser",
+    "SegmentLabeler": "partwise.estimators.segments.labeler",
+    "GraphLabeler": "partwise.estimators.graph.labeler",
+    "MultilabelClassifier": "partwise.estimators.multilabel.classifier",
+    "ConstituencyParser": "partwise.estimators.constituency.parser",
 }
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
@@ -85,6 +89,13 @@ def save_estimator(
         ) from None
     del whole
     _write(path, front, payload)
+
+
+def size_of(estimator: Any) -> int:
+    """Bytes of the file that saving a fitted estimator would write."""
+    header, arrays = estimator._state()
+    front, payload = _packed(header, arrays, "")
+    return len(front) + len(payload)
 
 
 def _packed(
@@ -152,7 +163,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    SequenceLabeler, Classifier, DependencyParser, KernelSequenceLabeler or KernelClassifier
+    SequenceLabeler, SegmentLabeler, Classifier, MultilabelClassifier, DependencyParser, ConstituencyParser,
+    GraphLabeler, KernelSequenceLabeler or KernelClassifier
     """
     return estimator_from(*load_model(path), path)
 

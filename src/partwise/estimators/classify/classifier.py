@@ -39,6 +39,8 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
     l2 : float
         Strength of the regulariser (l2/2)‖w‖². The C of scikit-learn's LogisticRegression is 1 / l2 with three
         classes or more and 2 / l2 with two.
+    l1 : float
+        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
     solver, tol, max_passes, random_state, n_jobs, verbose, warm_start, time_limit, callback
         As in :class:`~partwise.SequenceLabeler`.
     fit_intercept : bool
@@ -87,6 +89,7 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
         n_jobs: int | None = 1,
         verbose: int = 0,
         *,
+        l1: float = 0.0,
         fit_intercept: bool = True,
         class_weight: Any = None,
         pairs: Literal["observed", "all"] = "all",
@@ -106,6 +109,7 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.l1 = l1
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.pairs = pairs
@@ -186,6 +190,7 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
             {"node": RowData(feature_map, rows, dense)},
             loss=self.loss,
             l2=self.l2,
+            l1=self.l1,
             cost=self.cost,
             example_weight=data.weights,
             n_jobs=n_threads(self.n_jobs),

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import warnings
 from numbers import Real
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from partwise.errors import InputError
+from partwise.estimators.sequence.crf_views import Tagger, TrainingLog
 from partwise.estimators.sequence.labeler import SequenceLabeler
 
+_WITHOUT_C2 = 0.01
 _ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
 
 
@@ -24,9 +27,10 @@ class CRF(SequenceLabeler):
         Any of CRFsuite's names. "lbfgs" and "l2sgd" name the objective that is optimised here too, by
         partwise's own solver; "ap", "pa" and "arow" have no objective, and the CRF is trained instead.
     c1 : float
-        Must be 0: there is no L1 regulariser here.
+        CRFsuite's c1 ‖w‖₁; the same as ``l1 = c1``.
     c2 : float
-        CRFsuite's c2 ‖w‖²; the same as ``l2 = 2 * c2``.
+        CRFsuite's c2 ‖w‖²; the same as ``l2 = 2 * c2``. The duality gap needs some of it: 0 becomes
+        ``l2 = max(c1, 0.1) / 100``, and a warning says what that is proved to change.
     min_freq : float
         Attributes seen less often are dropped.
     max_iterations : int or None
@@ -36,8 +40,23 @@ class CRF(SequenceLabeler):
     verbose : bool
     tol, random_state, n_jobs, scheme
         As in :class:`~partwise.SequenceLabeler`.
+    model_filename : str or None
+        Where `fit` saves the model, in partwise's own format.
     num_memories, …, keep_tempfiles
         Accepted with a warning: they steer CRFsuite's own optimisers and files.
+
+    Attributes
+    ----------
+    attributes_ : list of str
+        Attributes that have a weight.
+    num_attributes_, size_ : int
+        How many these are; bytes of the saved model.
+    tagger_ : Tagger
+        The methods of ``pycrfsuite.Tagger``.
+    training_log_ : TrainingLog
+        `iterations` and `last_iteration`.
+    modelfile : SimpleNamespace
+        `name` is the `model_filename`.
     """
 
     def __init__(
@@ -119,7 +138,13 @@ class CRF(SequenceLabeler):
 
     @property
     def l2(self) -> float:  # type: ignore[override]
+        if self.c2 == 0:
+            return _WITHOUT_C2 * max(self.l1, 0.1)
         return 2.0 * (1.0 if self.c2 is None else self.c2)
+
+    @property
+    def l1(self) -> float:  # type: ignore[override]
+        return 0.0 if self.c1 is None else self.c1
 
     @property
     def pairs(self) -> str:  # type: ignore[override]
@@ -137,6 +162,10 @@ class CRF(SequenceLabeler):
         """Train; with `verbose`, the accuracy on the development data is printed at the end."""
         self._check_translation()
         super().fit(X, y)
+        if self.c2 == 0:
+            warnings.warn(self._what_l2_changed(), stacklevel=2)
+        if self.model_filename is not None:
+            self.save(self.model_filename)
         if self.verbose and X_dev is not None:
             print(f"development accuracy {self.score(X_dev, y_dev):.4f}")
         return self
@@ -149,16 +178,58 @@ class CRF(SequenceLabeler):
         """Probabilities {label: probability} at every position: an array of lists of dicts."""
         return _array_of_lists(super().predict_marginals(X, fixed, forbid))
 
+    def _what_l2_changed(self) -> str:
+        """How far from an optimum without l2 the weights may be.
+
+        There |v| ≤ l1 must hold, and holds for mixtures of the dual point with the true labels, whose v is 0: the
+        share of the point that keeps it is l1 / max |v|, and entropy is at least that share of the point's.
+        """
+        words = f"c2=0 was trained with l2={self.l2:g}, since the duality gap needs some of it"
+        if not self.l1:
+            return f"{words}; without any regulariser there may be no optimum"
+        problem, v = self._training.problem, self._training.state.v.astype(np.float64)
+        entropy = self.dual_objective_ + 0.5 * problem.squared_norm(v) / self.l2
+        share = min(self.l1 / float(np.abs(v).max(initial=self.l1)), 1.0)
+        plain = self.objective_ - 0.5 * self.l2 * float(self._training.weights @ self._training.weights)
+        return f"{words}; the objective without it is proved within {1 - share * entropy / plain:.2%} of its optimum"
+
+    @property
+    def attributes_(self) -> list[str]:
+        self._require_fitted()
+        return self._names_of_attributes()
+
+    @property
+    def num_attributes_(self) -> int:
+        return len(self.attributes_)
+
+    @property
+    def size_(self) -> int:
+        from partwise.storage.model_file import size_of
+
+        self._require_fitted()
+        return size_of(self)
+
+    @property
+    def tagger_(self) -> Tagger:
+        self._require_fitted()
+        return Tagger(self)
+
+    @property
+    def training_log_(self) -> TrainingLog:
+        self._require_fitted()
+        return TrainingLog(self.history_)
+
+    @property
+    def modelfile(self) -> SimpleNamespace:
+        return SimpleNamespace(name=self.model_filename)
+
     def _check_translation(self) -> None:
         if self.algorithm is not None and self.algorithm not in _ALGORITHMS:
             raise InputError(f"algorithm must be one of {', '.join(_ALGORITHMS)}, not {self.algorithm!r}")
-        if self.c1 is not None and not (isinstance(self.c1, Real) and self.c1 == 0):
-            raise InputError(
-                f"c1={self.c1!r}: partwise has no L1 regulariser; set c1=0 and use c2 (weights that become "
-                "zero are dropped from model files anyway)"
-            )
-        if self.c2 is not None and not (isinstance(self.c2, Real) and 0 < self.c2 < math.inf):
-            raise InputError(f"c2 must be above 0, not {self.c2!r:.60}: the duality gap needs a regulariser")
+        for name in ("c1", "c2"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, Real) and 0 <= float(value) < math.inf):
+                raise InputError(f"{name} must be a number >= 0 or None, not {value!r:.60}")
         if self.min_freq is not None and not (
             isinstance(self.min_freq, Real) and abs(self.min_freq) < math.inf
         ):
@@ -184,6 +255,5 @@ def _array_of_lists(lists: list[Any]) -> np.ndarray:
 _OPTIMISER_SETTINGS = (
     "num_memories", "epsilon", "period", "delta", "linesearch", "max_linesearch", "calibration_eta",
     "calibration_rate", "calibration_samples", "calibration_candidates", "calibration_max_trials", "pa_type",
-    "c", "error_sensitive", "averaging", "variance", "gamma", "trainer_cls", "model_filename",
-    "keep_tempfiles",
+    "c", "error_sensitive", "averaging", "variance", "gamma", "trainer_cls", "keep_tempfiles",
 )  # fmt: skip

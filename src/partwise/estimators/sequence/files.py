@@ -13,7 +13,7 @@ from partwise.estimators.base import DualEstimator
 from partwise.estimators.encoders import AttributeEncoder, ColumnEncoder
 from partwise.estimators.labels import classes_array
 from partwise.estimators.matrices import MatrixEncoder
-from partwise.estimators.model import LinearModel, Sizes
+from partwise.estimators.model import LinearModel
 from partwise.storage.checks import expect_array, expect_number, expect_text
 from partwise.structures import Chain
 
@@ -49,7 +49,7 @@ class SequenceFileMixin(DualEstimator):
             "encoder": {"kind": self._encoder.kind, **encoder_header},
             "record": self._record_state(),
         }
-        arrays = self._model.state(Sizes.of(self._encoder))
+        arrays = self._model.state(self._encoder.sizes)
         arrays |= {f"encoder.{name}": array for name, array in encoder_arrays.items()}
         arrays |= {name: getattr(chain, name) for name in _MASKS if getattr(chain, name) is not None}
         return header, arrays
@@ -73,7 +73,7 @@ class SequenceFileMixin(DualEstimator):
             raise InputError("array 'tied_weight' does not fit the order of the chain")
         masks = {name: _mask(arrays, name, len(labels)) for name in _MASKS if name in arrays}
         structure = Chain(len(labels), tied=encoder.tied, order=order, **masks)
-        estimator._model = LinearModel.from_state(structure, Sizes.of(encoder), arrays)
+        estimator._model = LinearModel.from_state(structure, encoder.sizes, arrays)
         estimator._loss = Loss.of(estimator.loss)
         if kind == "matrix":
             estimator.n_features_in_ = encoder.n_columns

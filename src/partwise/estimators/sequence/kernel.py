@@ -12,11 +12,11 @@ from partwise.core.losses import Loss
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.estimators.checks import check_choice, is_sparse
-from partwise.estimators.encoded import Encoded
+from partwise.estimators.encoded import Encoded, KindSize, OwnRows
 from partwise.estimators.kernel_base import KernelEstimator
 from partwise.estimators.labels import classes_array
 from partwise.estimators.matrices import looks_like_matrix, stack
-from partwise.estimators.model import LinearModel, Pairs, Sizes
+from partwise.estimators.model import LinearModel, Pairs
 from partwise.estimators.sequence.data import SequenceData, lengths_of
 from partwise.estimators.sequence.predictions import PredictionMixin
 from partwise.mercer.functions import PRECOMPUTED
@@ -36,7 +36,7 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
     loss : {"hinge", "log", "softmax_margin", "perceptron"} or Loss
         "hinge" is the max-margin Markov network, "log" the kernel CRF.
     l2 : float
-        Strength C of the regulariser (C/2)‖w‖².
+        Strength of the regulariser (l2/2)‖w‖².
     solver : str or Solver
         "auto", an "eg" solver, "bcfw" or "excessive-gap".
     tol, max_passes, random_state, n_jobs, verbose, time_limit, callback, certificate_every
@@ -171,7 +171,7 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
         chain = Chain(n_labels, tied=tied)
         self._encoder, self._loss = ScoreEncoder(self._support), Loss.of(self.loss)
         pairs = [_identity(n_labels)] if tied else [_identity(n_labels), _identity(n_labels**2)]
-        self._model = LinearModel.assemble(chain, Sizes.of(self._encoder), pairs, tied_weights)
+        self._model = LinearModel.assemble(chain, self._encoder.sizes, pairs, tied_weights)
 
     @property
     def transition_coef_(self) -> np.ndarray:
@@ -207,25 +207,29 @@ class ScoreEncoder:
 
     kind = "kernel"
     n_attributes = 0
-    always = False
 
     def __init__(self, support: Support):
         self.support = support
         self.n_dense = support.node.shape[1]
         self.tied = support.edge is None
-        self.n_edge_attributes = 0 if support.edge is None else support.edge.shape[1]
+
+    @property
+    def sizes(self) -> tuple[KindSize, ...]:
+        nodes, edge = KindSize(self.n_dense, 0), self.support.edge
+        return (nodes,) if edge is None else (nodes, KindSize(0, edge.shape[1]))
 
     def transform(self, X: Any) -> Encoded:
         matrix, lengths = matrix_of(X), lengths_of(X)
         if lengths.sum() and matrix.shape[1] != self.support.n_features:
             raise InputError(f"X has {matrix.shape[1]} features, but training had {self.support.n_features}")
         nodes, edges = self.support.scores(matrix, lengths[lengths > 0])
-        rows = None
+        own: tuple[OwnRows, ...] = (OwnRows(dense=np.ascontiguousarray(nodes, np.float32)),)
         if edges is not None:
-            width = self.n_edge_attributes
+            width = edges.shape[1]
             ids = np.tile(np.arange(width, dtype=np.int32), len(edges))
             rows = AttributeRows(np.arange(len(edges) + 1) * width, ids, edges.ravel())
-        return Encoded(lengths, None, np.ascontiguousarray(nodes, np.float32), rows)
+            own = (*own, OwnRows(rows))
+        return Encoded(lengths, own)
 
 
 def matrix_of(X: Any) -> np.ndarray:

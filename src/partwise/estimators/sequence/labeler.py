@@ -38,7 +38,9 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
         "log" is the CRF, "hinge" the max-margin Markov network.
     l2 : float
-        Strength C of the regulariser (C/2)‖w‖²: twice CRFsuite's c2, the inverse of scikit-learn's C.
+        Strength of the regulariser (l2/2)‖w‖²: twice CRFsuite's c2, the inverse of scikit-learn's C.
+    l1 : float
+        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero; CRFsuite's c1.
     solver : str or Solver
         "auto", a name from ``partwise.solvers.SOLVERS``, or a solver object.
     tol : float
@@ -113,6 +115,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         n_jobs: int | None = 1,
         verbose: int = 0,
         *,
+        l1: float = 0.0,
         pairs: Literal["observed", "all"] = "observed",
         cost: str | np.ndarray = "hamming",
         transitions: Literal["all", "observed"] = "all",
@@ -134,6 +137,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.l1 = l1
         self.pairs = pairs
         self.cost = cost
         self.transitions = transitions
@@ -243,6 +247,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
             encoded.rows(structure, maps),
             loss=self.loss,
             l2=self.l2,
+            l1=self.l1,
             cost=self.cost,
             example_weight=data.weights(),
             n_jobs=n_threads(self.n_jobs),

@@ -170,7 +170,7 @@ class _Marginal:
         _, free = model.counts(scorer, beta, cost, what="nothing", n_jobs=n_jobs)
         _, held = model.counts(scorer, beta, excluded=self._excluded(), what="nothing", n_jobs=n_jobs)
         losses = (free - held) / loss.beta
-        return float(problem.batch.example_weight @ losses + 0.5 * problem.l2 * (weights @ weights))
+        return float(problem.batch.example_weight @ losses) + problem.penalty(weights)
 
     def convex(self, weights: np.ndarray) -> tuple[Problem, float]:
         """The convex problem that touches the objective at `weights`, and how far above it lies there."""

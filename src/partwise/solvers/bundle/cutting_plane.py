@@ -72,7 +72,7 @@ class SVMStruct:
 
     memory: int = 20
     name = "svm-struct"
-    needs = Needs(loss="hard", features=True, whole_labels=True, exact=True)
+    needs = Needs(loss="hard", features=True, whole_labels=True, exact=True, ridge=True)
 
     def check(self, problem: Problem) -> None:
         _check_memory(self.memory, 2)
@@ -209,7 +209,7 @@ class BMRM:
 
     memory: int = 100
     name = "bmrm"
-    needs = Needs()
+    needs = Needs(ridge=True)
 
     def check(self, problem: Problem) -> None:
         _check_memory(self.memory, 3)

@@ -117,7 +117,7 @@ class BatchEG(_BatchSettings):
     def step(
         self, problem: Problem, state: BatchState, random: np.random.Generator
     ) -> tuple[BatchState, StepInfo]:
-        target = problem.scores(state.v / problem.l2)
+        target = problem.scores(problem.weights_at(state.v))
         if problem.batch.cost.size:
             target += problem.loss.gamma * problem.batch.cost
         target -= problem.loss.inverse_beta * state.theta
@@ -155,7 +155,7 @@ class PrimalEG(_BatchSettings):
     def step(
         self, problem: Problem, state: PrimalState, random: np.random.Generator
     ) -> tuple[PrimalState, StepInfo]:
-        weights = state.v / problem.l2
+        weights = problem.weights_at(state.v)
 
         def move(step: float) -> tuple[PrimalState, float]:
             keep = 1.0 - step * problem.loss.inverse_beta
@@ -181,5 +181,5 @@ def _from_vector(problem: Problem, u: np.ndarray, scales: np.ndarray) -> Evaluat
 
 def _certify(problem: Problem, exact: Evaluation, kept: float) -> Certificate:
     """Primal at w(α) against the recomputed dual."""
-    weights, dual = exact.v / problem.l2, problem.dual(exact)
+    weights, dual = problem.weights_at(exact.v), problem.dual(exact)
     return Certificate(problem.primal(weights), dual, weights, abs(dual - kept))

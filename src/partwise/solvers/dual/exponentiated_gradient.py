@@ -268,9 +268,9 @@ class ExponentiatedGradient:
         kept = self._dual(problem, point)
         v = refresh(problem, point)
         # The mean has about half the suboptimality of the last iterate, and far less than half for β = ∞.
-        weights = v / problem.l2
+        weights = problem.weights_at(v)
         if state.passes[0] > 0:
-            weights = problem.settled(state.average.astype(np.float64) / problem.l2)
+            weights = problem.weights_at(problem.settled(state.average.astype(np.float64)))
         certificate = certify(problem, point, v, weights)
         note_exact(state.seen, state.waited, state.clock)
         if problem.loss.is_hard and state.beta[0] < np.inf:  # gaps of the sharpened problem are wanted

@@ -7,9 +7,10 @@ and the worst corner a, and moves mass from a to y*:
     d = φ(x_i, y*) − φ(x_i, a),   g = (s + γ e)(y*) − (s + γ e)(a)
     t = clip( l2 g / ( c_i ‖d‖² ), 0, α_a ),   v ← v − t c_i d
 
-which is the exact maximiser of the dual along d. Then it goes on between the corners it has, without
-asking for a new best label, as long as that pays. A corner is kept as its list of parts. Where all slots are
-taken, y* takes over the whole weight of the lightest corner, if that does not lower the dual.
+which is the exact maximiser of the dual along d. (An l1 term makes the dual along d flatter in places: ‖d‖² then is a
+mean over the whole way, and a step after which the dual is lower is shortened.) Then it goes on between the corners it
+has, without asking for a new best label, as long as that pays. A corner is kept as its list of parts. Where all slots
+are taken, y* takes over the whole weight of the lightest corner, if that does not lower the dual.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ import numpy as np
 from partwise.compiled.dispatch import entry, fragment, inner
 from partwise.compiled.examples import add_cost, add_gold, expected_cost, scatter_example, score_example
 from partwise.compiled.oracles import best
+
+_MAX_HALVINGS = 20
+_OVERSHOOT = 1e-3  # of what a step promises, lost to rounding
 
 
 class CornerPoint(NamedTuple):
@@ -144,7 +148,7 @@ def _take_over(batch, i, point, parts, gamma, l2, scratch):  # type: ignore
 
 
 @inner
-def _move(batch, i, point, target, source, gain, l2, scratch):  # type: ignore
+def _move(batch, i, point, target, source, gain, gamma, l2, scratch):  # type: ignore
     """Shift mass from corner `source` to `target`, as far as the dual rises. `gain` is g above."""
     weight, start = batch.example_weight[i], batch.part_ptr[i]
     linear, cost = 0.0, 0.0
@@ -162,6 +166,11 @@ def _move(batch, i, point, target, source, gain, l2, scratch):  # type: ignore
     if squared * limit > l2 * weight * gain:
         step = l2 * weight * gain / squared
         growth += scatter_example(batch, i, point.v, (step - limit) * weight, scratch.delta, 0.0, scratch)
+        for _ in range(_MAX_HALVINGS):  # never, but where an l1 term makes the dual other than a parabola
+            if growth - 2.0 * l2 * gamma * weight * step * cost <= _OVERSHOOT * l2 * weight * step * gain:
+                break
+            step *= 0.5
+            growth += scatter_example(batch, i, point.v, -step * weight, scratch.delta, 0.0, scratch)
         point.alpha[i, source] -= step
     else:
         point.alpha[i, source] = 0.0
@@ -197,7 +206,7 @@ def _frank_wolfe_visit(batch, i, point, gamma, l2, n_cached, parts, values, scra
             gain = values[target] - values[source]
         if target == source or gain <= 1e-7 * (1.0 + abs(mean)):
             return
-        _move(batch, i, point, target, source, gain, l2, scratch)
+        _move(batch, i, point, target, source, gain, gamma, l2, scratch)
 
 
 @entry

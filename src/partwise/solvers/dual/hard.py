@@ -42,7 +42,7 @@ def settle(problem: Problem, mu: np.ndarray, point: Any) -> np.ndarray:
         mixture_pass(problem.batch, first, last, mu, v, point.cost, scratch)
 
     v = problem.settled(problem.over_examples(np.float64, work))
-    point.v[:], point.norm[0] = v, problem.inner(v, v)
+    point.v[:], point.norm[0] = v, problem.squared_norm(v)
     return v
 
 
@@ -62,14 +62,13 @@ def hard_certificate(
     average : ndarray (n_weights,) or None
     """
     dual = hard_dual(problem, point)
-    candidates = [v / problem.l2]
+    candidates = [problem.weights_at(v)]
     if average is not None:
-        candidates.insert(0, problem.settled(average.astype(np.float64) / problem.l2))
+        candidates.insert(0, problem.weights_at(problem.settled(average.astype(np.float64))))
     best_primal, best_weights = np.inf, candidates[0]
     for weights in candidates:
         loss, inner = problem.losses(weights, mu)
-        norm = problem.inner(weights, weights)
-        primal = float(problem.batch.example_weight @ loss + 0.5 * problem.l2 * norm)
+        primal = float(problem.batch.example_weight @ loss) + problem.penalty(weights)
         if primal < best_primal:
             best_primal, best_weights = primal, weights
     point.gap[:] = np.maximum(loss - inner, 0.0)  # at w(α), the last candidate

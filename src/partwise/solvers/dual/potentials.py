@@ -84,7 +84,7 @@ def refresh(problem: Problem, point: DualPoint) -> np.ndarray:
     point.v[:] = exact.v
     point.entropy[:] = exact.entropy
     point.cost[:] = exact.cost
-    point.norm[0] = problem.inner(exact.v, exact.v)
+    point.norm[0] = problem.squared_norm(exact.v)
     return exact.v
 
 
@@ -94,6 +94,6 @@ def certify(problem: Problem, point: DualPoint, v: np.ndarray, weights: np.ndarr
     value = problem.loss.inverse_beta * point.entropy + problem.loss.gamma * point.cost
     example_weight = problem.batch.example_weight
     point.gap[:] = np.maximum(loss - inner - problem.loss.inverse_beta * point.entropy, 0.0)
-    dual = float(example_weight @ value - problem.inner(v, v) / (2.0 * problem.l2))
-    primal = float(example_weight @ loss + 0.5 * problem.l2 * problem.inner(weights, weights))
+    dual = float(example_weight @ value) - problem.squared_norm(v) / (2.0 * problem.l2)
+    primal = float(example_weight @ loss) + problem.penalty(weights)
     return Certificate(primal, dual, weights)

@@ -143,7 +143,7 @@ class SegmentAscent:
     n_sweeps: int = 2
     precision: Literal["auto", "single", "double"] = "auto"
     name = "segments"
-    needs = Needs(loss="hard", features=True, first_order=True, whole_labels=True, exact=True)
+    needs = Needs(loss="hard", features=True, first_order=True, whole_labels=True, exact=True, ridge=True)
 
     def check(self, problem: Problem) -> None:
         check_precision(self.precision)

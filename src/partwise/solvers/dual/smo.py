@@ -66,7 +66,7 @@ class SMO:
 
     mass: Literal["marginals", "entropy"] = "marginals"
     name = "smo"
-    needs = Needs(loss="hard", features=True, first_order=True, whole_labels=True, exact=True)
+    needs = Needs(loss="hard", features=True, first_order=True, whole_labels=True, exact=True, ridge=True)
 
     def check(self, problem: Problem) -> None:
         if self.mass not in ("marginals", "entropy"):

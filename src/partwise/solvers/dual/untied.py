@@ -24,7 +24,7 @@ def untied(problem: Problem) -> Problem:
     if not isinstance(structure, Chain) or not structure.tied or structure.order > 1:
         return problem
     view = problem.kept("untied", lambda: _untie(problem, structure))
-    return replace(view, l2=problem.l2, loss=problem.loss)
+    return replace(view, l2=problem.l2, l1=problem.l1, loss=problem.loss)
 
 
 def _untie(problem: Problem, structure: Chain) -> Problem:

@@ -1,79 +1,24 @@
 """Batch gradient methods on the primal, for smooth losses: `lbfgs` and `cg`.
 
 One evaluation gives P(w), its gradient l2·w − v(p(w)) and, with α_i = p_i(w), the dual; their difference is
-‖∇P‖² / (2 l2). So every step is certified, for nothing.
+‖∇P‖² / (2 l2). So every step is certified, for nothing. An l1 term, which has no gradient at zero, is left out of it:
+`lbfgs` then looks for its steps within an orthant.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import line_search
 
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import Certificate, StepInfo, evaluate_model, model_primal
+from partwise.solvers.base import Certificate, StepInfo
 from partwise.solvers.needs import Needs
-
-_SUFFICIENT_DECREASE = 1e-4
-_MAX_HALVINGS = 40
-
-
-class _Point(NamedTuple):
-    """Weights with what one evaluation there gave."""
-
-    weights: np.ndarray
-    gradient: np.ndarray
-    value: float
-    dual: float
-
-
-class _Ray:
-    """P along w + t·direction; remembers the last point, which is the one a line search accepts."""
-
-    def __init__(self, problem: Problem, start: _Point, direction: np.ndarray):
-        self.problem, self.start, self.direction = problem, start, direction
-        self.slope = problem.inner(start.gradient, direction)
-        self.evaluations = 0
-        self._last_distance, self._last = 0.0, start
-
-    def point(self, distance: float) -> _Point:
-        if distance != self._last_distance:
-            weights = self.start.weights + distance * self.direction
-            self._last_distance, self._last = distance, _evaluate(self.problem, weights)
-            self.evaluations += 1
-        return self._last
-
-    def search(self, curvature: float, previous_value: float | None) -> _Point | None:
-        """A point with enough decrease, by SciPy's strong Wolfe search or else by halving; or None."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # its warning of failure is handled here
-            distance, _, _, _, _, slope = line_search(
-                lambda t: self.point(float(t[0])).value,
-                lambda t: np.array([self.problem.inner(self.point(float(t[0])).gradient, self.direction)]),
-                np.zeros(1), np.ones(1), np.array([self.slope]), self.start.value, previous_value,
-                c1=_SUFFICIENT_DECREASE, c2=curvature, maxiter=20,
-            )  # fmt: skip
-        if distance is not None and slope is not None:
-            return self.point(float(distance))
-        distance = 1.0
-        for _ in range(_MAX_HALVINGS):
-            found = self.point(distance)
-            if found.value < self.start.value + _SUFFICIENT_DECREASE * distance * self.slope:
-                return found
-            distance *= 0.5
-        return None
-
-
-def _evaluate(problem: Problem, weights: np.ndarray) -> _Point:
-    model = evaluate_model(problem, weights)
-    gradient = problem.l2 * weights - model.v
-    return _Point(weights, gradient, model_primal(problem, weights, model), problem.dual(model))
+from partwise.solvers.primal.ray import OrthantRay, Point, Ray, evaluate, pseudo_gradient
 
 
 class LBFGSState(NamedTuple):
@@ -122,7 +67,6 @@ class _Gradient:
     """What both do: start at zero, certify from what the state holds."""
 
     name = ""
-    needs = Needs(loss="smooth")
 
     def check(self, problem: Problem) -> None:
         """There are no settings."""
@@ -143,7 +87,7 @@ class _Gradient:
 
 @dataclass(frozen=True)
 class LBFGS(_Gradient):
-    """Limited-memory BFGS (Nocedal 1980), started at zero weights.
+    """Limited-memory BFGS (Nocedal 1980), with an l1 term within orthants (Andrew and Gao 2007); starts at zero.
 
     Parameters
     ----------
@@ -153,6 +97,7 @@ class LBFGS(_Gradient):
 
     memory: int = 10
     name = "lbfgs"
+    needs = Needs(loss="smooth")
 
     def check(self, problem: Problem) -> None:
         if not isinstance(self.memory, int) or self.memory < 1:
@@ -168,10 +113,13 @@ class LBFGS(_Gradient):
         self, problem: Problem, state: LBFGSState, random: np.random.Generator
     ) -> tuple[LBFGSState, StepInfo]:
         point, passes = _current(problem, state)
-        direction = self._direction(problem, point.gradient, state)
-        if not problem.inner(direction, point.gradient) < 0:
+        slope = pseudo_gradient(point, problem.l1) if problem.l1 else point.gradient
+        direction = self._direction(problem, slope, state)
+        if problem.l1:  # where the curvature says otherwise than the slope, an entry waits
+            direction = np.where(direction * slope < 0.0, direction, 0.0)
+        if not problem.inner(direction, slope) < 0:
             return _stay(state, point, passes)
-        ray = _Ray(problem, point, direction)
+        ray = OrthantRay(problem, point, direction, slope) if problem.l1 else Ray(problem, point, direction)
         new = ray.search(0.9, None)
         passes += ray.evaluations
         if new is None:
@@ -207,6 +155,7 @@ class ConjugateGradient(_Gradient):
     """Nonlinear conjugate gradient, Polak–Ribière+, restarted where it no longer descends."""
 
     name = "cg"
+    needs = Needs(loss="smooth", ridge=True)
 
     def init(self, problem: Problem, random: np.random.Generator) -> CGState:
         weights, gradient, direction = np.zeros((3, problem.n_weights))
@@ -222,7 +171,7 @@ class ConjugateGradient(_Gradient):
             before = point.value + 0.5 * math.sqrt(max(norm, 0.0))  # makes the first move about one long
         if norm <= 0.0:
             return _stay(state, point, passes)
-        ray = _Ray(problem, point, direction)
+        ray = Ray(problem, point, direction)
         new = ray.search(0.4, before)
         passes += ray.evaluations
         if new is None:
@@ -233,20 +182,20 @@ class ConjugateGradient(_Gradient):
         return _go(state, new, passes)
 
 
-def _current(problem: Problem, state: LBFGSState | CGState) -> tuple[_Point, int]:
+def _current(problem: Problem, state: LBFGSState | CGState) -> tuple[Point, int]:
     """The state's point, evaluated now if it was not yet, and the passes that took."""
     if not np.isnan(state.value).any():
-        return _Point(state.weights, state.gradient, float(state.value[0]), float(state.value[1])), 0
-    return _evaluate(problem, state.weights), 1
+        return Point(state.weights, state.gradient, float(state.value[0]), float(state.value[1])), 0
+    return evaluate(problem, state.weights), 1
 
 
-def _go(state, point: _Point, passes: int):  # type: ignore[no-untyped-def]
+def _go(state, point: Point, passes: int):  # type: ignore[no-untyped-def]
     """The state moved to `point`."""
     value = np.array([point.value, point.dual])
     moved = state._replace(weights=point.weights, gradient=point.gradient, value=value)
     return moved, StepInfo(float(passes), point.dual, point.value - point.dual)
 
 
-def _stay(state, point: _Point, passes: int):  # type: ignore[no-untyped-def]
+def _stay(state, point: Point, passes: int):  # type: ignore[no-untyped-def]
     """No descent is left at this precision: the same point, at the price of at least a pass."""
     return _go(state, point, max(passes, 1))

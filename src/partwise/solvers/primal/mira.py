@@ -58,7 +58,7 @@ class _Averaged:
 
     name = ""
     minimises = False
-    needs = Needs(features=True)
+    needs = Needs(features=True, ridge=True)
 
     def check(self, problem: Problem) -> None:
         """There are no settings."""
@@ -185,7 +185,7 @@ class KBestMIRA(_Averaged):
     k: int = 5
     labels: Literal["augmented", "predicted"] = "augmented"
     name = "kbest-mira"
-    needs = Needs(loss="hard", features=True, whole_labels=True, exact=True)
+    needs = Needs(loss="hard", features=True, whole_labels=True, exact=True, ridge=True)
 
     def check(self, problem: Problem) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:

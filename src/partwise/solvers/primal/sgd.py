@@ -68,7 +68,7 @@ class SGD:
 
     initial_step: float | Literal["search"] = "search"
     name = "sgd"
-    needs = Needs(features=True)
+    needs = Needs(features=True, ridge=True)
 
     def check(self, problem: Problem) -> None:
         if self.initial_step == "search":

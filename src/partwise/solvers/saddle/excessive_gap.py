@@ -81,7 +81,7 @@ class ExcessiveGap:
     rule: Literal["adaptive", "fixed"] = "adaptive"
     smoothness: float | None = None
     name = "excessive-gap"
-    needs = Needs(loss="hard")
+    needs = Needs(loss="hard", ridge=True)
 
     def check(self, problem: Problem) -> None:
         if self.rule not in ("adaptive", "fixed"):

@@ -136,7 +136,7 @@ class Extragradient:
     """Extragradient on weights and labels together, for every loss; no step size to choose."""
 
     name = "extragradient"
-    needs = Needs()
+    needs = Needs(ridge=True)
 
     def check(self, problem: Problem) -> None:
         """There are no settings."""

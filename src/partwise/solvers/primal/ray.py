@@ -1,0 +1,98 @@
+"""Line searches on the primal for smooth losses, also where the regulariser has an l1 term."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import line_search
+
+from partwise.core.problem import Problem
+from partwise.solvers.base import evaluate_model, model_primal
+
+_SUFFICIENT_DECREASE = 1e-4
+_MAX_HALVINGS = 40
+
+
+class Point(NamedTuple):
+    """Weights with what one evaluation there gave; the gradient is that of P without its l1 term."""
+
+    weights: np.ndarray
+    gradient: np.ndarray
+    value: float
+    dual: float
+
+
+class Ray:
+    """P along w + t·direction; remembers the last point, which is the one a line search accepts."""
+
+    def __init__(self, problem: Problem, start: Point, direction: np.ndarray):
+        self.problem, self.start, self.direction = problem, start, direction
+        self.slope = problem.inner(start.gradient, direction)
+        self.evaluations = 0
+        self._last_distance, self._last = 0.0, start
+
+    def point(self, distance: float) -> Point:
+        if distance != self._last_distance:
+            weights = self.start.weights + distance * self.direction
+            self._last_distance, self._last = distance, evaluate(self.problem, weights)
+            self.evaluations += 1
+        return self._last
+
+    def search(self, curvature: float, previous_value: float | None) -> Point | None:
+        """A point with enough decrease, by SciPy's strong Wolfe search or else by halving; or None."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its warning of failure is handled here
+            distance, _, _, _, _, slope = line_search(
+                lambda t: self.point(float(t[0])).value,
+                lambda t: np.array([self.problem.inner(self.point(float(t[0])).gradient, self.direction)]),
+                np.zeros(1), np.ones(1), np.array([self.slope]), self.start.value, previous_value,
+                c1=_SUFFICIENT_DECREASE, c2=curvature, maxiter=20,
+            )  # fmt: skip
+        if distance is not None and slope is not None:
+            return self.point(float(distance))
+        distance = 1.0
+        for _ in range(_MAX_HALVINGS):
+            found = self.point(distance)
+            if found.value < self.start.value + _SUFFICIENT_DECREASE * distance * self.slope:
+                return found
+            distance *= 0.5
+        return None
+
+
+def evaluate(problem: Problem, weights: np.ndarray) -> Point:
+    model = evaluate_model(problem, weights)
+    gradient = problem.l2 * weights - model.v
+    return Point(weights, gradient, model_primal(problem, weights, model), problem.dual(model))
+
+
+class OrthantRay(Ray):
+    """P along w + t·direction, cut off where entries change sign (Andrew and Gao 2007, OWL-QN)."""
+
+    def __init__(self, problem: Problem, start: Point, direction: np.ndarray, slope: np.ndarray):
+        super().__init__(problem, start, direction)
+        self._pseudo_gradient = slope
+        self._orthant = np.where(start.weights != 0.0, np.sign(start.weights), -np.sign(slope))
+
+    def point(self, distance: float) -> Point:
+        weights = self.start.weights + distance * self.direction
+        self.evaluations += 1
+        return evaluate(self.problem, np.where(weights * self._orthant > 0.0, weights, 0.0))
+
+    def search(self, curvature: float, previous_value: float | None) -> Point | None:
+        """The first of 1, 1/2, 1/4, … with enough decrease."""
+        distance = 1.0
+        for _ in range(_MAX_HALVINGS):
+            found = self.point(distance)
+            slope = float(self._pseudo_gradient @ (found.weights - self.start.weights))
+            if found.value <= self.start.value + _SUFFICIENT_DECREASE * slope:
+                return found
+            distance *= 0.5
+        return None
+
+
+def pseudo_gradient(point: Point, l1: float) -> np.ndarray:
+    """The subgradient of P with the smallest norm."""
+    at_zero = point.gradient - np.clip(point.gradient, -l1, l1)
+    return np.where(point.weights != 0.0, point.gradient + l1 * np.sign(point.weights), at_zero)

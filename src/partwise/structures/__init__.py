@@ -25,7 +25,7 @@ _HOMES = {
     "GraphMarginals": "graphs.graph",
     "GraphShape": "graphs.layout",
     "Grammar": "grammar.grammar",
-    "GrammarMarginals": "grammar.grammar",
+    "GrammarMarginals": "grammar.derivations",
     "prune_spans": "grammar.pruning",
     "LabelledHeads": "trees.parts",
     "Projective": "trees.projective",

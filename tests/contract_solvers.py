@@ -39,16 +39,22 @@ TREE_CASES: dict[str, dict[str, Any]] = {
     "projective": {"kind": "projective", "features": "real", "pairs": "observed", "weighted": True},
     "spanning": {"kind": "spanning", "features": "binary"},
 }
-# Its labellings differ in their number of parts: test_selection.py says what that asks of which solver.
+# Their labellings differ in their number of parts: test_selection.py and test_semi_markov.py say what that asks of
+# which solver.
 SELECTION_CASES: dict[str, dict[str, Any]] = {
     "selection": {"kind": "selection", "features": "real", "weighted": True},
+    "segments": {"kind": "segments", "features": "real", "weighted": True},
     "grammar": {"kind": "grammar", "features": "real", "weighted": True},
+}
+# Two kinds of factors, one of them tied, in cycles: test_graph_solvers.py.
+GRAPH_CASES: dict[str, dict[str, Any]] = {
+    "graph": {"kind": "graph", "features": "real", "weighted": True},
 }
 
 
 @cache
 def problem_of(case: str, loss: str) -> Small:
-    return small(loss=MORE_LOSSES[loss], **(CASES | TREE_CASES | SELECTION_CASES)[case])
+    return small(loss=MORE_LOSSES[loss], **(CASES | TREE_CASES | SELECTION_CASES | GRAPH_CASES)[case])
 
 
 @cache

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from graph_families import skipping_chains
 
 from partwise.core.arrays import block_of, offsets
 from partwise.core.losses import Loss
@@ -21,15 +22,19 @@ from partwise.structures import (
     Multiclass,
     Projective,
     Selection,
+    SemiMarkov,
     Spanning,
     Structure,
     transition_mask,
 )
 from partwise.structures.contract import Shapes
+from partwise.structures.segments.parts import _segments
+from partwise.structures.segments.tags import tags_of_segments
 
 N_ATTRIBUTES = 7
 KINDS = (
-    "multiclass", "tied", "untied", "order2", "masked", "projective", "spanning", "labelled", "selection", "grammar"
+    "multiclass", "tied", "untied", "order2", "masked", "projective", "spanning", "labelled", "selection",
+    "graph", "segments", "grammar",
 )  # fmt: skip
 
 
@@ -132,6 +137,10 @@ def make_structure(kind: str) -> Structure:
         return Spanning(single_root=True, n_relations=2)
     if kind == "selection":
         return Selection()
+    if kind == "graph":
+        return skipping_chains()
+    if kind == "segments":
+        return SemiMarkov(2, (1, 3), tokens=True)
     if kind == "grammar":
         return Grammar(4, [(0, 1, 2), (1, 2, 1), (2, 3, 2), (1, 1, 1)], unaries=[(0, 1), (1, 2), (2, 1)])
     return Chain(3, tied=kind != "untied", order=2 if kind == "order2" else 1)
@@ -141,6 +150,8 @@ def _flat(structure: Structure, y: Any) -> np.ndarray:
     """A labelling as solvers see it, one number a position."""
     if isinstance(structure, Projective | Spanning):
         return structure.codes(y)
+    if isinstance(structure, SemiMarkov):
+        return tags_of_segments(y, structure.n_labels)
     if isinstance(structure, Grammar):
         return structure.labels_of(y)
     return np.atleast_1d(y).astype(np.int64)
@@ -197,6 +208,11 @@ def _row_labels(structure: Structure, labels: np.ndarray, shapes: Shapes) -> tup
         return tuple(_used_columns(structure, k, run_ptr, runs, used, shapes) for k in (0, 1))
     lengths = shapes.lengths
     position = np.arange(len(labels)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    if isinstance(structure, SemiMarkov):
+        segment = np.full(int(structure.row_counts(shapes)[0].sum()), -1)
+        begins, sizes = _segments(labels)
+        segment[offsets(structure.n_starting(shapes))[begins] + sizes - 1] = labels[begins] // 2
+        return segment, labels // 2 + labels % 2 * structure.n_labels
     if isinstance(structure, Selection):
         return labels - 1, (np.append(0, labels[:-1] * labels[1:]) - 1)[position > 0]
     return labels, np.append(0, labels[:-1] * structure.n_labels + labels[1:])[position > 0]

@@ -16,7 +16,8 @@ from partwise.compiled.simd import LANES
 from partwise.core.arrays import offsets
 from partwise.errors import InputError
 from partwise.solvers import SOLVERS, Solver, solve
-from partwise.structures import Brute, Grammar, Structure
+from partwise.structures import Brute, Grammar, Structure, prune_spans
+from partwise.structures.grammar.pruning import span_probabilities
 from partwise.structures.packed import Packed
 
 
@@ -197,6 +198,83 @@ def test_pruned_spans_are_spans_that_score_minus_infinity(grammar: Grammar) -> N
         np.testing.assert_allclose(counts, wanted[used], atol=1e-12)
         assert not wanted[~used].any()
     np.testing.assert_allclose(few.answers("sums", 0)[0], full.answers("sums", 0)[0], rtol=1e-12)
+
+
+def rule_errors(grammar: Grammar, y: Any, gold: Any) -> int:
+    """Anchored rules (rule, first, cut, last) of `y` that `gold` does not have."""
+    tuples = []
+    for each in (y, gold):
+        labels = grammar.labels_of(each).tolist()
+        anchored = zip(labels, grammar._cuts(each), strict=True)
+        tuples.append({(*node, cut) for node, cut in anchored if node[3] >= 0})
+    return len(tuples[0] - tuples[1])
+
+
+@pytest.mark.parametrize("grammar", [CYCLES, Grammar(2, list(np.ndindex(2, 2, 2)))])
+def test_costs_count_constituent_errors_and_bound_rule_errors(grammar: Grammar) -> None:
+    derivations, shapes = list(grammar.labellings(3)), grammar.shapes([3])
+    has_unaries = len(grammar.unaries) > 0
+    for gold in derivations[::7]:
+        labels = grammar.labels_of(gold)
+        costs = {name: grammar.part_costs(labels, shapes, name) for name in ("constituents", "rules")}
+        true = {name: cost[grammar.encode(gold)].sum() for name, cost in costs.items()}
+        for y in derivations:
+            parts, nodes = grammar.encode(y), built_nodes(grammar, y)
+            found = {name: cost[parts].sum() - true[name] for name, cost in costs.items()}
+            assert found["constituents"] == len(nodes ^ built_nodes(grammar, gold)) / 2
+            if has_unaries:
+                continue
+            assert found["constituents"] == len(nodes - built_nodes(grammar, gold))  # as in the paper
+            wrong = rule_errors(grammar, y, gold)
+            assert wrong <= found["rules"] <= 3 * wrong
+    with pytest.raises(InputError, match="cost must be one of 'hamming', 'constituents', 'rules'"):
+        grammar.checked_cost("brackets")
+
+
+def test_pruning_by_a_first_grammar() -> None:
+    """Spans of likely nodes stay; those of the best and of the true derivation if wanted."""
+    grammar, random = Grammar(2, list(np.ndindex(2, 2, 2))), np.random.default_rng(0)
+    lengths = [5, 1, 4]
+    word, span = (
+        [3 * random.normal(size=(n, 2)) for n in lengths],
+        [3 * random.normal(size=(n, n, 2)) for n in lengths],
+    )
+    rule = random.normal(size=8)
+    packed = grammar.pack(word, rule, span)
+    counts, shapes = packed.expectations()[1], packed.shapes
+    best = np.concatenate([grammar.labels_of(y) for y in grammar.argmax(word, rule, span)])
+    drawn = grammar.sample(word, rule, span, random_state=1)
+    gold = np.concatenate([grammar.labels_of(each[0]) for each in drawn])
+    probability, marginals = span_probabilities(grammar, shapes, counts), grammar.marginals(word, rule, span)
+    ptr, first, last = grammar.spans_of(shapes)
+    for k, (a, b) in enumerate(zip(first, last, strict=True)):
+        example = int(np.searchsorted(ptr, k, side="right")) - 1
+        assert probability[k] == pytest.approx(marginals[example].span[a, b].sum() if b > a else 0.0)
+    least = 0.4
+    expected = (last > first) & (probability >= least)
+    few, record = prune_spans(grammar, shapes, counts, least, gold=gold)
+    assert grammar.n_spans(few).sum() == expected.sum() + sum(lengths)
+    assert record.n_spans == 16 and record.n_kept == expected.sum() and record.n_true == 7
+    assert record.n_found == len({(e, a, b) for e, a, b in spans(grammar, gold, shapes)} & kept(grammar, few))
+    assert record.recall == record.n_found / 7
+    assert "spans and" in str(record) and set(record.as_dict()) == {"recall", "whole_sentences", "spans_left"}
+    more, _ = prune_spans(grammar, shapes, counts, least, best=best, gold=gold, keep_gold=True)
+    grammar.encode_all(best, more)
+    grammar.encode_all(gold, more)
+    everything, record = prune_spans(grammar, shapes, counts, 0.0, gold=gold)
+    assert np.array_equal(everything.values, shapes.values) and record.n_whole == 3 and record.recall == 1.0
+
+
+def spans(grammar: Any, labels: np.ndarray, shapes: Any) -> list[tuple[int, int, int]]:
+    example = np.repeat(np.arange(len(shapes.ptr) - 1), np.diff(grammar._node_ptr(labels, shapes)))
+    return list(zip(example.tolist(), labels[:, 0].tolist(), labels[:, 1].tolist(), strict=True))
+
+
+def kept(grammar: Any, shapes: Any) -> set[tuple[int, int, int]]:
+    ptr, first, last = grammar.spans_of(shapes)
+    example = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+    rows = zip(example.tolist(), first.tolist(), last.tolist(), strict=True)
+    return {row for row in rows if row[2] > row[1]}
 
 
 def test_small_numbers_are_raised_dropped_or_left_to_logarithms() -> None:

@@ -16,6 +16,7 @@ from partwise import (
     DependencyParser,
     KernelClassifier,
     KernelSequenceLabeler,
+    SegmentLabeler,
     SequenceLabeler,
     load,
 )
@@ -77,6 +78,7 @@ REFITS: list[tuple[Any, tuple[Any, Any], tuple[Any, Any]]] = [
     (Classifier(solver="lbfgs", warm_start=True), (TABLE, CLASSES), (TABLE, CLASSES)),
     (KernelClassifier(), (TABLE, CLASSES), (TABLE[:, :1], [5, 6, 6])),
     (KernelSequenceLabeler(), (MATRICES, Y), (MATRICES, [["p", "q"]] * 2)),
+    (SegmentLabeler(), (X, [[(0, 1, "p")]] * 2), (X + X, [[(0, 0, "q")]] * 4)),
     (
         DependencyParser(templates=["head.form + modifier.form"]),
         (SENTENCES, TREES),

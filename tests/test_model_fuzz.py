@@ -19,6 +19,7 @@ from partwise import (
     DependencyParser,
     KernelClassifier,
     KernelSequenceLabeler,
+    SegmentLabeler,
     SequenceLabeler,
 )
 from partwise.data import Tree, corpus_from_sentences
@@ -60,6 +61,7 @@ def tiny_models():
     words = [[{"w": "a", "n": 2.0}, ["b", "c"]], [["b"]]]
     labels = [["A", "B"], ["B"]]
     settings = {"tol": 0.1, "max_passes": 5}
+    first_words = [[(0, 0, "A")]] * TOKENS.n_sequences
     rows = np.array([[0.0, 1.0], [1.0, 0.5], [0.3, 0.2]])
     return {
         "columns": (SequenceLabeler(template=columns, scheme="IOB2", **settings).fit(TOKENS), TOKENS),
@@ -69,6 +71,7 @@ def tiny_models():
         "matrix": (SequenceLabeler("hinge", **settings).fit(numbers, labels), numbers),
         "trees": (DependencyParser(prune=2, **settings).fit(SENTENCES), SENTENCES),
         "constituents": (ConstituencyParser(**settings).fit(None, CONSTITUENTS), CONSTITUENTS),
+        "segments": (SegmentLabeler(template=columns, **settings).fit(TOKENS, first_words), TOKENS),
         "classes": (Classifier(**settings).fit(rows, ["x", "y", "z"]), rows),
         "kernel classes": (KernelClassifier("log", **settings).fit(rows, ["x", "y", "z"]), rows),
         "kernel": (KernelSequenceLabeler("log", edges="kernel", **settings).fit(numbers, labels), numbers),
@@ -187,6 +190,12 @@ def check(path, inputs):
             if not model._loss.is_hard:
                 for each in model.predict_marginals_array(inputs):
                     assert np.isfinite(each).all()
+        elif isinstance(model, SegmentLabeler):
+            assert len(predicted) == inputs.n_sequences and len(model.predict_kbest(inputs, 2)) == len(
+                predicted
+            )
+            for each in model.predict_marginals_array(inputs):
+                assert np.isfinite(each).all()
         elif isinstance(model, DependencyParser):
             for tree in predicted:
                 heads = tree.heads if model.relations_ else tree
@@ -217,6 +226,7 @@ def check(path, inputs):
         "matrix",
         "trees",
         "constituents",
+        "segments",
         "classes",
         "kernel classes",
         "kernel",

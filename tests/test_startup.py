@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import partwise
-from partwise import Classifier, ConstituencyParser, DependencyParser, SequenceLabeler
+from partwise import Classifier, ConstituencyParser, DependencyParser, SegmentLabeler, SequenceLabeler
 
 SENTENCES = [["the", "dog", "barks"], ["a", "cat", "sleeps"]] * 3
 TAGS = [["D", "N", "V"]] * 6
@@ -34,7 +34,14 @@ def test_the_package_loads_nothing_by_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["predict"], ["train", "sequence"], ["train", "dependency"], ["train", "constituency"]]
+    "command",
+    [
+        ["predict"],
+        ["train", "sequence"],
+        ["train", "dependency"],
+        ["train", "constituency"],
+        ["train", "segments"],
+    ],
 )
 def test_help_loads_nothing_heavy(command: list[str]) -> None:
     code = "import sys\nfrom partwise.cli import main\ntry:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass"
@@ -43,7 +50,7 @@ def test_help_loads_nothing_heavy(command: list[str]) -> None:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A labeler, a classifier and a parser, each used once, so that the code they need is in the cache."""
+    """One of each kind, used once, so that the code they need is in the cache."""
     folder = tmp_path_factory.mktemp("models")
     trees = [[2, 3, 0]] * 6
     brackets = [f"(S (NP (D {a}) (N {b})) (V {c}))" for a, b, c in SENTENCES]
@@ -52,12 +59,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "classifier": Classifier().fit(POINTS, POINTS[:, 0] > 0),
         "parser": DependencyParser().fit(SENTENCES, trees),
         "constituents": ConstituencyParser().fit(SENTENCES, brackets),
+        "segments": SegmentLabeler(template="pos").fit(SENTENCES, [[(0, 1, "NP")]] * 6),
     }
     for name, model in fitted.items():
         model.save(folder / name)
     partwise.load(folder / "labeler").predict([[["the"], ["cat"]]])
     partwise.load(folder / "parser").predict(SENTENCES[:1])
     partwise.load(folder / "constituents").predict(SENTENCES[:1])
+    partwise.load(folder / "segments").predict(SENTENCES[:1])
     return folder
 
 
@@ -67,6 +76,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("labeler", [[["the"], ["cat"]]]),
         ("parser", [["the", "cat", "sleeps"]]),
         ("constituents", [["the", "cat", "sleeps"]]),
+        ("segments", [["the", "cat", "sleeps"]]),
         ("classifier", None),
     ],
 )

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract_solvers import CASES, MORE_LOSSES, SELECTION_CASES, TREE_CASES, optimum, problem_of
+from contract_solvers import (
+    CASES,
+    GRAPH_CASES,
+    MORE_LOSSES,
+    SELECTION_CASES,
+    TREE_CASES,
+    optimum,
+    problem_of,
+)
 
 from partwise.core.losses import Loss
 from partwise.errors import InputError
@@ -25,6 +33,8 @@ CASES_OF = {
     "projective tree": ["projective"],
     "spanning tree": ["spanning"],
     "selection": ["selection"],
+    "graph": ["graph"],
+    "semi-Markov chain": ["segments"],
     "grammar": ["grammar"],
 }
 LOSS_NAMES = {Loss.of(loss): name for name, loss in MORE_LOSSES.items()}
@@ -51,7 +61,7 @@ def test_every_structure_and_case_is_in_the_table() -> None:
     assert {type(structure) for structure, _ in STRUCTURES.values()} == kinds - {Structure, Brute}
     assert set(CASES_OF) == set(STRUCTURES)
     assert sorted(case for cases in CASES_OF.values() for case in cases) == sorted(
-        CASES | TREE_CASES | SELECTION_CASES
+        CASES | TREE_CASES | SELECTION_CASES | GRAPH_CASES
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 SCRIPT = """
 import numpy as np
-from partwise.structures import Brute, Chain, Multiclass, Projective, Selection, Spanning
+from partwise.structures import Brute, Chain, Graph, Multiclass, Projective, Selection, SemiMarkov, Spanning
 
 generator = np.random.default_rng(0)
 scores = generator.normal(size=4)
@@ -45,6 +45,26 @@ for scale in (1, 1e5):
         assert np.abs(ours - theirs).max() < 1e-8
     assert (structure.argmax(*scores) == brute.argmax(*scores)).all()
     assert structure.sample(*scores, n_samples=3, random_state=0).shape == (3, 5)
+    structure, scores = SemiMarkov(2, 2), (generator.normal(size=(4, 2, 2)) * scale, generator.normal(size=(2, 2)))
+    brute = Brute(structure, 4)
+    assert np.isclose(structure.log_partition(*scores), brute.log_partition(*scores), rtol=1e-12)
+    for ours, theirs in zip(structure.marginals(*scores), brute.marginals(*scores)):
+        assert np.abs(ours - theirs).max() < 1e-8
+    for (y, a), (z, b) in zip(structure.kbest(*scores), brute.kbest(*scores)):
+        assert (y == z).all() and np.isclose(a, b)
+    assert len(structure.sample(*scores, n_samples=3, random_state=0)) == 3
+for scale in (1, 1e5):
+    edges = np.array([[0, 1], [2, 1], [0, 2], [2, 3]])
+    scores = generator.normal(size=(4, 3)) * scale, edges, generator.normal(size=(4, 3, 3)) * scale
+    structure, brute = Graph(), Brute(Graph(), [3, 3, 3, 3])
+    assert np.isclose(structure.log_partition(*scores), brute.log_partition(*scores), rtol=1e-12)
+    p = brute.probabilities(*scores)
+    expected = [[sum(p[[y[v] == label for y in brute.labellings]]) for label in range(3)] for v in range(4)]
+    assert np.abs(structure.marginals(*scores).vertex - expected).max() < 1e-8
+    assert (structure.argmax(*scores) == brute.argmax(*scores)).all()
+    for (y, a), (z, b) in zip(structure.kbest(*scores), brute.kbest(*scores)):
+        assert (y == z).all() and np.isclose(a, b)
+    assert structure.sample(*scores, n_samples=3, random_state=0).shape == (3, 4)
 print("ran")
 """
 

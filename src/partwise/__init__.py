@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from partwise.estimators.classify.kernel import KernelClassifier
     from partwise.estimators.constituency.parser import ConstituencyParser
     from partwise.estimators.parsing.parser import DependencyParser
+    from partwise.estimators.segments.labeler import SegmentLabeler
     from partwise.estimators.sequence.crf import CRF
     from partwise.estimators.sequence.kernel import KernelSequenceLabeler
     from partwise.estimators.sequence.labeler import SequenceLabeler
@@ -33,6 +34,7 @@ __all__ = [
     "KernelSequenceLabeler",
     "Loss",
     "PerPosition",
+    "SegmentLabeler",
     "SequenceLabeler",
     "__version__",
     "load",
@@ -49,6 +51,7 @@ _HOMES = {
     "KernelSequenceLabeler": "partwise.estimators.sequence.kernel",
     "Loss": "partwise.core.losses",
     "PerPosition": "partwise.estimators.sequence.per_position",
+    "SegmentLabeler": "partwise.estimators.segments.labeler",
     "SequenceLabeler": "partwise.estimators.sequence.labeler",
     "load": "partwise.storage.model_file",
     "simplex_qp": "partwise.solvers.dual.simplex_qp",

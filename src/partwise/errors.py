@@ -19,5 +19,6 @@ class InputError(ValueError):
     def __init__(self, message: str, path: object = None, line: int | None = None):
         self.path = None if path is None else str(path)
         self.line = line
+        self.message = " ".join(str(message).split())
         place = "" if path is None else f"{path}:{line}: " if line is not None else f"{path}: "
-        super().__init__(place + " ".join(str(message).split()))
+        super().__init__(place + self.message)

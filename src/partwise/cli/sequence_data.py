@@ -93,10 +93,20 @@ def read_sequences(path: str, options: DataOptions) -> SequenceData:
             f"separator, label column and comment belong to columns, not {options.format!r}", path
         )
     text = read_text(path)
+    if options.format != "auto":
+        return _parsed(text, path, options, settings)
+    form = "conll" if has_settings else detect_format(text)
+    try:
+        return _parsed(text, path, replace(options, format=form), settings)
+    except InputError as error:
+        raise InputError(
+            f"{error.message} (read as {form}; --format says otherwise)", path, error.line
+        ) from None
+
+
+def _parsed(text: str, path: str, options: DataOptions, settings: dict[str, Any]) -> SequenceData:
+    """Text of a known format."""
     form = options.format
-    if form == "auto":
-        form = "conll" if has_settings else detect_format(text)
-    options = replace(options, format=form)
     if form in ("conll", "tagged"):
         data = parse_conll(text, path=path, **settings) if form == "conll" else parse_tagged(text, path=path)
         _check_columns(data, options, path)

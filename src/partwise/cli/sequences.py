@@ -17,6 +17,14 @@ from partwise.errors import InputError
 class Sequences(Task):
     """Labelling of sequences."""
 
+    def _labels(self, x: Any) -> list[list[Any]]:
+        """The predicted labels of every sequence."""
+        return [list(labels) for labels in self.estimator.predict(x)]
+
+    def _kbest(self, x: Any, k: int) -> list[list[tuple[list[Any], float]]]:
+        """The k best labellings of every sequence."""
+        return self.estimator.predict_kbest(x, k=k)
+
     def _answers(self, path: str, wanted: Wanted) -> Iterator[Write]:
         for batch in stream_predictions(path, self.options):
             if not batch.tokens:
@@ -31,9 +39,9 @@ class Sequences(Task):
 
     def _columns(self, batch: PredictionBatch, wanted: Wanted) -> list[list[list[str]]]:
         if wanted.kbest == 1:
-            columns = [[list(map(str, labels)) for labels in self.estimator.predict(batch.x)]]
+            columns = [[list(map(str, labels)) for labels in self._labels(batch.x)]]
         else:
-            found = self.estimator.predict_kbest(batch.x, k=wanted.kbest)
+            found = self._kbest(batch.x, wanted.kbest)
             # A short sequence has fewer labellings than asked for; its last one fills the columns.
             columns = [
                 [list(map(str, best[min(rank, len(best) - 1)][0])) for best in found]
@@ -44,7 +52,7 @@ class Sequences(Task):
         return columns
 
     def _json_lines(self, batch: PredictionBatch, wanted: Wanted) -> list[str]:
-        labels = self.estimator.predict(batch.x)
+        labels = self._labels(batch.x)
         objects = [
             {("tokens" if isinstance(tokens[0], str) else "features"): tokens, "labels": list(map(str, each))}
             for tokens, each in zip(batch.tokens, labels, strict=True)
@@ -54,7 +62,7 @@ class Sequences(Task):
                 each["marginals"] = [dict(position) for position in positions]
         if wanted.kbest > 1:
             value = "score" if self.loss.is_hard else "probability"
-            ranked = self.estimator.predict_kbest(batch.x, k=wanted.kbest)
+            ranked = self._kbest(batch.x, wanted.kbest)
             for each, found in zip(objects, ranked, strict=True):
                 each["kbest"] = [
                     {"labels": list(map(str, labels)), value: float(number)} for labels, number in found
@@ -73,12 +81,11 @@ class Sequences(Task):
         check_kind(self.estimator, data.x, path)
         if not data.has_labels or None in data.labels():
             raise InputError("some positions have no label; evaluation needs them all", path)
-        predicted = [list(labels) for labels in self.estimator.predict(data.x)]
-        scores = labelling_scores(data.label_sequences(), predicted)
+        scores = labelling_scores(data.label_sequences(), self._labels(data.x))
         counts = {"n_sequences": data.n_sequences, "n_tokens": scores.n_labels}
         return Evaluation(scores.as_dict() | counts, partial(show, scores=scores))
 
     def dev_scores(self, x: Any, y: Any) -> dict[str, Any]:
         from partwise.scoring.labelling import labelling_scores
 
-        return labelling_scores(y, [list(labels) for labels in self.estimator.predict(x)]).in_short()
+        return labelling_scores(y, self._labels(x)).in_short()

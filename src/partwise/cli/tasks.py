@@ -1,4 +1,4 @@
-"""What the commands do with a model, by the kind of data it is for: sequences, classes, trees of either kind."""
+"""What the commands do with a model, by the kind of data it is for: sequences, segments, classes, trees."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Write = Callable[[TextIO], None]
 _HOMES = {
     "sequences": ("partwise.cli.sequences", "Sequences"),
+    "segments": ("partwise.cli.segments", "Segments"),
     "classes": ("partwise.cli.classes", "Classes"),
     "trees": ("partwise.cli.trees", "Trees"),
     "constituents": ("partwise.cli.constituents", "Constituents"),

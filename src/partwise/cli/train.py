@@ -12,6 +12,7 @@ from partwise.cli.common import DataOptions
 from partwise.cli.options import Comment, Files, Layout, Objective, Running, add_command, one_of
 from partwise.cli.train_constituency import train_constituency
 from partwise.cli.train_dependency import train_dependency
+from partwise.cli.train_segments import train_segments
 from partwise.errors import InputError
 
 app = typer.Typer(
@@ -68,7 +69,7 @@ def train_sequence(
     own_template = None if template in PRESETS else template
     check_model_path(files.model, {"TRAIN": files.train, "--dev": files.dev, "--template": own_template})
     options = DataOptions(layout.format, layout.character(), label_column, comment)
-    data, chosen = _sequence_data(files.train, options, template)
+    data, chosen = sequence_data(files.train, options, template)
     if not data.has_labels:
         raise InputError("no labels in this file; training needs them", files.train)
     estimator = SequenceLabeler(
@@ -76,9 +77,9 @@ def train_sequence(
     )
     task = Sequences(estimator, data.options, files.model)
     job = Job(task, files.train, data.x, data.y, data.n_sequences, data.weights)
-    job.choices = chosen and f"template {chosen}" + ("" if template else f", {_reason(chosen)}")
+    job.choices = chosen and f"template {chosen}" + ("" if template else f", {reason_for(chosen)}")
     if files.dev is not None:
-        dev_data, _ = _sequence_data(files.dev, data.options, template)
+        dev_data, _ = sequence_data(files.dev, data.options, template)
         if not dev_data.has_labels:
             raise InputError("no labels in this file; --dev needs them", files.dev)
         job.dev = (dev_data.x, dev_data.label_sequences())
@@ -114,7 +115,7 @@ def train_classify(
     run_training(job, json=running.json, quiet=running.quiet)
 
 
-def _sequence_data(path: str, options: DataOptions, template: str | None) -> tuple[Any, str | None]:
+def sequence_data(path: str, options: DataOptions, template: str | None) -> tuple[Any, str | None]:
     """The data, and the template if features are to be made by one."""
     from partwise.cli.sequence_data import read_sequences
 
@@ -138,7 +139,7 @@ def preset_for(labels: Any, n_columns: int) -> str:
     return "chunking" if n_columns > 1 else "pos"
 
 
-def _reason(preset: str) -> str:
+def reason_for(preset: str) -> str:
     return {
         "ner": "since labels mark chunks and most tokens are outside",
         "chunking": "since there are several columns and few tokens outside of chunks",
@@ -147,6 +148,7 @@ def _reason(preset: str) -> str:
 
 
 add_command(app, "sequence", train_sequence)
+add_command(app, "segments", train_segments)
 add_command(app, "classify", train_classify)
 add_command(app, "dependency", train_dependency)
 add_command(app, "constituency", train_constituency)

@@ -87,7 +87,9 @@ class Explanation:
             if not terms:
                 continue
             total = math.fsum(each.contribution for each in terms)
-            other = "" if self.against is None else f" (not {self.against[position]})"
+            other = ""
+            if self.against is not None and self.against[position] != label:
+                other = f" (not {self.against[position]})"
             lines.append(f"{position:4d}  {label}{other}  {total:+.4f}")
             shown = self.top(8, position)
             lines += [f"        {t.contribution:+9.4f}  {_term(t)}" for t in shown]

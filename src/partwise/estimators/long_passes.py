@@ -14,6 +14,7 @@ from partwise.compiled.examples import Scratch
 from partwise.core.problem import Problem, Visit
 from partwise.solvers import Progress
 from partwise.structures import Chain, Grammar
+from partwise.structures.segments.parts import SemiMarkovParts
 from partwise.structures.trees.parts import TreeParts
 
 LONG = 30.0  # seconds from which a pass is worth a word before it begins
@@ -35,6 +36,8 @@ def estimated_seconds(problem: Problem) -> float:
         cells += float((lengths**3).sum())
     elif isinstance(structure, Grammar):
         cells += len(structure.rules) * float((lengths**3).sum()) / 6
+    elif isinstance(structure, SemiMarkovParts):
+        cells += problem.n_parts
     return _SECONDS_A_CELL * cells
 
 

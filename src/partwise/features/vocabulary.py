@@ -215,7 +215,10 @@ def _encode(sequences: Iterable[Sequence[Any]], index: Mapping[str, int]) -> Att
                         elif value is not False:
                             _add(key, value, ids, unusual, find)
                 elif isinstance(token, str):
-                    raise InputError("a token is a string; it must be a dict or a list of strings")
+                    raise InputError(
+                        "a token is a string; it must be a dict or a list of strings, or give a template such as "
+                        "template='ner', which makes features of words"
+                    )
                 else:
                     extend(map(find, token))
             except InputError as error:

@@ -31,7 +31,7 @@ from partwise.core.spread import membership
 from partwise.errors import InputError
 from partwise.mercer.block import BlockRows, block_tasks
 from partwise.mercer.gram import Gram
-from partwise.structures.contract import Structure
+from partwise.structures.contract import Shapes, Structure
 
 _ROWS_PER_BLOCK = 64  # rows whose scores are computed together; within them, visits see each other's changes
 
@@ -51,7 +51,7 @@ class KernelProblem(Problem):
         cls,
         structure: Structure,
         labels: np.ndarray,
-        lengths: np.ndarray,
+        lengths: np.ndarray | Shapes,
         grams: Mapping[str, Gram],
         **options: Any,
     ) -> KernelProblem:
@@ -60,7 +60,7 @@ class KernelProblem(Problem):
         Parameters
         ----------
         labels : ndarray (n_positions,) of int
-        lengths : ndarray (n_examples,) of int
+        lengths : ndarray (n_examples,) of int, or Shapes
         grams : dict of Gram
             By the name of the kind, over all its rows.
         options
@@ -71,7 +71,8 @@ class KernelProblem(Problem):
                 "l1 needs features with weights of their own; a kernel function has none: use l1=0"
             )
         kinds = [kind for kind in structure.kinds if not kind.tied]
-        counts = structure.row_counts(structure.shapes(np.asarray(lengths)))
+        shapes = lengths if isinstance(lengths, tuple) else structure.shapes(np.asarray(lengths))
+        counts = structure.row_counts(shapes)
         rows = {}
         for kind, count in zip(kinds, counts, strict=True):
             if kind.name not in grams:
@@ -80,7 +81,7 @@ class KernelProblem(Problem):
             if n != count.sum():
                 raise InputError(f"the kernel matrix of {kind.name} rows has {n} rows for {int(count.sum())}")
             rows[kind.name] = RowData(FeatureMap.build(kind.width, n), own_numbers(n))
-        plain = Problem.build(structure, labels, lengths, rows, **options)
+        plain = Problem.build(structure, labels, shapes, rows, **options)
         known = {
             name: getattr(plain, name) for name in ("scorer", "gold", "cost", "example_weight", "loss", "l2")
         }

@@ -20,6 +20,7 @@ from partwise.solvers.primal.sgd import SGD
 from partwise.solvers.saddle.excessive_gap import ExcessiveGap
 from partwise.solvers.saddle.extragradient import Extragradient
 from partwise.structures.grammar.parts import GrammarParts
+from partwise.structures.segments.parts import SemiMarkovParts
 from partwise.structures.trees.parts import TreeParts
 
 SOLVERS: dict[str, Solver] = {
@@ -62,11 +63,12 @@ def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-
 
 
 def _fastest(problem: Problem) -> Solver:
-    """By the tables that benchmarks/sequence.py, multiclass.py and dependency.py print."""
+    """By the tables that benchmarks/sequence.py, multiclass.py, dependency.py and segments.py print."""
     if not problem.loss.is_hard:
         return ExponentiatedGradient("gap", "newton")
-    if problem.lengths.max() == 1 or isinstance(problem.structure, (TreeParts, GrammarParts)):
-        # Sums over trees become several times slower as potentials grow sharp; best trees do not.
+    hard_to_sum = (TreeParts, SemiMarkovParts, GrammarParts)
+    if problem.lengths.max() == 1 or isinstance(problem.structure, hard_to_sum):
+        # Sums over trees and segments become slower as potentials grow sharp; best ones do not.
         return BlockFrankWolfe()
     if problem.has_features and is_first_order(problem.structure):
         return BlockFrankWolfe() if problem.l1 else SegmentAscent()

@@ -43,6 +43,12 @@ class Needs:
     ridge: bool = False
 
 
+NEEDS_FIRST_ORDER = (
+    "keeps marginals of classes, or of neighbours in chains of order 1, and this structure has other parts: use an "
+    "'eg' solver or 'bcfw'"
+)
+
+
 def is_first_order(structure: Structure) -> bool:
     """Whether consistent marginals of the structure's parts are always those of a distribution."""
     return isinstance(structure, Multiclass) or (isinstance(structure, Chain) and structure.order == 1)
@@ -59,8 +65,7 @@ def refusal(problem: Problem, needs: Needs) -> str | None:
         and not loss.is_hard,
         "needs features, and this problem has a kernel function in their place: use an 'eg' solver, or 'bcfw' "
         "where beta = inf": needs.features and not problem.has_features,
-        "keeps marginals of classes, or of neighbours in chains of order 1, and this structure has other "
-        "parts: use an 'eg' solver or 'bcfw'": needs.first_order and not is_first_order(structure),
+        NEEDS_FIRST_ORDER: needs.first_order and not is_first_order(structure),
         f"works with l2 alone, and this problem has l1 = {problem.l1:g}: use an 'eg' solver, 'lbfgs' where beta is "
         "finite, or 'bcfw' where it is not": needs.ridge and problem.l1 > 0.0,
         "needs true labels, and this problem has expectations of them: use an 'eg' solver or 'bmrm'": (

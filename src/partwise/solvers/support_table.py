@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +21,25 @@ from partwise.core.rows import AttributeRows, RowData
 from partwise.errors import InputError
 from partwise.solvers import SOLVERS
 from partwise.solvers.needs import check_solver
-from partwise.structures import Chain, Grammar, Multiclass, Projective, Selection, Spanning, Structure
+from partwise.structures import (
+    Chain,
+    FactorKind,
+    Grammar,
+    Graph,
+    GraphShape,
+    Multiclass,
+    Projective,
+    Selection,
+    SemiMarkov,
+    Spanning,
+    Structure,
+)
 from partwise.structures.contract import PartLists
 
 LOSSES = [Loss.of("log"), Loss.of("softmax_margin"), Loss(4, 1), Loss.of("hinge"), Loss.of("perceptron")]
-# Of each kind one, and the length of an example.
-STRUCTURES: dict[str, tuple[Structure, int]] = {
+_PAIR = GraphShape(np.zeros(2, np.int64), [np.array([[0, 1]])])
+# Of each kind one, and the length of an example, or its graph.
+STRUCTURES: dict[str, tuple[Structure, int | GraphShape]] = {
     "classes": (Multiclass(2), 1),
     "chain": (Chain(2), 2),
     "chain with edge features": (Chain(2, tied=False), 2),
@@ -33,6 +47,8 @@ STRUCTURES: dict[str, tuple[Structure, int]] = {
     "projective tree": (Projective(n_relations=2), 2),
     "spanning tree": (Spanning(), 2),
     "selection": (Selection(), 2),
+    "graph": (Graph({"vertex": 2}, [FactorKind("edge", ("vertex", "vertex"))]), _PAIR),
+    "semi-Markov chain": (SemiMarkov(2, 2, tokens=True), 2),
     "grammar": (Grammar(2, [(0, 1, 1)], unaries=[(0, 1)]), 2),
 }
 BEGIN, END = "<!-- support table -->", "<!-- end of support table -->"
@@ -40,14 +56,17 @@ _OTHER_NEEDS = {
     "features": "features, not a kernel function",
     "whole_labels": "true labels, not expectations of them",
     "exact": "exact sums over labellings, not a relaxation or an approximation",
+    "ridge": "l2 alone, without an l1 term",
 }
 _NOT_MINIMISING = "runs, but what it ends at is not the minimum of the objective"
 
 
-def tiny_problem(structure: Structure, length: int, loss: Loss) -> Problem:
+def tiny_problem(structure: Any, example: int | GraphShape, loss: Loss) -> Problem:
     """One example with one attribute, enough for a solver to say whether it can."""
-    shapes = structure.shapes([length])
-    parts = np.unique(structure.encode(next(iter(structure.labellings(length)))))
+    is_graph = isinstance(example, GraphShape)
+    shapes = structure.shapes_of([example]) if is_graph else structure.shapes([example])
+    y = next(iter(structure.labellings(example)))
+    parts = np.unique(structure.encode(y, example) if is_graph else structure.encode(y))
     labels = structure.decode_all(PartLists(np.array([0, len(parts)]), parts), shapes)
     own = [kind for kind in structure.kinds if not kind.tied]
     rows = {
@@ -81,7 +100,7 @@ def table() -> str:
     for solver in SOLVERS:
         cells = [_cell(solver, loss, notes) for loss in LOSSES]
         lines.append(f"| `{solver}` | " + " | ".join(cells) + " |")
-    lines += ["", f"*all*: {', '.join(STRUCTURES)}.", ""]
+    lines += ["", *textwrap.wrap(f"*all*: {', '.join(STRUCTURES)}.", 105, break_on_hyphens=False), ""]
     for number, note in enumerate(notes, 1):
         lines += textwrap.wrap(f"{number}. {note}", 105, subsequent_indent="   ", break_on_hyphens=False)
     lines += ["", "| and needs | solvers |", "|---|---|"]

@@ -33,6 +33,7 @@ ESTIMATORS = {
     "KernelClassifier": "partwise.estimators.classify.kernel",
     "DependencyParser": "partwise.estimators.parsing.parser",
     "ConstituencyParser": "partwise.estimators.constituency.parser",
+    "SegmentLabeler": "partwise.estimators.segments.labeler",
 }
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
@@ -160,7 +161,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    SequenceLabeler, Classifier, DependencyParser, ConstituencyParser, KernelSequenceLabeler or KernelClassifier
+    SequenceLabeler, Classifier, DependencyParser, ConstituencyParser, SegmentLabeler, KernelSequenceLabeler or
+    KernelClassifier
     """
     return estimator_from(*load_model(path), path)
 

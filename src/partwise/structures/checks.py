@@ -62,3 +62,15 @@ def checked_labels(y: Any, name: str, n_labels: int) -> np.ndarray:
     if array.size and (array.min() < 0 or array.max() >= n_labels):
         raise InputError(f"{name} holds label {array.max()}; labels run from 0 to {n_labels - 1}")
     return np.ascontiguousarray(array, np.int64)
+
+
+def checked_mask(mask: Any, name: str, shape: tuple[int, ...]) -> np.ndarray | None:
+    """`mask` as bool of this shape; None stays None and allows everything."""
+    if mask is None:
+        return None
+    array = np.asarray(mask)
+    if array.shape != shape:
+        raise InputError(f"{name} has shape {array.shape}, expected {shape_text(shape)}")
+    if not np.isin(array, (0, 1)).all():
+        raise InputError(f"{name} must hold booleans: True where a label is allowed")
+    return array.astype(bool)

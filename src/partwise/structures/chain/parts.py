@@ -18,7 +18,7 @@ from partwise.structures.chain.high_order import (
     high_order_specification,
     high_order_workspace,
 )
-from partwise.structures.checks import checked_count, checked_labels, shape_text
+from partwise.structures.checks import checked_count, checked_labels, checked_mask
 from partwise.structures.contract import PartLists, PositionLabels, RowKind, Shapes
 
 
@@ -53,9 +53,9 @@ class ChainParts(PositionLabels):
         if self.n_histories * self.n_labels > 2**31:
             raise InputError(f"order {order} with {n_labels} labels has too many parts")
         square = (self.n_labels, self.n_labels)
-        self.allowed = _mask(allowed, "allowed", square)
-        self.allowed_start = _mask(allowed_start, "allowed_start", square[:1])
-        self.allowed_end = _mask(allowed_end, "allowed_end", square[:1])
+        self.allowed = checked_mask(allowed, "allowed", square)
+        self.allowed_start = checked_mask(allowed_start, "allowed_start", square[:1])
+        self.allowed_end = checked_mask(allowed_end, "allowed_end", square[:1])
         edges = (
             RowKind("transition", self.n_histories * self.n_labels, tied=True)
             if self.tied
@@ -213,14 +213,3 @@ class ChainParts(PositionLabels):
             for t in range(len(labels)):
                 edge[tuple(padded[t : t + self.order + 1])] += 1.0
         return ChainMarginals(node, edge)
-
-
-def _mask(mask: ArrayLike | None, name: str, shape: tuple[int, ...]) -> np.ndarray | None:
-    if mask is None:
-        return None
-    array = np.asarray(mask)
-    if array.shape != shape:
-        raise InputError(f"{name} has shape {array.shape}, expected {shape_text(shape)}")
-    if not np.isin(array, (0, 1)).all():
-        raise InputError(f"{name} must hold booleans: True where a label is allowed")
-    return array.astype(bool)

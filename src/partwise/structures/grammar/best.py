@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, inner
+from partwise.compiled.dispatch import inner
 from partwise.structures.grammar.cells import cell_of, find_rows, rule_part, span_part, split_part
 
 
@@ -49,7 +49,7 @@ def _best_below(s, n, i, j, scores, split, rules, work):  # type: ignore
         below[at + s.binary_symbol[c]] += scores[first + c]
 
 
-@fragment
+@inner
 def _unary_first(s, n, cell, work):  # type: ignore
     """The first part of a span's symbols as built by unary rules."""
     return span_part(s, n, work.row_of[cell]) + s.binary_symbol.size

@@ -9,28 +9,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, inner
+from partwise.compiled.dispatch import inner
 
 
-@fragment
+@inner
 def cell_of(n, i, j):  # type: ignore
     """The cell of the words i … j."""
     return i * n - (i * (i - 1)) // 2 + j - i
 
 
-@fragment
+@inner
 def span_width(s):  # type: ignore
     """Parts of a row of kind "span"."""
     return s.binary_symbol.size + s.unary_symbol.size
 
 
-@fragment
+@inner
 def span_part(s, n, row):  # type: ignore
     """The first part of a row of kind "span"."""
     return n * s.word_symbol.size + row * span_width(s)
 
 
-@fragment
+@inner
 def split_part(s, shape):  # type: ignore
     """The first part of kind "split"."""
     return span_part(s, np.int64(shape[0]), np.int64(shape[0]) + shape[1])

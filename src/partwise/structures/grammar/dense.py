@@ -8,7 +8,7 @@ them. Outside, the same products run backwards.
 
 from __future__ import annotations
 
-from partwise.compiled.dispatch import fragment, inner
+from partwise.compiled.dispatch import inner
 from partwise.compiled.simd_blocks import add_matrix_product
 from partwise.compiled.simd_rows import add_scaled, scale_row
 from partwise.structures.grammar.cells import cell_of
@@ -48,7 +48,7 @@ def _pair_matrix(s, n, i, j, at, work):  # type: ignore
     )  # fmt: skip
 
 
-@fragment
+@inner
 def _rows_of(count):  # type: ignore
     """Eight rows take twice the time of one: with several, those that are not needed are computed too."""
     return 1 if count == 1 else BATCH

@@ -84,13 +84,13 @@ class Grammar(GrammarParts):
         self, word_scores: Any, rule_scores: Any, span_scores: Any = None, split_scores: Any = None
     ) -> Any:
         """log Σ exp(score of a derivation): a float, or float64 (n,) for a list; −inf where none is possible."""
-        return self._pack(word_scores, rule_scores, span_scores, split_scores).log_partition()
+        return self.pack(word_scores, rule_scores, span_scores, split_scores).log_partition()
 
     def marginals(
         self, word_scores: Any, rule_scores: Any, span_scores: Any = None, split_scores: Any = None
     ) -> Any:
         """A :class:`GrammarMarginals`, or a list of them."""
-        packed = self._pack(word_scores, rule_scores, span_scores, split_scores)
+        packed = self.pack(word_scores, rule_scores, span_scores, split_scores)
         _, counts = packed.expectations()
         results = [self._marginals(packed, e, counts) for e in range(len(packed.part_ptr) - 1)]
         return results[0] if packed.single else results
@@ -99,7 +99,7 @@ class Grammar(GrammarParts):
         self, word_scores: Any, rule_scores: Any, span_scores: Any = None, split_scores: Any = None
     ) -> Any:
         """A best derivation, or a list of them."""
-        packed = self._pack(word_scores, rule_scores, span_scores, split_scores)
+        packed = self.pack(word_scores, rule_scores, span_scores, split_scores)
         return self._best(packed)
 
     def loss_augmented_argmax(
@@ -113,7 +113,7 @@ class Grammar(GrammarParts):
         cost: float = 1.0,
     ) -> Any:
         """A derivation with the largest score plus `cost` times half the nodes that it or `y` alone has."""
-        packed = self._pack(word_scores, rule_scores, span_scores, split_scores)
+        packed = self.pack(word_scores, rule_scores, span_scores, split_scores)
         number = float(checked_scores(cost, "cost", ()))
         truths = [self.labels_of(each) for each in ([y] if packed.single else y)]
         if len(truths) != len(packed.lengths):
@@ -135,7 +135,7 @@ class Grammar(GrammarParts):
     ) -> Any:
         """The k best derivations: a list of (derivation, score), best first, or a list of such lists."""
         k = checked_count(k, "k")
-        packed, results = self._pack(word_scores, rule_scores, span_scores, split_scores), []
+        packed, results = self.pack(word_scores, rule_scores, span_scores, split_scores), []
         for e in range(len(packed.lengths)):
             found = list(self._lazily(*self._example(packed, e), k))
             require_possible(_values(packed, e, bool(found)), packed.single)
@@ -155,7 +155,7 @@ class Grammar(GrammarParts):
         from partwise.structures.grammar.samples import sample_derivations
 
         n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
-        packed, results = self._pack(word_scores, rule_scores, span_scores, split_scores), []
+        packed, results = self.pack(word_scores, rule_scores, span_scores, split_scores), []
         for e, n in enumerate(packed.lengths.tolist()):
             shape, scores = self._example(packed, e)
             nodes, counts = np.empty((n_samples, 4 * n, 3), np.int64), np.zeros(n_samples, np.int64)
@@ -170,7 +170,7 @@ class Grammar(GrammarParts):
         self, word_scores: Any, rule_scores: Any, span_scores: Any = None, split_scores: Any = None
     ) -> Any:
         """Entropy in nats: a float, or float64 (n,) for a list."""
-        return self._pack(word_scores, rule_scores, span_scores, split_scores).entropy()
+        return self.pack(word_scores, rule_scores, span_scores, split_scores).entropy()
 
     def log_count(self, length: Any) -> Any:
         """Log of the number of derivations: a float, or float64 (n,) for many lengths."""
@@ -318,7 +318,10 @@ class Grammar(GrammarParts):
         size = int(self.n_parts(shapes)[0])
         return Packed(self, self.specification(), shapes, np.array([0, size]), np.zeros(size + LANES), True)
 
-    def _pack(self, word_scores: Any, rule_scores: Any, span_scores: Any, split_scores: Any) -> Packed:
+    def pack(
+        self, word_scores: Any, rule_scores: Any, span_scores: Any = None, split_scores: Any = None
+    ) -> Packed:
+        """Scores as compiled code reads them, with answers for all parts, such as pruning asks for."""
         single = is_single(word_scores)
         words = [word_scores] if single else list(word_scores)
         spans = _per_sentence(span_scores, "span_scores", len(words), single)

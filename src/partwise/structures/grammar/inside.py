@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, inner
+from partwise.compiled.dispatch import inner
 from partwise.compiled.simd import exponential_row, maximum
 from partwise.structures.grammar.cells import cell_of, find_rows, rule_part, span_part, split_part
 from partwise.structures.grammar.dense import BATCH, dense_parents, fill_tensor
@@ -37,7 +37,7 @@ from partwise.structures.grammar.scaling import (
 from partwise.structures.grammar.sparse import sparse_parents
 
 
-@fragment
+@inner
 def round_up(width):  # type: ignore
     return (width + 7) & ~7
 

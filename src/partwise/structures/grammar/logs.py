@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from partwise.compiled.dispatch import fragment, inner
+from partwise.compiled.dispatch import inner
 from partwise.structures.grammar.cells import cell_of, find_rows, rule_part, span_part, split_part
 
 
@@ -76,7 +76,7 @@ def _inside_of_cell(s, n, cell, scores, rules, work):  # type: ignore
         work.inside[at + a] = log_add(work.inside[at + a], score)
 
 
-@fragment
+@inner
 def _unary_symbol_scores(s, n, cell, scores, work):  # type: ignore
     """Scores of a span's symbols as built by unary rules, by symbol, in ``work.factors``."""
     first = span_part(s, n, work.row_of[cell]) + s.binary_symbol.size

@@ -297,16 +297,22 @@ class GrammarParts(Structure):
     def part_costs(self, labels: Any, shapes: Shapes, cost: Any) -> np.ndarray:
         """Half of what is wrong and half of what is missing: ½ for every node, −½ for true ones.
 
-        Where two derivations have equally many nodes, that is the number of wrong constituents. With "rules", a wrong
-        node is charged twice: for the rule that built it, and for the rule above it.
+        Where two derivations have equally many nodes, that is the number of wrong nodes, the constituent errors of
+        Bartlett et al. (2004). Their rule errors, anchored rules with a wrong node in them, are no sum over parts;
+        "rules" is a bound from above that is one: each node counts once for each rule that it is part of, nodes that
+        a rule built for that rule and the one above it, word nodes for the one above.
         """
         labels, ptr = self.check_gold(labels, shapes)
-        part_ptr, amount = offsets(self.n_parts(shapes)), 1.0 if cost == "rules" else 0.5
-        result = np.zeros(int(part_ptr[-1]), np.float32)
-        n_nodes = shapes.lengths * len(self.word_symbols) + self.n_spans(shapes) * self.kinds[1].width
-        result[ranges(part_ptr[:-1], n_nodes)] = amount
+        part_ptr, result = (
+            offsets(self.n_parts(shapes)),
+            np.zeros(int(self.n_parts(shapes).sum()), np.float32),
+        )
+        n_words, n_spans = shapes.lengths * len(self.word_symbols), self.n_spans(shapes) * self.kinds[1].width
+        result[ranges(part_ptr[:-1], n_words)] = 0.5
+        result[ranges(part_ptr[:-1] + n_words, n_spans)] = 1.0 if cost == "rules" else 0.5
         example = block_of(ptr)
-        result[part_ptr[:-1][example] + self._own_parts(labels, example, shapes)] = -amount
+        true = part_ptr[:-1][example] + self._own_parts(labels, example, shapes)
+        result[true] = -result[true]
         return result
 
 

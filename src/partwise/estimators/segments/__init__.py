@@ -1,0 +1,1 @@
+"""Segmentation: labelled segments of sequences, learnt without labels of single positions."""

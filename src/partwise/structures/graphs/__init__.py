@@ -1,0 +1,1 @@
+"""Labels on the vertices of graphs."""

@@ -1,0 +1,1 @@
+"""Segmentations: semi-Markov chains of labelled segments of bounded length."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.structures import FactorKind, Graph, GraphShape
+from partwise.structures import FactorGraph, FactorKind, Graph, GraphShape
 from partwise.structures.contract import Shapes
 
 
@@ -72,3 +72,29 @@ def skipping_chains(n_labels: int = 3) -> Family:
 
     ends = ("node", "node")
     return Family({"node": n_labels}, [FactorKind("edge", ends), FactorKind("skip", ends, True)], graph_of)
+
+
+class FactorFamily(FactorGraph):
+    """The same by message passing."""
+
+    def __init__(self, vertices: Any, factors: Any, graph_of: Callable[[int], GraphShape], **options: Any):
+        super().__init__(vertices, factors, **options)
+        self.graph_of = graph_of
+
+    def log_count(self, length: Any) -> Any:  # type: ignore[override]
+        counts = [
+            super(FactorFamily, self).log_count(np.zeros((int(n), self.n_labels)))
+            for n in np.atleast_1d(length)
+        ]
+        return counts[0] if np.ndim(length) == 0 else np.array(counts)
+
+    def shapes(self, lengths: Any) -> Shapes:
+        return self.shapes_of([self.graph_of(int(n)) for n in np.asarray(lengths)])
+
+    def labellings(self, length: Any) -> Iterator[np.ndarray]:
+        return super().labellings(self.graph_of(length))
+
+    def encode(self, y: Any, graph: Any = None) -> np.ndarray:
+        return super().encode(y, self.graph_of(len(y)))
+
+    indicators = Family.indicators

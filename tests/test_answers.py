@@ -11,8 +11,10 @@ from partwise import (
     Classifier,
     ConstituencyParser,
     DependencyParser,
+    GraphLabeler,
     KernelClassifier,
     KernelSequenceLabeler,
+    MultilabelClassifier,
     SequenceLabeler,
 )
 from partwise.estimators.parsing.data import as_corpus, with_trees
@@ -37,6 +39,12 @@ FITTED: dict[str, tuple[Any, Any, Any]] = {
     "ConstituencyParser": (ConstituencyParser(), WORDS, CONSTITUENTS),
     "KernelSequenceLabeler": (KernelSequenceLabeler(tol=0.1), VECTORS, [["a", "b"], ["b", "a", "a"]]),
     "KernelClassifier": (KernelClassifier(), POINTS, CLASSES),
+    "GraphLabeler": (
+        GraphLabeler(),
+        [(vectors, [(0, 1)]) for vectors in VECTORS],
+        [["a", "b"], ["b", "a", "a"]],
+    ),
+    "MultilabelClassifier": (MultilabelClassifier(), POINTS, POINTS > 0),
 }
 
 
@@ -61,7 +69,7 @@ class Watcher:
 def test_every_estimator_answers(name: str) -> None:
     estimator, X, y = FITTED[name]
     estimator.fit(X, y)
-    assert estimator.task in ("sequences", "classes", "trees", "constituents", None)
+    assert estimator.task in ("sequences", "classes", "trees", "constituents", "graphs", None)
     assert estimator.has_weights == hasattr(estimator, "top_features")
     assert all(isinstance(size, (int, float)) for size in estimator.shown_sizes().values())
     assert isinstance(estimator.shown_settings(), dict) and isinstance(estimator.known_labels(), list)
@@ -76,6 +84,14 @@ def test_a_callback_can_score_sequences_while_they_are_learnt() -> None:
     estimator.set_params(callback=None)
     assert watcher.begun == 1 and len(watcher.scores) > 1
     assert watcher.scores[-1] == estimator.score(X, y) == 1.0
+
+
+def test_a_callback_can_score_graphs_while_they_are_learnt() -> None:
+    estimator, X, y = FITTED["GraphLabeler"]
+    watcher = Watcher(estimator, X, y)
+    estimator.set_params(callback=watcher, tol=1e-6).fit(X, y)
+    estimator.set_params(callback=None)
+    assert watcher.begun == 1 and watcher.scores[-1] == estimator.score(X, y)
 
 
 def test_a_callback_can_score_constituents_while_they_are_learnt() -> None:

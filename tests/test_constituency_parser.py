@@ -15,6 +15,7 @@ from partwise.data import Tree
 from partwise.errors import InputError
 from partwise.estimators.constituency.baseline import PCFGParser
 from partwise.scoring.brackets import bracket_scores
+from partwise.solvers.memory import memory_estimate
 
 SUBJECTS = [
     "(NP (DT the) (NN dog))",
@@ -157,10 +158,11 @@ def test_a_file_brings_back_the_same_parser(tmp_path: Any, tagged: ConstituencyP
 
 def test_memory_is_estimated_before_training(capsys: Any) -> None:
     parser = ConstituencyParser(verbose=1, tol=0.1).fit(WORDS, TREES)
-    printed = capsys.readouterr().out
-    assert "memory for training" in printed.split("pass")[0] and "rules" in printed.split("pass")[0]
+    assert "memory: about" in capsys.readouterr().out.split("pass")[0]
     problem, _ = parser.problem_for(WORDS, TREES)
-    assert f"for {problem.n_parts:,} parts" in parser.words_before_training(problem)
+    single, double = memory_estimate(problem, "eg", 1e-2), memory_estimate(problem, "eg", 1e-9)
+    assert single.parts == 8 * problem.n_parts and double.parts == 2 * single.parts
+    assert memory_estimate(problem, "lbfgs").parts == 0 and "GB" in str(single._replace(parts=3 * 10**9))
 
 
 def test_the_parser_is_better_than_the_grammar_alone(parser: ConstituencyParser) -> None:

@@ -17,12 +17,14 @@ from partwise import (
     Classifier,
     ConstituencyParser,
     DependencyParser,
+    GraphLabeler,
     KernelClassifier,
     KernelSequenceLabeler,
+    MultilabelClassifier,
     SegmentLabeler,
     SequenceLabeler,
 )
-from partwise.data import Tree, corpus_from_sentences
+from partwise.data import Tree, corpus_from_sentences, parse_graphs
 from partwise.data.conll import parse_conll
 from partwise.errors import InputError
 from partwise.report.model_page import model_page
@@ -49,6 +51,11 @@ SENTENCES = corpus_from_sentences(
 )
 
 
+GRAPHS = parse_graphs(
+    '{"nodes": [{"features": {"w": "a"}, "kind": "w", "label": "x"}, {"features": [2], "kind": "n", "label": "p"}, '
+    '{"features": ["b"], "kind": "w", "label": "y"}], "edges": [[0, 1], {"nodes": [0, 2], "features": ["near"]}], '
+    '"factors": [{"nodes": [0, 1, 2]}]}'
+)
 CONSTITUENTS = [
     Tree.of("(S (NP (D a) (N dog)) (VP (V barks)))"),
     Tree.of("(S (NP (NP (N cats)) (PP (P of) (NP (N Rome)))) (VP (V purr)) (. .))"),
@@ -70,10 +77,12 @@ def tiny_models():
         "attributes": (SequenceLabeler(order=2, **settings).fit(words, labels), words),
         "matrix": (SequenceLabeler("hinge", **settings).fit(numbers, labels), numbers),
         "trees": (DependencyParser(prune=2, **settings).fit(SENTENCES), SENTENCES),
-        "constituents": (ConstituencyParser(**settings).fit(None, CONSTITUENTS), CONSTITUENTS),
         "segments": (SegmentLabeler(template=columns, **settings).fit(TOKENS, first_words), TOKENS),
+        "constituents": (ConstituencyParser(**settings).fit(None, CONSTITUENTS), CONSTITUENTS),
         "classes": (Classifier(**settings).fit(rows, ["x", "y", "z"]), rows),
         "kernel classes": (KernelClassifier("log", **settings).fit(rows, ["x", "y", "z"]), rows),
+        "graphs": (GraphLabeler(**settings).fit(GRAPHS), GRAPHS),
+        "labels": (MultilabelClassifier(**settings).fit(rows, rows > 0.25), rows),
         "kernel": (KernelSequenceLabeler("log", edges="kernel", **settings).fit(numbers, labels), numbers),
     }  # fmt: skip
 
@@ -196,6 +205,11 @@ def check(path, inputs):
             )
             for each in model.predict_marginals_array(inputs):
                 assert np.isfinite(each).all()
+        elif isinstance(model, GraphLabeler):
+            assert [len(each) for each in predicted] == [3]
+            if not model._loss.is_hard:
+                for each in model.predict_marginals_array(inputs)[0]:
+                    assert np.isfinite(each).all()
         elif isinstance(model, DependencyParser):
             for tree in predicted:
                 heads = tree.heads if model.relations_ else tree
@@ -225,11 +239,13 @@ def check(path, inputs):
         "attributes",
         "matrix",
         "trees",
-        "constituents",
         "segments",
         "classes",
         "kernel classes",
         "kernel",
+        "graphs",
+        "labels",
+        "constituents",
     ],
 )
 @pytest.mark.filterwarnings("ignore")

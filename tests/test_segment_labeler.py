@@ -19,6 +19,7 @@ from partwise.estimators.segments.data import iob2
 from partwise.features.segment_keys import Spans
 from partwise.features.segment_templates import PRESETS, parse_segment_template, read_segment_template
 from partwise.features.segments import SegmentFeatures, all_spans
+from partwise.solvers.memory import memory_estimate
 from partwise.storage.model_file import estimator_from
 
 WORDS = ["in", "New", "York", "Paris", "she", "saw", "the", "San", "Jose", "Mercury"]
@@ -238,6 +239,16 @@ def test_probabilities_of_a_hard_loss_are_refused(hinge: SegmentLabeler) -> None
             ask(X)
     with pytest.raises(AttributeError):
         _ = SegmentLabeler().coef_
+
+
+def test_memory_is_told_before_training(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is kept for parts depends on the solver: two numbers of single precision, or nothing."""
+    labeler = SegmentLabeler(template=TEMPLATE, verbose=1, max_passes=5, tol=0.5).fit(X, Y)
+    first = capsys.readouterr().out.splitlines()[0]
+    problem, _ = labeler.problem_for(X * 400, Y * 400)
+    assert first.startswith("memory: about 0 MB") and "dual state of eg-gap" in first
+    assert memory_estimate(problem).parts == 8 * problem.n_parts
+    assert memory_estimate(problem, "lbfgs").parts == 0
 
 
 # -- features of segments -----------------------------------------------------------------------------

@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 import partwise
-from partwise import Classifier, ConstituencyParser, DependencyParser, SegmentLabeler, SequenceLabeler
+from partwise import (
+    Classifier,
+    ConstituencyParser,
+    DependencyParser,
+    GraphLabeler,
+    MultilabelClassifier,
+    SegmentLabeler,
+    SequenceLabeler,
+)
 
 SENTENCES = [["the", "dog", "barks"], ["a", "cat", "sleeps"]] * 3
 TAGS = [["D", "N", "V"]] * 6
@@ -37,10 +45,7 @@ def test_the_package_loads_nothing_by_itself() -> None:
     "command",
     [
         ["predict"],
-        ["train", "sequence"],
-        ["train", "dependency"],
-        ["train", "constituency"],
-        ["train", "segments"],
+        *(["train", what] for what in ("sequence", "dependency", "constituency", "segments", "graph")),
     ],
 )
 def test_help_loads_nothing_heavy(command: list[str]) -> None:
@@ -50,7 +55,7 @@ def test_help_loads_nothing_heavy(command: list[str]) -> None:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One of each kind, used once, so that the code they need is in the cache."""
+    """A model of every kind, each used once, so that the code they need is in the cache."""
     folder = tmp_path_factory.mktemp("models")
     trees = [[2, 3, 0]] * 6
     brackets = [f"(S (NP (D {a}) (N {b})) (V {c}))" for a, b, c in SENTENCES]
@@ -58,15 +63,19 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "labeler": SequenceLabeler(template="pos").fit([[[w] for w in each] for each in SENTENCES], TAGS),
         "classifier": Classifier().fit(POINTS, POINTS[:, 0] > 0),
         "parser": DependencyParser().fit(SENTENCES, trees),
-        "constituents": ConstituencyParser().fit(SENTENCES, brackets),
         "segments": SegmentLabeler(template="pos").fit(SENTENCES, [[(0, 1, "NP")]] * 6),
+        "graphs": GraphLabeler().fit([([[0.0], [1.0]], [(0, 1)])] * 2, [["a", "b"]] * 2),
+        "several": MultilabelClassifier().fit(POINTS, POINTS[:, :2] > 0),
+        "constituents": ConstituencyParser().fit(SENTENCES, brackets),
     }
     for name, model in fitted.items():
         model.save(folder / name)
     partwise.load(folder / "labeler").predict([[["the"], ["cat"]]])
     partwise.load(folder / "parser").predict(SENTENCES[:1])
-    partwise.load(folder / "constituents").predict(SENTENCES[:1])
     partwise.load(folder / "segments").predict(SENTENCES[:1])
+    partwise.load(folder / "graphs").predict([([[0.0], [1.0]], [(0, 1)])])
+    partwise.load(folder / "several").predict(POINTS)
+    partwise.load(folder / "constituents").predict(SENTENCES[:1])
     return folder
 
 
@@ -75,9 +84,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("labeler", [[["the"], ["cat"]]]),
         ("parser", [["the", "cat", "sleeps"]]),
-        ("constituents", [["the", "cat", "sleeps"]]),
         ("segments", [["the", "cat", "sleeps"]]),
         ("classifier", None),
+        ("graphs", [([[0.0], [1.0]], [(0, 1)])]),
+        ("several", None),
+        ("constituents", [["the", "cat", "sleeps"]]),
     ],
 )
 def test_prediction_loads_no_scikit_learn_and_no_compiler(models: Path, name: str, data: object) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 SCRIPT = """
 import numpy as np
-from partwise.structures import Brute, Chain, Graph, Multiclass, Projective, Selection, SemiMarkov, Spanning
+from partwise.structures import Brute, Chain, Grammar, Graph, Multiclass, Projective
+from partwise.structures import Selection, SemiMarkov, Spanning
 
 generator = np.random.default_rng(0)
 scores = generator.normal(size=4)
@@ -65,6 +66,17 @@ for scale in (1, 1e5):
     for (y, a), (z, b) in zip(structure.kbest(*scores), brute.kbest(*scores)):
         assert (y == z).all() and np.isclose(a, b)
     assert structure.sample(*scores, n_samples=3, random_state=0).shape == (3, 4)
+for size, splits, scale in ((2, False, 1), (2, True, 1), (6, True, 1), (2, False, 1e5)):  # dense and sparse
+    structure = Grammar(size, [(0, 1, 0), (0, 0, 1), (1, 1, 1)], unaries=[(0, 1), (1, 0)], splits=splits)
+    brute, shapes = Brute(structure, 3), ((3, size), (5,), (3, 3, size))
+    scores = [generator.normal(size=shape) * scale for shape in shapes]
+    assert np.isclose(structure.log_partition(*scores), brute.log_partition(*scores), rtol=1e-12)
+    for ours, theirs in zip(structure.marginals(*scores), brute.marginals(*scores)):
+        assert np.abs(ours - theirs).max() < 1e-8
+    assert structure.argmax(*scores) == brute.argmax(*scores)
+    for (y, a), (z, b) in zip(structure.kbest(*scores), brute.kbest(*scores)):
+        assert y == z and np.isclose(a, b)
+    assert len(structure.sample(*scores, n_samples=3, random_state=0)) == 3
 print("ran")
 """
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from partwise.estimators.classify.classifier import Classifier
     from partwise.estimators.classify.kernel import KernelClassifier
     from partwise.estimators.constituency.parser import ConstituencyParser
+    from partwise.estimators.graph.labeler import GraphLabeler
+    from partwise.estimators.multilabel.classifier import MultilabelClassifier
     from partwise.estimators.parsing.parser import DependencyParser
     from partwise.estimators.segments.labeler import SegmentLabeler
     from partwise.estimators.sequence.crf import CRF
@@ -29,10 +31,12 @@ __all__ = [
     "Classifier",
     "ConstituencyParser",
     "DependencyParser",
+    "GraphLabeler",
     "InputError",
     "KernelClassifier",
     "KernelSequenceLabeler",
     "Loss",
+    "MultilabelClassifier",
     "PerPosition",
     "SegmentLabeler",
     "SequenceLabeler",
@@ -46,10 +50,12 @@ _HOMES = {
     "Classifier": "partwise.estimators.classify.classifier",
     "ConstituencyParser": "partwise.estimators.constituency.parser",
     "DependencyParser": "partwise.estimators.parsing.parser",
+    "GraphLabeler": "partwise.estimators.graph.labeler",
     "InputError": "partwise.errors",
     "KernelClassifier": "partwise.estimators.classify.kernel",
     "KernelSequenceLabeler": "partwise.estimators.sequence.kernel",
     "Loss": "partwise.core.losses",
+    "MultilabelClassifier": "partwise.estimators.multilabel.classifier",
     "PerPosition": "partwise.estimators.sequence.per_position",
     "SegmentLabeler": "partwise.estimators.segments.labeler",
     "SequenceLabeler": "partwise.estimators.sequence.labeler",

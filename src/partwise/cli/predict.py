@@ -38,6 +38,8 @@ def predict(
     With --marginals a second column holds label:probability pairs, the most probable first. Text written
     as word/TAG comes back in that form, JSON lines as with --json, CRFsuite attributes as labels alone.
 
+    A labeler of graphs writes every object back with the labels of its nodes in it.
+
     A dependency parser writes heads and relations into their columns and leaves all else as it is. A constituency
     parser reads trees, text with a sentence a line or, where it needs tags, word/TAG, and writes a tree a line.
     With --html the file is also drawn: the fainter an arc or a constituent the less probable, and where DATA has trees

@@ -1,4 +1,4 @@
-"""What the commands do with a model, by the kind of data it is for: sequences, segments, classes, trees."""
+"""What the commands do with a model, by the kind of data it is for: sequences, segments, classes, trees, graphs."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _HOMES = {
     "segments": ("partwise.cli.segments", "Segments"),
     "classes": ("partwise.cli.classes", "Classes"),
     "trees": ("partwise.cli.trees", "Trees"),
+    "graphs": ("partwise.cli.graphs", "LabelledGraphs"),
     "constituents": ("partwise.cli.constituents", "Constituents"),
 }
 
@@ -100,7 +101,7 @@ def task_of(estimator: Any, options: DataOptions, model: str = "", format: str |
     """The task of an estimator; an error where no file format holds its data."""
     if estimator.task is None:
         raise InputError(
-            "labels sequences of vectors, which are not read from files: use it from Python", model
+            f"{type(estimator).__name__} has data that are not read from files: use it from Python", model
         )
     module, name = _HOMES[estimator.task]
     return getattr(import_module(module), name)(estimator, options, model, format)

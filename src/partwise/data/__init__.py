@@ -1,4 +1,4 @@
-"""Opening text files safely, one front door, `read`, to every sequence format, and treebanks of both kinds."""
+"""Opening text files safely, one front door, `read`, to every sequence format; treebanks of both kinds; graphs."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from partwise.data.dependency_checks import ProjectiveCount, is_projective, keep_projective
     from partwise.data.dependency_writer import write_dependencies
     from partwise.data.export_format import ExportTreebank, parse_export, write_export
+    from partwise.data.graph_jsonl import parse_graphs, read_graphs, stream_graphs
+    from partwise.data.graphs import GraphExample, GraphFactor, Graphs, grid_graph
     from partwise.data.jsonl import JsonSequences, parse_jsonl, read_jsonl
     from partwise.data.pcfg import PCFG
     from partwise.data.tagged import parse_tagged, read_tagged
@@ -52,6 +54,9 @@ __all__ = [
     "Columns",
     "DependencyCorpus",
     "ExportTreebank",
+    "GraphExample",
+    "GraphFactor",
+    "Graphs",
     "JsonSequences",
     "ProjectiveCount",
     "Span",
@@ -61,6 +66,7 @@ __all__ = [
     "TreebankGrammar",
     "corpus_from_sentences",
     "detect_format",
+    "grid_graph",
     "is_projective",
     "keep_projective",
     "open_binary",
@@ -69,6 +75,7 @@ __all__ = [
     "parse_crfsuite",
     "parse_dependencies",
     "parse_export",
+    "parse_graphs",
     "parse_jsonl",
     "parse_tagged",
     "parse_trees",
@@ -76,11 +83,13 @@ __all__ = [
     "read_conll",
     "read_crfsuite",
     "read_dependencies",
+    "read_graphs",
     "read_jsonl",
     "read_tagged",
     "read_text",
     "read_trees",
     "stream_dependencies",
+    "stream_graphs",
     "stream_sequences",
     "write_dependencies",
     "write_export",
@@ -103,6 +112,8 @@ _MODULES = {
     ),
     "dependency_checks": ("ProjectiveCount", "is_projective", "keep_projective"),
     "dependency_writer": ("write_dependencies",),
+    "graph_jsonl": ("parse_graphs", "read_graphs", "stream_graphs"),
+    "graphs": ("GraphExample", "GraphFactor", "Graphs", "grid_graph"),
     "export_format": ("ExportTreebank", "parse_export", "write_export"),
     "jsonl": ("JsonSequences", "parse_jsonl", "read_jsonl"),
     "pcfg": ("PCFG",),

@@ -59,11 +59,11 @@ def parse_jsonl(text: str, *, path: object = None) -> JsonSequences:
         if not line.strip():
             continue
         try:
-            record = json.loads(line, parse_constant=_refuse_constant)
+            record = json_object(line)
             inputs.append(_inputs(record))
             labels.append(_labels(record, len(inputs[-1])))
-        except (ValueError, RecursionError) as error:
-            raise InputError(_reason(error), path, number) from None
+        except InputError as error:
+            raise InputError(str(error), path, number) from None
     if not inputs:
         raise InputError("no sequences in this file" if text else "this file is empty", path)
     if all(sequence is None for sequence in labels):
@@ -73,9 +73,18 @@ def parse_jsonl(text: str, *, path: object = None) -> JsonSequences:
     return JsonSequences(inputs, filled)
 
 
-def _inputs(record: object) -> list[Features]:
+def json_object(line: str) -> dict[str, Any]:
+    """The object that a line is; raises :class:`InputError` where it is none."""
+    try:
+        record = json.loads(line, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise InputError(_reason(error)) from None
     if not isinstance(record, dict):
-        raise InputError(f"a JSON object is needed, not {_kind(record)}")
+        raise InputError(f"a JSON object is needed, not {json_kind(record)}")
+    return record
+
+
+def _inputs(record: dict[str, Any]) -> list[Features]:
     if ("tokens" in record) == ("features" in record):
         raise InputError('the object needs either "tokens" or "features"')
     name = "tokens" if "tokens" in record else "features"
@@ -85,10 +94,10 @@ def _inputs(record: object) -> list[Features]:
     for position, item in enumerate(items):
         if name == "tokens":
             if not isinstance(item, str):
-                raise InputError(f'"tokens"[{position}] must be a string, not {_kind(item)}')
+                raise InputError(f'"tokens"[{position}] must be a string, not {json_kind(item)}')
         elif isinstance(item, dict):
             for key, value in item.items():
-                if not _is_feature_value(value):
+                if not is_feature_value(value):
                     where = f'"features"[{position}][{json.dumps(key)}]'
                     raise InputError(f"{where} must be a string, a boolean or a finite number")
         elif not isinstance(item, list) or not all(isinstance(attribute, str) for attribute in item):
@@ -101,15 +110,16 @@ def _labels(record: dict[str, Any], length: int) -> list[str | None] | None:
     if labels is None:
         return None
     if not isinstance(labels, list) or len(labels) != length:
-        found = f"{len(labels)} entries" if isinstance(labels, list) else _kind(labels)
+        found = f"{len(labels)} entries" if isinstance(labels, list) else json_kind(labels)
         raise InputError(f'"labels" must be a list of {length} entries, one for each position, not {found}')
     for position, label in enumerate(labels):
         if label is not None and not isinstance(label, str):
-            raise InputError(f'"labels"[{position}] must be a string or null, not {_kind(label)}')
+            raise InputError(f'"labels"[{position}] must be a string or null, not {json_kind(label)}')
     return labels
 
 
-def _is_feature_value(value: object) -> bool:
+def is_feature_value(value: object) -> bool:
+    """Whether a value of a token's or a node's features is a string, a boolean or a finite number."""
     if isinstance(value, int | float):
         try:
             return math.isfinite(value)
@@ -134,6 +144,7 @@ def _reason(error: Exception) -> str:
     )
 
 
-def _kind(value: object) -> str:
+def json_kind(value: object) -> str:
+    """What a JSON value is, in words."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")

@@ -10,8 +10,10 @@ _HOMES = {
     "Classifier": "classify.classifier",
     "DependencyParser": "parsing.parser",
     "Explanation": "explain",
+    "GraphLabeler": "graph.labeler",
     "KernelClassifier": "classify.kernel",
     "KernelSequenceLabeler": "sequence.kernel",
+    "MultilabelClassifier": "multilabel.classifier",
     "PerPosition": "sequence.per_position",
     "SequenceLabeler": "sequence.labeler",
 }
@@ -20,8 +22,10 @@ __all__ = [
     "Classifier",
     "DependencyParser",
     "Explanation",
+    "GraphLabeler",
     "KernelClassifier",
     "KernelSequenceLabeler",
+    "MultilabelClassifier",
     "PerPosition",
     "SequenceLabeler",
 ]

@@ -42,9 +42,11 @@ def check_solver(solver: Any) -> None:
 
 
 def check_cost(cost: Any) -> None:
-    """Raise at a matrix of costs that is no matrix of numbers of a usable size; names are left to the structure."""
-    if not isinstance(cost, str):
-        real_numbers(cost, "cost")
+    """Raise at a matrix of costs, or one of several by name, that is none of numbers of a usable size; names of costs
+    are left to the structure."""
+    for each in cost.values() if isinstance(cost, Mapping) else [cost]:
+        if not isinstance(each, str):
+            real_numbers(each, "cost")
 
 
 def real_numbers(values: Any, name: str) -> np.ndarray:

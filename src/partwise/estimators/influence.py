@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from partwise.core.predict_pass import gold_features
+from partwise.core.problem import Problem
 from partwise.core.scorer import Scorer
 from partwise.errors import InputError
 from partwise.estimators.base import Training, n_threads
+from partwise.estimators.encoded import Encoded
 from partwise.estimators.labels import encode_labels, labels_of_one
 from partwise.estimators.model import LinearModel
 
@@ -42,7 +44,7 @@ class InfluenceMixin:
 
         Parameters
         ----------
-        x : one sequence, as in X
+        x : one example, as in X
         y : list of labels, optional
             By default the best labelling.
         n : int or None
@@ -55,22 +57,25 @@ class InfluenceMixin:
                 "copied or unpickled do not have: call it after fit, in the same process"
             )
         labels = self.predict([x])[0] if y is None else labels_of_one(y, "y")  # type: ignore[attr-defined]
-        features = _feature_vector(training, x, labels, self.classes_.tolist())
+        features = _feature_vector(training.problem, *self._labelled(training, x, labels))
         shares = _shares(training, features, n_threads(self.n_jobs))
         original = np.flatnonzero(training.source.data.lengths > 0)
         order = np.argsort(-np.abs(shares), kind="stable")[:n]
         return [Influence(int(original[k]), float(shares[k])) for k in order]
 
+    def _labelled(self, training: Training, x: Any, labels: Any) -> tuple[Encoded, np.ndarray]:
+        """One example encoded as for training, and the numbers of its labels."""
+        encoded = training.source.encoder.transform([x])
+        if len(labels) != encoded.lengths[0]:
+            raise InputError(f"y has {len(labels)} labels, but x has {encoded.lengths[0]} positions")
+        codes = encode_labels(labels, self.classes_.tolist(), encoded.lengths)
+        if (codes < 0).any():
+            raise InputError("y must give a label at every position")
+        return encoded, codes
 
-def _feature_vector(training: Training, x: Any, labels: list[Any], classes: list[Any]) -> np.ndarray:
+
+def _feature_vector(problem: Problem, encoded: Encoded, codes: np.ndarray) -> np.ndarray:
     """φ(x, y) in the order of the training problem's weights."""
-    problem = training.problem
-    encoded = training.source.encoder.transform([x])
-    if len(labels) != encoded.lengths[0]:
-        raise InputError(f"y has {len(labels)} labels, but x has {encoded.lengths[0]} positions")
-    codes = encode_labels(labels, classes, encoded.lengths)
-    if (codes < 0).any():
-        raise InputError("y must give a label at every position")
     structure, shapes = problem.structure, encoded.shapes_for(problem.structure)
     scorer = Scorer.build(structure, shapes, encoded.rows(structure, problem.scorer.maps))
     gold = structure.encode_all(codes, shapes)

@@ -34,10 +34,10 @@ def estimated_seconds(problem: Problem) -> float:
         cells += lengths.sum() * structure.n_histories * structure.n_labels
     elif isinstance(structure, TreeParts):
         cells += float((lengths**3).sum())
-    elif isinstance(structure, Grammar):
-        cells += len(structure.rules) * float((lengths**3).sum()) / 6
     elif isinstance(structure, SemiMarkovParts):
         cells += problem.n_parts
+    elif isinstance(structure, Grammar):
+        cells += len(structure.rules) * float((lengths**3).sum()) / 6
     return _SECONDS_A_CELL * cells
 
 

@@ -52,4 +52,6 @@ def _plain(name: str, value: Any) -> Any:
         return os.fspath(value)
     if isinstance(value, dict) and name == "class_weight":
         return [[_plain("", label), _plain("", weight)] for label, weight in value.items()]
+    if isinstance(value, dict):
+        return {str(key): _plain("", inner) for key, inner in value.items()}
     return list(value) if isinstance(value, tuple) else value

@@ -66,8 +66,9 @@ def _fastest(problem: Problem) -> Solver:
     """By the tables that benchmarks/sequence.py, multiclass.py, dependency.py and segments.py print."""
     if not problem.loss.is_hard:
         return ExponentiatedGradient("gap", "newton")
-    hard_to_sum = (TreeParts, SemiMarkovParts, GrammarParts)
-    if problem.lengths.max() == 1 or isinstance(problem.structure, hard_to_sum):
+    if problem.lengths.max() == 1 or isinstance(
+        problem.structure, (TreeParts, SemiMarkovParts, GrammarParts)
+    ):
         # Sums over trees and segments become slower as potentials grow sharp; best ones do not.
         return BlockFrankWolfe()
     if problem.has_features and is_first_order(problem.structure):

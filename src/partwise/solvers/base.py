@@ -69,6 +69,9 @@ class Certificate:
         The w of `primal`.
     drift : float
         |dual kept incrementally − dual recomputed|, repaired when the certificate was made.
+    negative_losses : int
+        Examples whose loss came out below zero, which only approximate sums can make of it: a log-partition below the
+        true label's score (Martins et al. 2010, footnote 9).
     """
 
     primal: float
@@ -76,6 +79,7 @@ class Certificate:
     weights: np.ndarray = field(repr=False)
     drift: float = 0.0
     kind: str = "exact"
+    negative_losses: int = 0
 
     @property
     def gap(self) -> float:
@@ -114,6 +118,7 @@ class Record:
     relative_gap: float
     drift: float
     kind: str = "exact"
+    negative_losses: int = 0
 
     def proves(self, tol: float) -> bool:
         """Whether the bounds are finite and within `tol` of each other, relative to the primal."""
@@ -121,8 +126,9 @@ class Record:
 
     @property
     def note(self) -> str:
-        """What to add to a line that shows the record: its kind, where that is not exact."""
-        return "" if self.kind == "exact" else f"  ({self.kind})"
+        """What to add to a line that shows the record: its kind, where that is not exact, and negative losses."""
+        negative = f", {self.negative_losses} negative losses" if self.negative_losses else ""
+        return "" if self.kind == "exact" else f"  ({self.kind}{negative})"
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -217,7 +223,9 @@ class Solution:
     @property
     def why(self) -> str:
         """The reason in words, with what the certificate is of where that is not the problem itself."""
-        return str(self.stop_reason.value) + _WHAT_WAS_CERTIFIED[self.certificate.kind]
+        negative, n = self.certificate.negative_losses, self.problem.n_examples
+        words = f" (the loss of {negative} of {n} examples is negative)" if negative else ""
+        return str(self.stop_reason.value) + _WHAT_WAS_CERTIFIED[self.certificate.kind] + words
 
 
 _WHAT_WAS_CERTIFIED = {

@@ -246,7 +246,11 @@ class _Loop:
         finish()
         state, found = self.solver.certificate(self.problem, state)
         kind = self.problem.structure.exactness
-        return state, replace(found, kind=kind, dual=-math.inf if kind == "approximate" else found.dual)
+        if kind != "approximate":
+            return state, replace(found, kind=kind)
+        losses, _ = self.problem.losses(found.weights)
+        negative = int((losses < -1e-9 * (1.0 + np.abs(losses))).sum())
+        return state, replace(found, kind=kind, dual=-math.inf, negative_losses=negative)
 
     def _out_of_time(self, step_start: float) -> bool:
         elapsed = self.run_.seconds + working_time()[0] - step_start
@@ -264,6 +268,7 @@ class _Loop:
             relative_gap=certificate.relative_gap,
             drift=certificate.drift,
             kind=certificate.kind,
+            negative_losses=certificate.negative_losses,
         )
         run.history.append(record)
         return record

@@ -32,8 +32,10 @@ ESTIMATORS = {
     "KernelSequenceLabeler": "partwise.estimators.sequence.kernel",
     "KernelClassifier": "partwise.estimators.classify.kernel",
     "DependencyParser": "partwise.estimators.parsing.parser",
-    "ConstituencyParser": "partwise.estimators.constituency.parser",
     "SegmentLabeler": "partwise.estimators.segments.labeler",
+    "GraphLabeler": "partwise.estimators.graph.labeler",
+    "MultilabelClassifier": "partwise.estimators.multilabel.classifier",
+    "ConstituencyParser": "partwise.estimators.constituency.parser",
 }
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
@@ -161,8 +163,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    SequenceLabeler, Classifier, DependencyParser, ConstituencyParser, SegmentLabeler, KernelSequenceLabeler or
-    KernelClassifier
+    SequenceLabeler, SegmentLabeler, Classifier, MultilabelClassifier, DependencyParser, ConstituencyParser,
+    GraphLabeler, KernelSequenceLabeler or KernelClassifier
     """
     return estimator_from(*load_model(path), path)
 

@@ -6,6 +6,15 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "AtMostOne": "graphs.rules",
+    "ExactlyK": "graphs.rules",
+    "FactorGraph": "graphs.factor_graph",
+    "Implication": "graphs.rules",
+    "Knapsack": "graphs.rules",
+    "Or": "graphs.rules",
+    "RuledShape": "graphs.factor_graph",
+    "Tree": "graphs.rules",
+    "XOR": "graphs.rules",
     "Structure": "contract",
     "Brute": "brute",
     "Multiclass": "multiclass.multiclass",
@@ -21,6 +30,9 @@ _HOMES = {
     "LabelledHeads": "trees.parts",
     "Projective": "trees.projective",
     "SegmentMarginals": "segments.semi_markov",
+    "SecondOrderMarginals": "second_order.parts",
+    "SecondOrderProjective": "second_order.projective",
+    "SecondOrderSpanning": "second_order.spanning",
     "Selection": "selection",
     "SemiMarkov": "segments.semi_markov",
     "Spanning": "trees.spanning",

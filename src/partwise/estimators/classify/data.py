@@ -101,16 +101,8 @@ class ClassData:
 
     def in_order(self) -> ClassData:
         """Equal examples merged and the rest sorted, where that is cheap."""
-        n, d = self.X.shape
-        if n * d > _SORTED_UP_TO or n < 2:
-            return self
-        table = self.X.toarray() if is_sparse(self.X) else self.X
-        order = np.lexsort((*table.T[::-1], self.codes))
-        table, codes = table[order], self.codes[order]
-        first = np.ones(n, bool)
-        first[1:] = (codes[1:] != codes[:-1]) | (table[1:] != table[:-1]).any(axis=1)
-        weights = np.add.reduceat(self.weights[order], np.flatnonzero(first))
-        return replace(self, X=self.X[order[first]], codes=codes[first], weights=weights)
+        X, codes, weights = merged(self.X, self.codes[:, None], self.weights)
+        return replace(self, X=X, codes=codes[:, 0], weights=weights)
 
     def with_more(self, other: ClassData) -> ClassData:
         """Both, one after the other."""
@@ -123,6 +115,27 @@ class ClassData:
             codes=np.concatenate([self.codes, other.codes]),
             weights=np.concatenate([self.weights, other.weights]),
         )
+
+
+def merged(X: Any, codes: np.ndarray, weights: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Equal examples merged and the rest sorted, so that their order does not matter; large data as they are.
+
+    Parameters
+    ----------
+    X : float64 array or CSR matrix, shape (n, d)
+    codes : int64 array, shape (n, k)
+        What is known of each example.
+    weights : float64 array, shape (n,)
+    """
+    n, d = X.shape
+    if n * d > _SORTED_UP_TO or n < 2:
+        return X, codes, weights
+    table = X.toarray() if is_sparse(X) else X
+    order = np.lexsort((*table.T[::-1], *codes.T[::-1]))
+    table, codes = table[order], codes[order]
+    first = np.ones(n, bool)
+    first[1:] = (codes[1:] != codes[:-1]).any(axis=1) | (table[1:] != table[:-1]).any(axis=1)
+    return X[order[first]], codes[first], np.add.reduceat(weights[order], np.flatnonzero(first))
 
 
 def _stacked_sparse(matrices: list[Any]) -> Any:

@@ -13,7 +13,6 @@ from partwise.estimators.base import n_threads
 from partwise.estimators.constituency.data import as_sentences, as_trees, by_sentence
 from partwise.estimators.constituency.derivations import Derivations
 from partwise.estimators.constituency.encoder import SpanEncoder
-from partwise.estimators.memory import memory_words
 from partwise.estimators.model import LinearModel
 from partwise.scoring.brackets import bracket_scores
 
@@ -58,13 +57,15 @@ class ConstituencyAnswers(Answers):
             "weights other than zero": int(np.count_nonzero(self.coef_)),
         }
 
-    def words_before_training(self, problem: Problem) -> str:
-        """How large the grammar is, and what memory training takes."""
-        from partwise.solvers import solver_for
+    def before_training(self, problem: Problem) -> list[str]:
+        from partwise.solvers.memory import memory_estimate
 
         structure: Any = problem.structure
-        size = f"{structure.n_symbols:,} symbols, {structure.n_rules:,} rules"
-        return f"{size}; {memory_words(problem, solver_for(problem, self.solver, self.tol))}"
+        size = f"{structure.n_symbols:,} symbols, {structure.n_rules:,} rules, {problem.n_weights:,} weights"
+        return [
+            f"{problem.n_examples:,} sentences, {size}",
+            str(memory_estimate(problem, self.solver, self.tol)),
+        ]
 
     def scorer_during_fit(
         self, problem: Problem, encoder: SpanEncoder, X: Any, y: Any

@@ -172,7 +172,7 @@ class ConstituencyParser(
         with self._refitting():
             problem, encoder = self._problem_for(X, y, sample_weight)
             if self.verbose:
-                print(self.words_before_training(problem))
+                print("\n".join(self.before_training(problem)))
             self._announce(problem, encoder)
             _, solution = self._solve(problem)
             self._set_certificate(solution)

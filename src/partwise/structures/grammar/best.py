@@ -17,10 +17,10 @@ def _pair_maxima(s, n, i, j, scores, split, work):  # type: ignore
     for m in range(i, j):
         left, right = cell_of(n, i, m) * s.stride, cell_of(n, m + 1, j) * s.stride
         own = scores[split + m - i] if s.has_splits else 0.0
-        for b in range(s.n_symbols):
-            amount = inside[left + b] + own
+        for k in range(s.left_symbol.size):
+            amount = inside[left + s.left_symbol[k]] + own
             if amount > -np.inf:
-                for p in range(s.left_ptr[b], s.left_ptr[b + 1]):
+                for p in range(s.left_ptr[k], s.left_ptr[k + 1]):
                     best[p] = max(best[p], amount + inside[right + s.pair_right[p]])
 
 

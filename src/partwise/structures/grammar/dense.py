@@ -18,6 +18,16 @@ BATCH = 8  # spans at a time
 
 
 @inner
+def _add_product(  # type: ignore
+    out, out_start, out_stride, a, a_start, a_row, a_step, b, b_start, b_stride, rows, count, width
+):
+    """``add_matrix_product``, compiled once."""
+    add_matrix_product(
+        out, out_start, out_stride, a, a_start, a_row, a_step, b, b_start, b_stride, rows, count, width
+    )
+
+
+@inner
 def fill_tensor(s, work):  # type: ignore
     """The weights of binary rules by [left, right, parent] and by [parent, left, right]; clears their counts."""
     block, width, n_parents = s.n_symbols * s.stride, s.parent_stride, s.binary_symbol.size
@@ -42,7 +52,7 @@ def _pair_matrix(s, n, i, j, at, work):  # type: ignore
             work.rights, (m - i) * s.stride, work.split_weight[first + m - i], work.inside, right, s.stride
         )
     # The left nodes' rows lie one behind another in the chart.
-    add_matrix_product(
+    _add_product(
         work.pairs, at, s.stride, work.inside, cell_of(n, i, i) * s.stride, 1, s.stride,
         work.rights, 0, s.stride, s.n_symbols, j - i, s.stride,
     )  # fmt: skip
@@ -62,7 +72,7 @@ def dense_parents(s, n, length, first, count, work):  # type: ignore
         _pair_matrix(s, n, first + k, first + k + length - 1, k * block, work)
     for k in range(BATCH * width):
         work.parents[k] = 0.0
-    add_matrix_product(
+    _add_product(
         work.parents, 0, width, work.pairs, 0, block, 1, work.tensor, 0, width, _rows_of(count), block, width
     )
     for k in range(count):
@@ -82,13 +92,13 @@ def _children(s, n, i, j, at, counts, split, work):  # type: ignore
         for c in range(s.n_symbols):
             work.transposed[c * stride + b] = work.pair_derivatives[at + b * stride + c]
     left = cell_of(n, i, i) * stride
-    add_matrix_product(
+    _add_product(
         work.outside, left, stride, work.rights, 0, stride, 1, work.transposed, 0, stride,
         size, s.n_symbols, stride,
     )  # fmt: skip
     for k in range(size * stride):
         work.rights[k] = 0.0
-    add_matrix_product(
+    _add_product(
         work.rights, 0, stride, work.inside, left, stride, 1, work.pair_derivatives, at, stride,
         size, s.n_symbols, stride,
     )  # fmt: skip
@@ -118,11 +128,11 @@ def dense_children(s, n, length, first, count, counts, work):  # type: ignore
         _pair_matrix(s, n, first + k, first + k + length - 1, k * block, work)
     for k in range(_rows_of(count) * block):
         work.pair_derivatives[k] = 0.0
-    add_matrix_product(
+    _add_product(
         work.pair_derivatives, 0, block, work.parents, 0, width, 1, work.by_parent, 0, block,
         _rows_of(count), s.binary_symbol.size, block,
     )  # fmt: skip
-    add_matrix_product(
+    _add_product(
         work.tensor_count, 0, block, work.parents, 0, 1, width, work.pairs, 0, block,
         s.binary_symbol.size, count, block,
     )  # fmt: skip

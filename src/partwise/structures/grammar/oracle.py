@@ -40,8 +40,8 @@ class GrammarSpecification(NamedTuple):
         The symbol of each column of "word" rows; of "span" rows, those built by binary rules, then by unary ones.
     word_column, binary_column, unary_column : ndarray (n_symbols,)
         The columns of each symbol, −1 where it has none.
-    left_ptr, pair_left, pair_right : ndarray (n_symbols + 1,), (n_pairs,), (n_pairs,)
-        The pairs of each left symbol, and the symbols of each pair.
+    left_symbol, left_ptr, pair_left, pair_right : ndarray (n_left,), (n_left + 1,), (n_pairs,), (n_pairs,)
+        Symbols that are left children, the pairs of each, and the symbols of each pair.
     pair_ptr, parent, parent_column, rule : ndarray (n_pairs + 1,), then (n_rules,)
         The binary rules of each pair: parent symbol, its column, and number as users count.
     place : ndarray (n_rules,)
@@ -63,6 +63,7 @@ class GrammarSpecification(NamedTuple):
     word_column: Integers
     binary_column: Integers
     unary_column: Integers
+    left_symbol: Integers
     left_ptr: Integers
     pair_left: Integers
     pair_right: Integers
@@ -175,7 +176,8 @@ def make_specification(n_symbols, root, rules, unaries, word_symbols, has_splits
         word_column=word_column,
         binary_column=binary_column,
         unary_column=unary_column,
-        left_ptr=offsets(np.bincount(left[starts], minlength=n_symbols)),
+        left_symbol=np.unique(left),
+        left_ptr=offsets(np.unique(left[starts], return_counts=True)[1]),
         pair_left=integers(left[starts]),
         pair_right=integers(right[starts]),
         pair_ptr=integers(np.append(starts, len(rules))),

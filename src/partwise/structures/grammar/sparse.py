@@ -22,10 +22,10 @@ def _pair_sums(s, n, i, j, work):  # type: ignore
         if factor == 0.0:
             continue
         left, right = cell_of(n, i, m) * s.stride, cell_of(n, m + 1, j) * s.stride
-        for b in range(s.n_symbols):
-            amount = inside[left + b] * factor
+        for k in range(s.left_symbol.size):
+            amount = inside[left + s.left_symbol[k]] * factor
             if amount != 0.0:
-                for p in range(s.left_ptr[b], s.left_ptr[b + 1]):
+                for p in range(s.left_ptr[k], s.left_ptr[k + 1]):
                     sums[p] += amount * inside[right + s.pair_right[p]]
 
 
@@ -45,17 +45,18 @@ def sparse_parents(s, n, i, j, work):  # type: ignore
 def _split_outside(s, left, right, factor, work):  # type: ignore
     """Derivatives by the children's sums at one split; returns its expected count."""
     inside, outside, count = work.inside, work.outside, 0.0
-    for b in range(s.n_symbols):
+    for k in range(s.left_symbol.size):
+        b = s.left_symbol[k]
         amount = inside[left + b]
         if amount != 0.0:
             total = 0.0
-            for p in range(s.left_ptr[b], s.left_ptr[b + 1]):
+            for p in range(s.left_ptr[k], s.left_ptr[k + 1]):
                 total += work.pair_outside[p] * inside[right + s.pair_right[p]]
             total *= factor
             outside[left + b] += total
             count += total * amount
             amount *= factor
-            for p in range(s.left_ptr[b], s.left_ptr[b + 1]):
+            for p in range(s.left_ptr[k], s.left_ptr[k + 1]):
                 outside[right + s.pair_right[p]] += amount * work.pair_outside[p]
     return count
 

@@ -1,0 +1,1 @@
+"""Labelling of nodes of graphs, and several labels at once."""

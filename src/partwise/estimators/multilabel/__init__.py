@@ -1,0 +1,1 @@
+"""Several labels of one example at once."""

@@ -1,0 +1,438 @@
+"""Factor graphs: soft tables and hard rules over the labels of vertices, by message passing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from partwise.compiled.simd import LANES
+from partwise.core.arrays import offsets
+from partwise.core.exactness import Exactness
+from partwise.core.randomness import random_generator
+from partwise.errors import InputError
+from partwise.structures.checks import checked_count, require_possible
+from partwise.structures.contract import PartLists, Shapes
+from partwise.structures.graphs.factor_room import FactorWorkspace
+from partwise.structures.graphs.factor_rows import factor_rest, factor_workspace, report_of, rules_in
+from partwise.structures.graphs.graph import _shaped
+from partwise.structures.graphs.layout import FactorKind, GraphShape, checked_graph, layout_of_kinds
+from partwise.structures.graphs.message_passing import FACTOR, FactorSpecification
+from partwise.structures.graphs.parts import LabelledGraph, kept_row
+from partwise.structures.graphs.rules import Rule, obey
+from partwise.structures.graphs.scores import GraphScores, read_scores, with_costs
+from partwise.structures.packed import Packed
+
+Engine = Literal["tree-reweighted", "loopy"]
+_ENGINES = ("tree-reweighted", "loopy")
+_DAMPING = {"tree-reweighted": 0.3, "loopy": 0.0}  # undamped, reweighted messages swing for long
+_MOST_LABELLINGS = 100_000  # that are written out where messages have no answer
+
+
+class RuledShape(NamedTuple):
+    """A graph without its scores, with hard factors: a :class:`GraphShape` and `rules`."""
+
+    vertex_kind: np.ndarray
+    scopes: Sequence[np.ndarray]
+    rules: Sequence[Rule] = ()
+
+
+class Diagnosis(NamedTuple):
+    """How much message passing on a graph is to be trusted.
+
+    Attributes
+    ----------
+    loopy, tree_reweighted : float
+        Bethe's value, which bounds nothing, and the upper bound on the log-partition.
+    distance : float
+        tree_reweighted − loopy; 0 where the graph has no cycles, large where loopy marginals are far off.
+    loopy_iterations, tree_reweighted_iterations : int
+    loopy_change, tree_reweighted_change : float
+        How much the last sweep would still have changed a message; above the tolerance where it has not converged.
+    largest_difference : float
+        Between the two engines' marginals of a vertex.
+    """
+
+    loopy: float
+    tree_reweighted: float
+    distance: float
+    loopy_iterations: int
+    tree_reweighted_iterations: int
+    loopy_change: float
+    tree_reweighted_change: float
+    largest_difference: float
+
+
+class BestLabelling(NamedTuple):
+    """A labelling, its score, an upper bound on every labelling's score, and how many nodes the search took.
+
+    The labelling is proved to be a best one where `bound` is `score`.
+    """
+
+    labels: np.ndarray
+    score: float
+    bound: float
+    nodes: int
+
+    @property
+    def proved(self) -> bool:
+        return self.bound - self.score <= 1e-9 * max(1.0, abs(self.bound))
+
+
+class FactorGraph(LabelledGraph):
+    """Labels on the vertices of any graph, with soft factors and hard ones, by message passing.
+
+    Parameters
+    ----------
+    vertices, factors
+        Kinds of vertices and factors for training, as for ``Graph``.
+    engine : {"tree-reweighted", "loopy"}
+        What sums over labellings are. "tree-reweighted": an upper bound on the log-partition, convex in the scores, so
+        that training is certified on that relaxation. "loopy": Bethe's value at a fixed point of belief
+        propagation; it bounds nothing, need not converge, and nothing is certified. Both are exact without cycles.
+    tolerance : float
+        Messages, logarithms, have converged where none changes by more.
+    max_iterations : int
+        The most sweeps over all factors.
+    damping : float, optional
+        Share of its old value that a message keeps, at first; it grows where messages do not settle.
+    max_nodes : int
+        The most branches of the search for a best labelling.
+
+    Notes
+    -----
+    Methods take `vertex_scores`, `edges` and `edge_scores` as ``Graph`` does, and `rules`, the hard factors: a list of
+    :class:`~partwise.structures.graphs.rules.Rule` (a list of such lists for many graphs). Best labellings do not
+    depend on the engine: they come with a bound, and are proved to be best where the search for one ended.
+
+    Examples
+    --------
+    >>> from partwise.structures import XOR
+    >>> FactorGraph().argmax(np.array([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0]]), rules=[XOR((0, 1, 2))])
+    array([0, 0, 1])
+    """
+
+    oracle = FACTOR
+    exactness: Exactness = "relaxation"  # type: ignore[misc]
+
+    def __init__(
+        self,
+        vertices: Mapping[str, int] | None = None,
+        factors: Sequence[FactorKind] = (),
+        *,
+        engine: Engine = "tree-reweighted",
+        tolerance: float = 1e-10,
+        max_iterations: int = 2000,
+        damping: float | None = None,
+        max_nodes: int = 1000,
+    ):
+        super().__init__(vertices, factors)
+        if engine not in _ENGINES:
+            raise InputError(f"engine must be one of {', '.join(map(repr, _ENGINES))}, not {engine!r}")
+        damping = _DAMPING[engine] if damping is None else damping
+        if not 0.0 <= damping < 1.0:
+            raise InputError(f"damping must be at least 0 and below 1, not {damping!r}")
+        if not 0.0 < tolerance < 1.0:
+            raise InputError(f"tolerance must lie between 0 and 1, not {tolerance!r}")
+        self.engine, self.tolerance, self.damping = engine, float(tolerance), float(damping)
+        self.max_iterations = checked_count(max_iterations, "max_iterations")
+        self.max_nodes = checked_count(max_nodes, "max_nodes")
+        self.exactness = "relaxation" if engine == "tree-reweighted" else "approximate"
+
+    def __repr__(self) -> str:
+        kinds = f"{self.vertices}, {list(self.factors)}, " if self.vertices else ""
+        return f"FactorGraph({kinds}engine={self.engine!r})"
+
+    # -- what solvers need ------------------------------------------------------------------------
+
+    def shapes_of(self, graphs: Sequence[GraphShape | RuledShape]) -> Shapes:
+        """Shapes of some graphs, with rules or without."""
+        rows, kinds = [], tuple(self.vertices)
+        for i, given in enumerate(graphs):
+            graph = checked_graph(GraphShape(*given[:2]), kinds, self.factors, f"graphs[{i}]")
+            rules = tuple(getattr(given, "rules", ()))
+            key = (
+                self._key(),
+                graph.vertex_kind.tobytes(),
+                *(scope.tobytes() for scope in graph.scopes),
+                rules,
+            )
+            rows.append(kept_row(key, partial(self._ruled_row, graph, rules, f"graphs[{i}]")))
+        return Shapes(offsets([len(row) for row in rows]), np.concatenate([np.zeros(0, np.int32), *rows]))
+
+    def _ruled_row(self, graph: GraphShape, rules: tuple[Rule, ...], where: str) -> np.ndarray:
+        layout = layout_of_kinds(tuple(self.vertices.values()), self.factors, self.widths, graph)
+        check_rules(rules, layout.labels, where)
+        return layout.row(factor_rest(layout, rules))
+
+    def specification(self) -> FactorSpecification:
+        return self._specification(self.engine)
+
+    def _specification(self, engine: str) -> FactorSpecification:
+        return FactorSpecification(
+            engine == "tree-reweighted",
+            self.tolerance,
+            self.max_iterations,
+            1.0 - self.damping,
+            self.max_nodes,
+        )
+
+    def workspace(self, shapes: Shapes, specification: Any = None) -> FactorWorkspace:
+        return factor_workspace(shapes)
+
+    def check_gold(self, labels: Any, shapes: Shapes) -> np.ndarray:
+        """As for all labelled graphs; true labels must also obey the rules."""
+        labels = super().check_gold(labels, shapes)
+        first = offsets(shapes.lengths)
+        for i, (a, b) in enumerate(pairwise(shapes.ptr.tolist())):
+            for k, (code, vertices, numbers) in enumerate(rules_in(shapes.values[a:b])):
+                if not obey(code, numbers, labels[first[i] + vertices]):
+                    raise InputError(
+                        f"labels: example {i} breaks its rule {k}, over vertices {vertices.tolist()}"
+                    )
+        return labels
+
+    def kbest_parts(self, shape: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
+        raise InputError(
+            "message passing does not rank labellings: use Graph, or a solver that needs the best one"
+        )
+
+    # -- what users call --------------------------------------------------------------------------
+
+    def log_partition(
+        self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), rules: Any = ()
+    ) -> Any:
+        """The engine's log-partition: a float, or float64 (n,) for a list; −inf where messages prove that nothing is
+        possible."""
+        return self._pack(*self._read(vertex_scores, edges, edge_scores, rules)).log_partition()
+
+    def marginals(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), rules: Any = ()) -> Any:
+        """Beliefs of the labels of every vertex and of every soft factor: GraphMarginals, or a list."""
+        scores, laws = self._read(vertex_scores, edges, edge_scores, rules)
+        _, counts = self._pack(scores, laws).expectations()
+        results = [
+            _shaped(graph, counts[first:last])
+            for graph, (first, last) in zip(scores.graphs, pairwise(scores.part_ptr.tolist()), strict=True)
+        ]
+        return results[0] if scores.single else results
+
+    def entropy(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), rules: Any = ()) -> Any:
+        """The engine's entropy, A(s) − s·μ, in nats: a float, or float64 (n,)."""
+        packed = self._pack(*self._read(vertex_scores, edges, edge_scores, rules))
+        log_totals, counts = packed.expectations()
+        products = np.where(counts > 0.0, packed.scores[: len(counts)], 0.0) * counts
+        expected = np.diff(np.concatenate([[0.0], np.cumsum(products)])[packed.part_ptr])
+        return float(log_totals[0] - expected[0]) if packed.single else log_totals - expected
+
+    def argmax(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), rules: Any = ()) -> Any:
+        """The best labelling found, int64 (V,), or a list; it obeys every rule. See :meth:`best_labelling`."""
+        scores, laws = self._read(vertex_scores, edges, edge_scores, rules)
+        found = [best.labels for best in self._search(scores, laws)]
+        return found[0] if scores.single else found
+
+    def best_labelling(
+        self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), rules: Any = ()
+    ) -> Any:
+        """The best labelling found, with a bound on all others: a :class:`BestLabelling`, or a list."""
+        scores, laws = self._read(vertex_scores, edges, edge_scores, rules)
+        found = self._search(scores, laws)
+        return found[0] if scores.single else found
+
+    def loss_augmented_argmax(
+        self,
+        vertex_scores: Any,
+        edges: Any = (),
+        edge_scores: Any = (),
+        rules: Any = (),
+        *,
+        y: Any,
+        cost: Any = 1.0,
+    ) -> Any:
+        """A labelling with the largest score plus `cost`, counted from the true labels `y`; as for ``Graph``."""
+        scores, laws = self._read(vertex_scores, edges, edge_scores, rules)
+        found = [best.labels for best in self._search(with_costs(scores, y, cost), laws)]
+        return found[0] if scores.single else found
+
+    def diagnose(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), rules: Any = ()) -> Any:
+        """Both engines on the same scores: a :class:`Diagnosis`, or a list."""
+        scores, laws = self._read(vertex_scores, edges, edge_scores, rules)
+        packed, results = self._pack(scores, laws), []
+        for i, graph in enumerate(scores.graphs):
+            own = _one(packed, i)
+            runs = []
+            for engine in _ENGINES:
+                value, counts, report = _answer(own, self._specification(engine), "sums")
+                require_possible(np.array([value]), True)
+                runs.append((value, counts[: int(graph.labels.sum())], int(report[0]), float(report[1])))
+            bound, loopy = runs
+            apart = float(np.abs(loopy[1] - bound[1]).max(initial=0.0))
+            iterations, changes = (loopy[2], bound[2]), (loopy[3], bound[3])
+            results.append(Diagnosis(loopy[0], bound[0], bound[0] - loopy[0], *iterations, *changes, apart))
+        return results[0] if scores.single else results
+
+    def kbest(
+        self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), k: int = 5, rules: Any = ()
+    ) -> Any:
+        """The k best labellings of graphs small enough to write all labellings out; others are refused."""
+        k, (scores, laws) = checked_count(k, "k"), self._read(vertex_scores, edges, edge_scores, rules)
+        results = []
+        for labels, values in self._written_out(scores, laws, "rank labellings"):
+            order = np.argsort(-values, kind="stable")[:k]
+            results.append([(labels[j], float(values[j])) for j in order if values[j] > -np.inf])
+        return results[0] if scores.single else results
+
+    def sample(
+        self,
+        vertex_scores: Any,
+        edges: Any = (),
+        edge_scores: Any = (),
+        n_samples: int = 1,
+        random_state: Any = None,
+        rules: Any = (),
+    ) -> Any:
+        """Labellings drawn with probability ∝ exp(score), of graphs as for :meth:`kbest`; others are refused."""
+        n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
+        scores, laws = self._read(vertex_scores, edges, edge_scores, rules)
+        results = []
+        for labels, values in self._written_out(scores, laws, "draw labellings"):
+            weights = np.exp(values - values.max())
+            results.append(labels[generator.choice(len(labels), n_samples, p=weights / weights.sum())])
+        return results[0] if scores.single else results
+
+    def log_count(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), rules: Any = ()) -> Any:
+        """Log of the number of labellings that obey the rules and do not score −inf, as for :meth:`kbest`."""
+        scores, laws = self._read(vertex_scores, edges, edge_scores, rules)
+        found = self._written_out(scores, laws, "count labellings", needs_some=False)
+        with np.errstate(divide="ignore"):
+            counts = np.array([np.log((values > -np.inf).sum()) for _, values in found])
+        return float(counts[0]) if scores.single else counts
+
+    def score(
+        self, y: Any, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), rules: Any = ()
+    ) -> float:
+        """Score of one labelling of one graph; −inf where it breaks a rule."""
+        labels = [int(label) for label in y]
+        total = sum(float(vector[label]) for vector, label in zip(vertex_scores, labels, strict=True))
+        for scope, table in zip(edges, edge_scores, strict=True):
+            total += float(np.asarray(table)[tuple(labels[v] for v in scope)])
+        return total if all(rule.allows(labels) for rule in rules) else -np.inf
+
+    def indicators(self, y: Any) -> Any:
+        raise InputError("indicators of factors need the graph, which the labels alone do not give")
+
+    # Shared by the methods above.
+
+    def _read(
+        self, vertex_scores: Any, edges: Any, edge_scores: Any, rules: Any
+    ) -> tuple[GraphScores, list[tuple[Rule, ...]]]:
+        scores = read_scores(vertex_scores, edges, edge_scores)
+        n = len(scores.graphs)
+        given = [rules] if scores.single else list(rules) if len(rules) else [()] * n
+        if len(given) != n:
+            raise InputError(f"rules has {len(given)} lists for {n} graphs")
+        laws = []
+        for i, (graph, own) in enumerate(zip(scores.graphs, given, strict=True)):
+            where = "rules" if scores.single else f"rules[{i}]"
+            if isinstance(own, Rule):
+                raise InputError(f"{where} must be a list of rules, not one rule")
+            check_rules(own, graph.labels, where)
+            laws.append(tuple(own))
+        return scores, laws
+
+    def _pack(self, scores: GraphScores, laws: list[tuple[Rule, ...]]) -> Packed:
+        rows = [
+            kept_row(("factor tables", *graph.key, own), partial(_table_row, graph, own))
+            for graph, own in zip(scores.graphs, laws, strict=True)
+        ]
+        shapes = Shapes(offsets([len(row) for row in rows]), np.concatenate([np.zeros(0, np.int32), *rows]))
+        return Packed(self, self.specification(), shapes, scores.part_ptr, scores.tables, scores.single)
+
+    def _search(self, scores: GraphScores, laws: list[tuple[Rule, ...]]) -> list[BestLabelling]:
+        packed, results = self._pack(scores, laws), []
+        for i, graph in enumerate(scores.graphs):
+            own = _one(packed, i)
+            value, counts, report = _answer(own, packed.specification, "best")
+            require_possible(np.array([value]), True)
+            if np.isnan(value):
+                raise InputError(
+                    f"no labelling that obeys every rule was found in max_nodes = {self.max_nodes} branches"
+                )
+            used = np.flatnonzero(counts > 0.5)
+            labels = self.decode_all(PartLists(np.array([0, len(used)]), used), own.shapes)
+            n_states = int(graph.labels.sum())
+            best = float(own.scores[used[used < n_states]].sum())
+            best += float(own.scores[used[used >= n_states]].sum())
+            results.append(BestLabelling(labels, best, max(float(report[2]), best), int(report[0])))
+        return results
+
+    def _written_out(
+        self, scores: GraphScores, laws: list[tuple[Rule, ...]], what: str, needs_some: bool = True
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """All labellings (N, V) of each graph and their scores (N,)."""
+        for graph, own, first in zip(scores.graphs, laws, scores.part_ptr.tolist(), strict=False):
+            if np.log(graph.labels).sum() > np.log(_MOST_LABELLINGS):
+                raise InputError(
+                    f"message passing cannot {what}, and this graph has more than {_MOST_LABELLINGS}: use Graph"
+                )
+            labels = np.indices(tuple(graph.labels)).reshape(len(graph.labels), -1).T
+            layout = graph.layout()
+            values = scores.tables[first + layout.vertex_part + labels].sum(axis=1)
+            for f, at in enumerate(layout.factor_part.tolist()):
+                entry = np.zeros(len(labels), np.int64)
+                for v in layout.scope(f):
+                    entry = entry * graph.labels[v] + labels[:, v]
+                values = values + scores.tables[first + at + entry]
+            for rule in own:
+                values = np.where(rule.allows(labels), values, -np.inf)
+            if needs_some:
+                require_possible(np.array([values.max(initial=-np.inf)]), True)
+            yield labels, values
+
+
+def check_rules(rules: Any, labels: np.ndarray, where: str) -> None:
+    """Raise unless `rules` are rules for the vertices of a graph, which have `labels` (V,) labels."""
+    for k, rule in enumerate(rules):
+        if not isinstance(rule, Rule):
+            raise InputError(f"{where}[{k}] must be a rule such as XOR((0, 1)), not {rule!r:.40}")
+        rule.check(labels, f"{where}[{k}], {rule!r:.60},")
+
+
+def _table_row(graph: Any, rules: tuple[Rule, ...]) -> np.ndarray:
+    layout = graph.layout()
+    return layout.row(factor_rest(layout, rules))
+
+
+def _one(packed: Packed, i: int) -> Packed:
+    """One example of several."""
+    first, last = packed.part_ptr[i], packed.part_ptr[i + 1]
+    return packed._replace(
+        shapes=packed.shapes.take(np.array([i])),
+        part_ptr=np.array([0, last - first]),
+        scores=packed.scores[first : last + LANES],
+        single=True,
+    )
+
+
+def _answer(packed: Packed, specification: Any, which: str) -> tuple[float, np.ndarray, np.ndarray]:
+    """Value, counts and report (see :class:`FactorRoom`) of one example."""
+    from partwise.compiled.ahead import obtain
+    from partwise.compiled.boundary import addresses, pack
+    from partwise.compiled.inference import answer_all
+
+    values, counts = np.empty(1), np.empty(packed.part_ptr[-1])
+    call, room = addresses([obtain(packed.structure.oracle.task(which))]), packed.room()
+    answer_all(
+        call,
+        pack(specification),
+        pack(room),
+        1,
+        *packed.shapes,
+        packed.part_ptr,
+        packed.scores,
+        counts,
+        values,
+    )
+    return float(values[0]), counts, report_of(room)

@@ -1,0 +1,151 @@
+# mypy: ignore-errors
+"""What message passing answers: a log-partition, expected part counts, and the best labelling (`branching.py`).
+
+*Tree-reweighted*: the value is a bound at any messages (``forest_value``), convex in the scores once messages agree;
+its gradient are the beliefs. *Loopy*: Bethe's free energy at the messages, which bounds nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from partwise.compiled.boundary import load_record, record_address
+from partwise.compiled.dispatch import inner
+from partwise.compiled.oracles import Oracle
+from partwise.structures.graphs.branching import search
+from partwise.structures.graphs.factor_room import (
+    FactorRoom,
+    FactorWorkspace,
+    log_total,
+    read_graph,
+    read_scores,
+    table_size,
+)
+from partwise.structures.graphs.sweeps import (
+    converge,
+    forest_value,
+    gather,
+    start_messages,
+    weighted_value,
+)
+
+
+class FactorSpecification(NamedTuple):
+    """How messages are passed.
+
+    Attributes
+    ----------
+    tree_reweighted : bool
+        Factors count as often as forests hold them; else once (Bethe).
+    tolerance : float
+        Stop where no message, a logarithm, changes by more.
+    max_iterations : int
+    step : float
+        How far messages move towards what they should be, at first.
+    max_nodes : int
+        Most branches of the search for the best labelling.
+    """
+
+    tree_reweighted: bool
+    tolerance: float
+    max_iterations: int
+    step: float
+    max_nodes: int
+
+
+# Beliefs are sums of scores: their rounding is what messages cannot agree below.
+_ROUNDING = 2e-15
+
+
+@inner
+def _value(specification, shape, scores, work):  # type: ignore
+    """Pass messages; returns the log-partition of the engine, −inf where messages prove that nothing is possible."""
+    room = load_record(FactorRoom, work)
+    read_graph(specification.tree_reweighted, shape, work)
+    largest = read_scores(scores, 1.0, work)
+    start_messages(work)
+    tolerance = max(specification.tolerance, _ROUNDING * largest)
+    if not converge(shape, tolerance, specification.max_iterations, specification.step, work):
+        room.report[2] = -np.inf
+        return -np.inf
+    value = forest_value(shape, work) if specification.tree_reweighted else weighted_value(shape, work)
+    room.report[2] = value
+    return value
+
+
+@inner
+def factor_log_partition(specification, shape, scores, workspace):  # type: ignore
+    return _value(specification, shape, scores, record_address(workspace.packed))
+
+
+@inner
+def factor_expectations(specification, shape, scores, counts, workspace):  # type: ignore
+    return _expectations(specification, shape, scores, counts, record_address(workspace.packed))
+
+
+@inner
+def factor_best(specification, shape, scores, counts, workspace):  # type: ignore
+    return search(specification.max_nodes, shape, scores, counts, record_address(workspace.packed))
+
+
+@inner
+def _expectations(specification, shape, scores, counts, work):  # type: ignore
+    room = load_record(FactorRoom, work)
+    value = _value(specification, shape, scores, work)
+    for j in range(counts.size):
+        counts[j] = 0.0
+    if value == -np.inf:
+        return value
+    n_vertices, first = room.sizes[0], room.first
+    for k in range(room.sizes[6]):
+        owner, at, transposed = room.source[3 * k], room.source[3 * k + 1], room.source[3 * k + 2]
+        if owner < n_vertices:
+            _add_vertex(room.beliefs, first[owner], first[owner + 1] - first[owner], counts, at)
+        else:
+            _add_table(owner - n_vertices, counts, at, transposed, work)
+    return value
+
+
+@inner
+def _add_vertex(beliefs, first, n, counts, at):  # type: ignore
+    """Add a vertex' probabilities to the parts from `at` on. They are made to sum to one: an error in that would be
+    multiplied by scores."""
+    total, one = log_total(beliefs, first, n), 0.0
+    for x in range(n):
+        one += math.exp(beliefs[first + x] - total)
+    for x in range(n):
+        counts[at + x] += math.exp(beliefs[first + x] - total) / one
+
+
+@inner
+def _add_table(f, counts, at, transposed, work):  # type: ignore
+    """The same for a table."""
+    room = load_record(FactorRoom, work)
+    first, last = room.slot[f], room.slot[f + 1]
+    gather(f, room.beliefs, work)
+    base, inverse, place, values = room.message[first], 1.0 / room.weight[f], room.place[f], room.levels
+    columns = room.message[last] - room.message[last - 1]
+    size, top, one = table_size(f, room.slot, room.message), -np.inf, 0.0
+    for entry in range(size):
+        value, left = room.logs[place + entry] * inverse, entry
+        for s in range(last - 1, first - 1, -1):
+            n = room.message[s + 1] - room.message[s]
+            value += room.incoming[room.message[s] - base + left % n]
+            left //= n
+        values[entry] = value
+        top = max(top, value)
+    for entry in range(size):
+        values[entry] = math.exp(values[entry] - top)
+    for entry in range(size):
+        one += values[entry]
+    for entry in range(size):
+        to = (entry % columns) * (size // columns) + entry // columns if transposed else entry
+        counts[at + to] += values[entry] / one
+
+
+FACTOR = Oracle(
+    "factor", FactorSpecification, FactorWorkspace, factor_expectations, factor_log_partition, factor_best
+)

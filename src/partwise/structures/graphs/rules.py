@@ -1,0 +1,222 @@
+"""Hard factors: rules that the labels of some vertices with two labels must obey; 1 means that a vertex holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from partwise.core.arcs import Arcs, all_arcs, checked_arcs
+from partwise.core.heads import find_fault
+from partwise.errors import InputError
+from partwise.structures.graphs.factor_room import COUNT, PROJECTIVE_TREE, SPANNING_TREE
+
+_MOST_LEVELS = 100_000
+
+
+class Rule:
+    """A hard factor.
+
+    Attributes
+    ----------
+    vertices : tuple of int
+    code : int
+        What compiled code knows it as.
+    numbers : tuple of int
+        What else compiled code has to know.
+    """
+
+    vertices: tuple[int, ...]
+    code: int
+    numbers: tuple[int, ...]
+
+    def allows(self, labels: Any) -> np.ndarray:
+        """Whether labellings (…, V) of a graph obey the rule, bool (…)."""
+        return obey(self.code, self.numbers, np.asarray(labels)[..., list(self.vertices)])
+
+    def check(self, labels: np.ndarray, where: str) -> None:
+        """Raise unless all vertices are in a graph with `labels` (V,) labels, different, and have two labels."""
+        for v in self.vertices:
+            if not 0 <= v < len(labels):
+                raise InputError(f"{where} has vertex {v}; the graph has {len(labels)} vertices, from 0 on")
+            if labels[v] != 2:
+                raise InputError(
+                    f"{where} has vertex {v} with {labels[v]} labels; rules need vertices with two"
+                )
+        if len(set(self.vertices)) < len(self.vertices):
+            raise InputError(f"{where} names a vertex twice")
+
+    def renamed(self, names: Sequence[int]) -> Rule:
+        """The same rule for vertices ``names[v]``."""
+        result = object.__new__(type(self))
+        result.__dict__.update(self.__dict__)
+        result.vertices = tuple(int(names[v]) for v in self.vertices)
+        return result
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.vertices, self.numbers))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.vertices})"
+
+
+class _Count(Rule):
+    """low ≤ Σ sizes of the vertices that hold ≤ high; a negative size counts where its vertex does not."""
+
+    code = COUNT
+
+    def __init__(self, vertices: Sequence[int], sizes: Sequence[int], low: int, high: int):
+        self.vertices = _vertices(vertices, type(self).__name__)
+        self.sizes, self.low, self.high = tuple(sizes), low, high
+        saturates = high >= sum(abs(size) for size in sizes)
+        levels = (low if saturates else high) + 1
+        if levels > _MOST_LEVELS:
+            raise InputError(f"{type(self).__name__} counts up to {levels - 1}, more than {_MOST_LEVELS}")
+        self.numbers = (low, levels, int(saturates), *self.sizes)
+
+
+class XOR(_Count):
+    """Exactly one of the vertices holds."""
+
+    def __init__(self, vertices: Sequence[int]):
+        super().__init__(vertices, [1] * len(vertices), 1, 1)
+
+
+class AtMostOne(_Count):
+    """At most one of the vertices holds."""
+
+    def __init__(self, vertices: Sequence[int]):
+        super().__init__(vertices, [1] * len(vertices), 0, 1)
+
+
+class Or(_Count):
+    """At least one of the vertices holds."""
+
+    def __init__(self, vertices: Sequence[int]):
+        super().__init__(vertices, [1] * len(vertices), 1, len(vertices))
+
+
+class ExactlyK(_Count):
+    """Exactly `k` of the vertices hold."""
+
+    def __init__(self, vertices: Sequence[int], k: int):
+        k = _integer(k, "k")
+        if not 0 <= k <= len(vertices):
+            raise InputError(f"ExactlyK: k = {k} of {len(vertices)} vertices")
+        super().__init__(vertices, [1] * len(vertices), k, k)
+
+    def __repr__(self) -> str:
+        return f"ExactlyK({self.vertices}, {self.low})"
+
+
+class Implication(_Count):
+    """If vertex `premise` holds, so does vertex `conclusion`."""
+
+    def __init__(self, premise: int, conclusion: int):
+        super().__init__([premise, conclusion], [-1, 1], 1, 2)
+
+    def __repr__(self) -> str:
+        return f"Implication({self.vertices[0]}, {self.vertices[1]})"
+
+
+class Knapsack(_Count):
+    """The sizes, whole numbers from 1 on, of the vertices that hold add up to at most `capacity`."""
+
+    def __init__(self, vertices: Sequence[int], sizes: Sequence[int], capacity: int):
+        sizes = [_integer(size, "sizes") for size in sizes]
+        capacity = _integer(capacity, "capacity")
+        if len(sizes) != len(vertices):
+            raise InputError(f"Knapsack: {len(sizes)} sizes for {len(vertices)} vertices")
+        if capacity < 0 or min(sizes, default=1) < 1:
+            raise InputError("Knapsack: sizes must be at least 1 and capacity at least 0")
+        super().__init__(vertices, sizes, 0, capacity)
+
+    def __repr__(self) -> str:
+        return f"Knapsack({self.vertices}, {self.sizes}, {self.high})"
+
+
+class Tree(Rule):
+    """The vertices are arcs between words, and those that hold are a dependency tree.
+
+    Parameters
+    ----------
+    n_words : int
+    vertices : sequence of int
+        One vertex for each arc.
+    arcs : sequence of (head, modifier), or None
+        Words count from 1, head 0 is the root; in order of modifier, then head. None: every arc, in that order.
+    projective, single_root : bool
+    """
+
+    def __init__(
+        self,
+        n_words: int,
+        vertices: Sequence[int] | None = None,
+        arcs: Any = None,
+        *,
+        projective: bool = False,
+        single_root: bool = True,
+    ):
+        n = _integer(n_words, "n_words")
+        if n < 1:
+            raise InputError("Tree: n_words must be at least 1")
+        lengths = np.array([n])
+        if arcs is None:
+            _, head, modifier = all_arcs(lengths)
+        else:
+            given = np.asarray(arcs, np.int64).reshape(-1, 2)
+            head, modifier = given[:, 0], given[:, 1]
+            checked_arcs(lengths, Arcs(np.array([0, len(given)]), head, modifier))
+            if (np.diff(modifier * (n + 1) + head) <= 0).any():
+                raise InputError("Tree: arcs must be in order of modifier, then head")
+        self.vertices = _vertices(range(len(head)) if vertices is None else vertices, "Tree")
+        if len(self.vertices) != len(head):
+            raise InputError(f"Tree: {len(self.vertices)} vertices for {len(head)} arcs")
+        self.n_words, self.projective, self.single_root = n, bool(projective), bool(single_root)
+        self.arcs = tuple(zip(head.tolist(), modifier.tolist(), strict=True))
+        self.code = PROJECTIVE_TREE if projective else SPANNING_TREE
+        self.numbers = (int(single_root), n, *(end for arc in self.arcs for end in arc))
+
+    def __repr__(self) -> str:
+        return f"Tree({self.n_words}, projective={self.projective}, single_root={self.single_root})"
+
+
+def obey(code: int, numbers: Sequence[int], labels: np.ndarray) -> np.ndarray:
+    """Whether labels (…, n) of a rule's own vertices obey it, bool (…)."""
+    holds = np.asarray(labels) == 1
+    if code == COUNT:
+        low, n_levels, saturates, *given = numbers
+        sizes = np.array(given)
+        total = np.where(holds == (sizes > 0), np.abs(sizes), 0).sum(axis=-1)
+        return (total >= low) & (bool(saturates) | (total < n_levels))
+    single_root, n, *ends = numbers
+    head, modifier = np.array(ends[::2]), np.array(ends[1::2])
+    flat = holds.reshape(-1, holds.shape[-1])
+    found = np.zeros(len(flat), bool)
+    for i, taken in enumerate(flat):
+        if np.array_equal(modifier[taken], np.arange(1, n + 1)):  # arcs are in order of modifier
+            fault = find_fault(
+                head[taken],
+                np.array([0, n]),
+                single_root=bool(single_root),
+                projective=code == PROJECTIVE_TREE,
+            )
+            found[i] = fault is None
+    return found.reshape(holds.shape[:-1])
+
+
+def _vertices(given: Sequence[int], name: str) -> tuple[int, ...]:
+    found = tuple(_integer(v, f"{name}: vertices") for v in given)
+    if not found:
+        raise InputError(f"{name} needs at least one vertex")
+    return found
+
+
+def _integer(value: Any, name: str) -> int:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise InputError(f"{name} must be whole numbers, not {value!r:.40}")
+    return int(value)

@@ -1,6 +1,6 @@
 """Snakes (Nowozin et al., 2011): a grid of coloured cells, a snake of ten of them, the place of each along it.
 
-    python benchmarks/snakes.py --data DIR/snakes [--l2 1] [--models ends] [--picture snakes.png] [--json out.json]
+    python benchmarks/snakes.py --data DIR/snakes [--l2 1] [--models ends] [--losses log] [--picture snakes.png] [--json out.json]
 
 200 grids to learn from, 100 to test on, 11 labels. A cell's features are the colours of the 3 x 3 cells around it, one
 column a colour. An edge knows its direction alone ("directions"), or by direction the features of both its cells
@@ -79,11 +79,12 @@ def run(
     return figures, found
 
 
-def plan(which: list[str], l2: list[float]) -> list[tuple[str, str, str, dict[str, Any]]]:
+def plan(which: list[str], losses: list[str], l2: list[float]) -> list[tuple[str, str, str, dict[str, Any]]]:
     """Name, features, grids and settings of every run."""
     runs = []
     for strength in l2:
-        for loss, name, passes in (("log", "CRF", 60), ("hinge", "max-margin", 15)):
+        for loss in losses:
+            name, passes = {"log": ("CRF", 60), "hinge": ("max-margin", 15)}[loss]
             common = {"loss": loss, "l2": strength, "max_passes": passes}
             for features in ("directions", "ends"):
                 if features in which:
@@ -141,14 +142,13 @@ def row(name: str, each: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    more = {"--models": "directions,ends,narrow", "--picture": None}
+    more = {"--models": "directions,ends,narrow", "--losses": "log,hinge", "--picture": None}
     options = arguments(__doc__ or "", l2="1", more=more)
     folder = need_data(options.data, "snakes")
     train, test = read(folder, "train"), read(folder, "test")
+    chosen = options.models.split(","), options.losses.split(","), [*map(float, options.l2.split(","))]
     figures, columns = {}, {}
-    for name, features, grids, settings in plan(
-        options.models.split(","), [*map(float, options.l2.split(","))]
-    ):
+    for name, features, grids, settings in plan(*chosen):
         own = (train, test) if grids == "all" else (train.narrow(), test.narrow())
         figures[f"{name}, l2 {settings['l2']:g}"], found = run(*own, features, settings)
         print(row(name, figures[f"{name}, l2 {settings['l2']:g}"]), file=sys.stderr, flush=True)

@@ -9,6 +9,7 @@ import pytest
 
 from partwise import (
     Classifier,
+    ConstituencyParser,
     DependencyParser,
     GraphLabeler,
     KernelClassifier,
@@ -23,6 +24,11 @@ from partwise.storage.model_file import ESTIMATORS
 WORDS = [["the", "dog", "barks"], ["a", "cat", "sleeps"], ["dogs", "bark"]] * 2
 TAGS = [["D", "N", "V"], ["D", "N", "V"], ["N", "V"]] * 2
 TREES = [[2, 3, 0], [2, 3, 0], [2, 0]] * 2
+CONSTITUENTS = [
+    "(S (NP (D the) (N dog)) (V barks))",
+    "(S (NP (D a) (N cat)) (V sleeps))",
+    "(S (N dogs) (V bark))",
+] * 2
 POINTS = np.random.default_rng(0).normal(size=(12, 2))
 CLASSES = ["a", "b", "c"] * 4
 VECTORS = [[[0.0], [1.0]], [[1.0], [0.0], [0.0]]]
@@ -31,6 +37,7 @@ FITTED: dict[str, tuple[Any, Any, Any]] = {
     "SequenceLabeler": (SequenceLabeler(), [[[word] for word in each] for each in WORDS], TAGS),
     "Classifier": (Classifier(), POINTS, CLASSES),
     "DependencyParser": (DependencyParser(), WORDS, TREES),
+    "ConstituencyParser": (ConstituencyParser(), WORDS, CONSTITUENTS),
     "KernelSequenceLabeler": (KernelSequenceLabeler(tol=0.1), VECTORS, [["a", "b"], ["b", "a", "a"]]),
     "KernelClassifier": (KernelClassifier(), POINTS, CLASSES),
     "GraphLabeler": (
@@ -64,7 +71,7 @@ class Watcher:
 def test_every_estimator_answers(name: str) -> None:
     estimator, X, y = FITTED[name]
     estimator.fit(X, y)
-    assert estimator.task in ("sequences", "segments", "classes", "trees", "graphs", None)
+    assert estimator.task in ("sequences", "segments", "classes", "trees", "constituents", "graphs", None)
     assert estimator.has_weights == hasattr(estimator, "top_features")
     assert all(isinstance(size, (int, float)) for size in estimator.shown_sizes().values())
     assert isinstance(estimator.shown_settings(), dict) and isinstance(estimator.known_labels(), list)
@@ -87,6 +94,14 @@ def test_a_callback_can_score_graphs_while_they_are_learnt() -> None:
     estimator.set_params(callback=watcher, tol=1e-6).fit(X, y)
     estimator.set_params(callback=None)
     assert watcher.begun == 1 and watcher.scores[-1] == estimator.score(X, y)
+
+
+def test_a_callback_can_score_constituents_while_they_are_learnt() -> None:
+    estimator, X, y = FITTED["ConstituencyParser"]
+    watcher = Watcher(estimator, X, y)
+    estimator.set_params(callback=watcher, tol=1e-6).fit(X, y)
+    estimator.set_params(callback=None)
+    assert watcher.begun == 1 and watcher.scores[-1] == estimator.score(X, y) == 1.0
 
 
 def test_a_callback_can_score_trees_while_they_are_learnt() -> None:

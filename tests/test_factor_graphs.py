@@ -11,6 +11,7 @@ from contract_structures import Case, StructureContract, checks, generators, sco
 from graph_families import FactorFamily
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 from partwise.errors import InputError
 from partwise.structures import (
@@ -282,6 +283,43 @@ def test_a_tree_with_pairs_of_arcs() -> None:
         assert rule.allows(found.labels) and found.proved
         assert found.score == pytest.approx(values.max(), rel=1e-12)
         assert FactorGraph().log_partition(vertex, pairs, tables, [rule]) >= log_sum(values)
+
+
+def linear_program(vertex: np.ndarray, scopes: Any, tables: np.ndarray) -> float:
+    """The largest score of locally consistent beliefs, by a solver for linear programs."""
+    n, size = vertex.shape
+    rows: list[np.ndarray] = []
+    for v in range(n):
+        total = np.zeros((n, size))
+        total[v] = 1.0
+        rows.append(np.concatenate([total.ravel(), np.zeros(tables.size)]))
+    for f, scope in enumerate(scopes):
+        for axis, v in enumerate(scope):
+            for x in range(size):
+                own, joint = np.zeros((n, size)), np.zeros(tables.shape)
+                own[v, x] = -1.0
+                joint[(f, *([x, slice(None)] if axis == 0 else [slice(None), x]))] = 1.0
+                rows.append(np.concatenate([own.ravel(), joint.ravel()]))
+    right = np.zeros(len(rows))
+    right[:n] = 1.0
+    return -linprog(-np.concatenate([vertex.ravel(), tables.ravel()]), A_eq=np.array(rows), b_eq=right).fun
+
+
+def test_the_bound_is_that_of_the_linear_program() -> None:
+    """Before any branch: what AD3 and its like compute."""
+    tight = 0
+    for seed in range(6):
+        generator = np.random.default_rng(seed)
+        scopes = [(a, b) for a in range(7) for b in range(a) if generator.random() < 0.5]
+        vertex, tables = generator.normal(size=(7, 3)), generator.normal(size=(len(scopes), 3, 3))
+        found, value = (
+            FactorGraph(max_nodes=1).best_labelling(vertex, scopes, tables),
+            linear_program(vertex, scopes, tables),
+        )
+        assert value - 1e-9 <= found.bound <= value + 1e-3
+        assert found.proved == (found.score > value - 1e-9)
+        tight += found.proved
+    assert 0 < tight < 6
 
 
 # -- forms and refusals -------------------------------------------------------------------------------

@@ -14,6 +14,10 @@ from hypothesis import strategies as st
 
 from partwise.compiled.simd import LANES
 from partwise.core.arrays import offsets
+from partwise.core.maps import FeatureMap
+from partwise.core.rows import AttributeRows, RowData
+from partwise.core.scorer import Scorer
+from partwise.core.spread import feature_spread
 from partwise.errors import InputError
 from partwise.solvers import SOLVERS, Solver, solve
 from partwise.structures import Brute, Grammar, Structure, prune_spans
@@ -448,3 +452,21 @@ def test_problem_has_all_that_derivations_have() -> None:
     for features, bound in zip(written.features, data.problem.feature_spread(), strict=True):
         differences = features[:, None] - features[None, :]
         assert ((differences**2).sum(axis=2) <= bound * (1 + 1e-12)).all()
+
+
+def test_feature_spread_knows_that_a_row_may_be_used_twice() -> None:
+    """Two words with a unary rule each, and a unary rule on top in one derivation only: seven parts of span rows."""
+    grammar = Grammar(5, [(0, 3, 3), (1, 2, 2)], unaries=[(0, 1), (2, 4), (3, 4)], word_symbols=[4])
+    shapes, one, other = grammar.shapes([2]), *grammar.labellings(2)
+    rows = {
+        "word": RowData(
+            FeatureMap.build(1, 1), AttributeRows(np.zeros(3, np.int64), np.zeros(0, np.int32), None)
+        ),
+        "span": RowData(
+            FeatureMap.build(5, 3), AttributeRows(np.arange(4), np.arange(3, dtype=np.int32), None)
+        ),
+    }
+    bound = feature_spread(Scorer.build(grammar, shapes, rows)) - 2.0 * grammar.most_tied(shapes) ** 2
+    differ = np.setxor1d(grammar.encode(one), grammar.encode(other))
+    assert ((differ >= 2) & (differ < 17)).sum() == 7
+    assert bound[0] >= 7.0

@@ -15,6 +15,7 @@ from safetensors.numpy import save
 
 from partwise import (
     Classifier,
+    ConstituencyParser,
     DependencyParser,
     GraphLabeler,
     KernelClassifier,
@@ -23,7 +24,7 @@ from partwise import (
     SegmentLabeler,
     SequenceLabeler,
 )
-from partwise.data import corpus_from_sentences, parse_graphs
+from partwise.data import Tree, corpus_from_sentences, parse_graphs
 from partwise.data.conll import parse_conll
 from partwise.errors import InputError
 from partwise.report.model_page import model_page
@@ -55,6 +56,10 @@ GRAPHS = parse_graphs(
     '{"features": ["b"], "kind": "w", "label": "y"}], "edges": [[0, 1], {"nodes": [0, 2], "features": ["near"]}], '
     '"factors": [{"nodes": [0, 1, 2]}]}'
 )
+CONSTITUENTS = [
+    Tree.of("(S (NP (D a) (N dog)) (VP (V barks)))"),
+    Tree.of("(S (NP (NP (N cats)) (PP (P of) (NP (N Rome)))) (VP (V purr)) (. .))"),
+]
 
 
 def tiny_models():
@@ -73,6 +78,7 @@ def tiny_models():
         "matrix": (SequenceLabeler("hinge", **settings).fit(numbers, labels), numbers),
         "trees": (DependencyParser(prune=2, **settings).fit(SENTENCES), SENTENCES),
         "segments": (SegmentLabeler(template=columns, **settings).fit(TOKENS, first_words), TOKENS),
+        "constituents": (ConstituencyParser(**settings).fit(None, CONSTITUENTS), CONSTITUENTS),
         "classes": (Classifier(**settings).fit(rows, ["x", "y", "z"]), rows),
         "kernel classes": (KernelClassifier("log", **settings).fit(rows, ["x", "y", "z"]), rows),
         "graphs": (GraphLabeler(**settings).fit(GRAPHS), GRAPHS),
@@ -193,17 +199,17 @@ def check(path, inputs):
             if not model._loss.is_hard:
                 for each in model.predict_marginals_array(inputs):
                     assert np.isfinite(each).all()
-        elif isinstance(model, GraphLabeler):
-            assert [len(each) for each in predicted] == [3]
-            if not model._loss.is_hard:
-                for each in model.predict_marginals_array(inputs)[0]:
-                    assert np.isfinite(each).all()
         elif isinstance(model, SegmentLabeler):
             assert len(predicted) == inputs.n_sequences and len(model.predict_kbest(inputs, 2)) == len(
                 predicted
             )
             for each in model.predict_marginals_array(inputs):
                 assert np.isfinite(each).all()
+        elif isinstance(model, GraphLabeler):
+            assert [len(each) for each in predicted] == [3]
+            if not model._loss.is_hard:
+                for each in model.predict_marginals_array(inputs)[0]:
+                    assert np.isfinite(each).all()
         elif isinstance(model, DependencyParser):
             for tree in predicted:
                 heads = tree.heads if model.relations_ else tree
@@ -211,6 +217,10 @@ def check(path, inputs):
             if not model._loss.is_hard:
                 for each in model.predict_marginals(inputs):
                     assert np.isfinite(each).all()
+        elif isinstance(model, ConstituencyParser):
+            assert [tree.words() for tree in predicted] == [tree.words() for tree in inputs]
+            if not model._loss.is_hard:
+                assert all(0 < p <= 1 for each in model.predict_marginals(inputs) for p in each.values())
         else:
             assert len(predicted) == len(inputs)
             assert np.isfinite(model.decision_function(inputs)).all()
@@ -235,6 +245,7 @@ def check(path, inputs):
         "kernel",
         "graphs",
         "labels",
+        "constituents",
     ],
 )
 @pytest.mark.filterwarnings("ignore")
@@ -264,6 +275,8 @@ def test_mutations(models, name, tmp_path):
 
 
 def plain(predicted):
+    if isinstance(predicted, Tree):
+        return str(predicted)
     return [each.tolist() if isinstance(each, np.ndarray) else each for each in predicted]
 
 

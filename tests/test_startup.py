@@ -13,6 +13,7 @@ import pytest
 import partwise
 from partwise import (
     Classifier,
+    ConstituencyParser,
     DependencyParser,
     GraphLabeler,
     MultilabelClassifier,
@@ -42,7 +43,10 @@ def test_the_package_loads_nothing_by_itself() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["predict"], *(["train", kind] for kind in ("sequence", "dependency", "segments", "graph"))],
+    [
+        ["predict"],
+        *(["train", what] for what in ("sequence", "dependency", "constituency", "segments", "graph")),
+    ],
 )
 def test_help_loads_nothing_heavy(command: list[str]) -> None:
     code = "import sys\nfrom partwise.cli import main\ntry:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass"
@@ -51,24 +55,27 @@ def test_help_loads_nothing_heavy(command: list[str]) -> None:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One of each kind, used once, so that the code they need is in the cache."""
+    """A model of every kind, each used once, so that the code they need is in the cache."""
     folder = tmp_path_factory.mktemp("models")
     trees = [[2, 3, 0]] * 6
+    brackets = [f"(S (NP (D {a}) (N {b})) (V {c}))" for a, b, c in SENTENCES]
     fitted = {
         "labeler": SequenceLabeler(template="pos").fit([[[w] for w in each] for each in SENTENCES], TAGS),
         "classifier": Classifier().fit(POINTS, POINTS[:, 0] > 0),
         "parser": DependencyParser().fit(SENTENCES, trees),
+        "segments": SegmentLabeler(template="pos").fit(SENTENCES, [[(0, 1, "NP")]] * 6),
         "graphs": GraphLabeler().fit([([[0.0], [1.0]], [(0, 1)])] * 2, [["a", "b"]] * 2),
         "several": MultilabelClassifier().fit(POINTS, POINTS[:, :2] > 0),
-        "segments": SegmentLabeler(template="pos").fit(SENTENCES, [[(0, 1, "NP")]] * 6),
+        "constituents": ConstituencyParser().fit(SENTENCES, brackets),
     }
     for name, model in fitted.items():
         model.save(folder / name)
     partwise.load(folder / "labeler").predict([[["the"], ["cat"]]])
     partwise.load(folder / "parser").predict(SENTENCES[:1])
+    partwise.load(folder / "segments").predict(SENTENCES[:1])
     partwise.load(folder / "graphs").predict([([[0.0], [1.0]], [(0, 1)])])
     partwise.load(folder / "several").predict(POINTS)
-    partwise.load(folder / "segments").predict(SENTENCES[:1])
+    partwise.load(folder / "constituents").predict(SENTENCES[:1])
     return folder
 
 
@@ -77,10 +84,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("labeler", [[["the"], ["cat"]]]),
         ("parser", [["the", "cat", "sleeps"]]),
+        ("segments", [["the", "cat", "sleeps"]]),
         ("classifier", None),
         ("graphs", [([[0.0], [1.0]], [(0, 1)])]),
         ("several", None),
-        ("segments", [["the", "cat", "sleeps"]]),
+        ("constituents", [["the", "cat", "sleeps"]]),
     ],
 )
 def test_prediction_loads_no_scikit_learn_and_no_compiler(models: Path, name: str, data: object) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 SCRIPT = """
 import numpy as np
-from partwise.structures import Brute, Chain, Grammar, Graph, Multiclass, Projective
-from partwise.structures import Selection, SemiMarkov, Spanning
+from partwise.structures import Brute, Chain, FactorGraph, Grammar, Graph, Implication, Knapsack, Multiclass
+from partwise.structures import Projective, Selection, SemiMarkov, Spanning, Tree
 
 generator = np.random.default_rng(0)
 scores = generator.normal(size=4)
@@ -66,6 +66,15 @@ for scale in (1, 1e5):
     for (y, a), (z, b) in zip(structure.kbest(*scores), brute.kbest(*scores)):
         assert (y == z).all() and np.isclose(a, b)
     assert structure.sample(*scores, n_samples=3, random_state=0).shape == (3, 4)
+    bound = FactorGraph().log_partition(*scores)
+    assert bound >= structure.log_partition(*scores) - 1e-9 * scale
+    assert (FactorGraph().argmax(*scores) == brute.argmax(*scores)).all()
+    assert FactorGraph(engine="loopy").log_partition(*scores) < bound + 1e-9 * scale
+for rule in (Knapsack((0, 1, 3), (2, 1, 3), 4), Implication(2, 0), Tree(2), Tree(2, projective=True)):
+    vertex, structure = generator.normal(size=(4, 2)), FactorGraph()
+    values = [structure.score(y, vertex, rules=[rule]) for y in Brute(Graph(), [2] * 4).labellings]
+    assert np.isclose(structure.log_partition(vertex, rules=[rule]), np.log(np.exp(values).sum()))
+    assert np.isclose(structure.best_labelling(vertex, rules=[rule]).score, max(values))
 for size, splits, scale in ((2, False, 1), (2, True, 1), (6, True, 1), (2, False, 1e5)):  # dense and sparse
     structure = Grammar(size, [(0, 1, 0), (0, 0, 1), (1, 1, 1)], unaries=[(0, 1), (1, 0)], splits=splits)
     brute, shapes = Brute(structure, 3), ((3, size), (5,), (3, 3, size))

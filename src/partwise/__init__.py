@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from partwise.errors import InputError
     from partwise.estimators.classify.classifier import Classifier
     from partwise.estimators.classify.kernel import KernelClassifier
+    from partwise.estimators.constituency.parser import ConstituencyParser
     from partwise.estimators.graph.labeler import GraphLabeler
     from partwise.estimators.multilabel.classifier import MultilabelClassifier
     from partwise.estimators.parsing.parser import DependencyParser
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CRF",
     "Classifier",
+    "ConstituencyParser",
     "DependencyParser",
     "GraphLabeler",
     "InputError",
@@ -46,6 +48,7 @@ __all__ = [
 _HOMES = {
     "CRF": "partwise.estimators.sequence.crf",
     "Classifier": "partwise.estimators.classify.classifier",
+    "ConstituencyParser": "partwise.estimators.constituency.parser",
     "DependencyParser": "partwise.estimators.parsing.parser",
     "GraphLabeler": "partwise.estimators.graph.labeler",
     "InputError": "partwise.errors",

@@ -24,7 +24,7 @@ class DataOptions:
     ----------
     format : str
         "conll", "tagged", "jsonl" or "crfsuite" for sequences; "libsvm", "csv" or "npz" for classes; "conllu",
-        "conllx" or "dp" for trees; "jsonl" for graphs.
+        "conllx" or "dp" for trees; "brackets", "export", "text" or "tagged" for constituents; "jsonl" for graphs.
     separator : str or None
         Between columns.
     label_column : int or str

@@ -132,7 +132,7 @@ def _solver_name(solver: Any) -> str:
 
 
 def _usual_items() -> list[Item]:
-    from partwise import Classifier, DependencyParser, SequenceLabeler
+    from partwise import Classifier, ConstituencyParser, DependencyParser, SequenceLabeler
 
     sentences = _sentences()
     trees = [([3, 3, 4, 0], ["det", "mod", "subj", "root"]), ([2, 0], ["subj", "root"])] * 3
@@ -143,11 +143,13 @@ def _usual_items() -> list[Item]:
         Item("classes", Classifier, {}, table, classes, ("predict", "predict_proba")),
         Item("dependency trees", DependencyParser, {}, sentences, trees, labelling),
         Item("pruned dependency trees", DependencyParser, {"prune": 2}, sentences, trees, labelling),
+        Item("constituents", ConstituencyParser, {}, *_constituents(), labelling),
     ]
 
 
 def _unusual_items() -> list[Item]:
     from partwise import (
+        ConstituencyParser,
         DependencyParser,
         GraphLabeler,
         KernelClassifier,
@@ -170,6 +172,7 @@ def _unusual_items() -> list[Item]:
         Item("second-order sequences", SequenceLabeler, {"template": "pos", "order": 2}, _WORDS, _CHUNKS, labelling),
         Item("projective trees", DependencyParser, {"structure": "projective"}, sentences, trees, parsing),
         Item("spanning trees", DependencyParser, {}, sentences, trees, parsing),
+        Item("constituents", ConstituencyParser, {"split_templates": "default"}, *_constituents(), parsing),
         Item("kernel sequences", KernelSequenceLabeler, {}, points, labels, ("predict", "predict_marginals")),
         Item("kernel edges", KernelSequenceLabeler, {"edges": "kernel"}, points, labels, ("predict",)),
         Item("kernel classes", KernelClassifier, {}, table, classes, ("predict",)),
@@ -181,6 +184,11 @@ def _unusual_items() -> list[Item]:
 
 def _sentences() -> list[list[dict[str, str]]]:
     return [[{"form": word, "coarse_tag": tag, "fine_tag": tag} for word, tag in each] for each in _WORDS]
+
+
+def _constituents() -> tuple[list[Any], list[str]]:
+    trees = ["(S (NP (D the) (A old) (N dog)) (V barks))", "(S (NP (N cats)) (V sleep))"] * 3
+    return [[(word, tag) for word, tag in each] for each in _WORDS], trees
 
 
 def _table() -> tuple[Any, Any]:

@@ -22,8 +22,9 @@ def evaluate(
 ) -> None:
     """Score a model on labelled data: accuracy, F1, every label, and what is taken for what.
 
-    F1 is that of chunks, counted as conlleval does, where labels look like B-NP; else the mean over labels. Parsers
-    are scored by attachment (UAS, LAS), as the scorers of CoNLL-X and of CoNLL 2018 count it.
+    F1 is that of chunks, counted as conlleval does, where labels look like B-NP; else the mean over labels. Dependency
+    parsers are scored by attachment (UAS, LAS), as the scorers of CoNLL-X and of CoNLL 2018 count it, constituency
+    parsers by labelled brackets, as evalb counts them with COLLINS.prm.
     """
     from partwise.cli.common import load_task, output_console, print_json
 

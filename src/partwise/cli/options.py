@@ -23,7 +23,7 @@ Format = Annotated[
     typer.Option(
         "--format",
         help="How the data is written; auto looks at it. Sequences: conll, tagged, jsonl, crfsuite; classes: "
-        "libsvm, csv, npz; trees: conllu, conllx, dp.",
+        "libsvm, csv, npz; trees: conllu, conllx, dp; constituents: brackets, export, text, tagged.",
     ),
 ]
 Comment = Annotated[str | None, typer.Option("--comment", help="Skip lines that start with this.")]

@@ -38,10 +38,12 @@ def predict(
     With --marginals a second column holds label:probability pairs, the most probable first. Text written
     as word/TAG comes back in that form, JSON lines as with --json, CRFsuite attributes as labels alone.
 
-    A parser writes heads and relations into their columns and leaves all else as it is. With --html the file is
-    also drawn: the fainter an arc the less probable, and where DATA has trees wrong arcs beside the true ones.
-
     A labeler of graphs writes every object back with the labels of its nodes in it.
+
+    A dependency parser writes heads and relations into their columns and leaves all else as it is. A constituency
+    parser reads trees, text with a sentence a line or, where it needs tags, word/TAG, and writes a tree a line.
+    With --html the file is also drawn: the fainter an arc or a constituent the less probable, and where DATA has trees
+    what is wrong is marked.
     """
     from partwise.cli.common import load_task, text_output
     from partwise.cli.paths import STANDARD, check_paths

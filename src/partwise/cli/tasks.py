@@ -1,4 +1,4 @@
-"""What the commands do with a model, by its kind of data: sequences, segments, classes, trees or graphs."""
+"""What the commands do with a model, by the kind of data it is for: sequences, segments, classes, trees, graphs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ _HOMES = {
     "classes": ("partwise.cli.classes", "Classes"),
     "trees": ("partwise.cli.trees", "Trees"),
     "graphs": ("partwise.cli.graphs", "LabelledGraphs"),
+    "constituents": ("partwise.cli.constituents", "Constituents"),
 }
 
 

@@ -10,6 +10,7 @@ import typer
 
 from partwise.cli.common import DataOptions
 from partwise.cli.options import Comment, Files, Layout, Objective, Running, add_command, one_of
+from partwise.cli.train_constituency import train_constituency
 from partwise.cli.train_dependency import train_dependency
 from partwise.cli.train_graph import train_graph
 from partwise.cli.train_segments import train_segments
@@ -152,3 +153,4 @@ add_command(app, "segments", train_segments)
 add_command(app, "classify", train_classify)
 add_command(app, "dependency", train_dependency)
 add_command(app, "graph", train_graph)
+add_command(app, "constituency", train_constituency)

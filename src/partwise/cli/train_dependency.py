@@ -19,6 +19,7 @@ class TreeOptions:
     structure: Annotated[str, typer.Option(help="spanning (all trees) or projective (no crossing arcs).")] = (
         "spanning"
     )
+    order: Annotated[int, typer.Option(help="1: arcs by themselves; 2: siblings and grandparents too.")] = 1
     single_root: Annotated[
         str, typer.Option(help="Whether one word depends on the root: yes, no, or auto as in TRAIN.")
     ] = "auto"
@@ -45,6 +46,7 @@ class TreeOptions:
         """Of a `DependencyParser`."""
         return {
             "structure": one_of("--structure", self.structure, "spanning", "projective"),
+            "order": self.order,
             "single_root": self.root(),
             "labelled": self.labelled,
             "templates": _templates(self.templates),
@@ -60,8 +62,9 @@ def train_dependency(
 ) -> None:
     """Train a dependency parser on a treebank in CoNLL-U, CoNLL-X or .dp format.
 
-    Trees are arc-factored: every pair of words is scored, and the best tree is found exactly. Long training is cut
-    short by pruning arcs with a small model of tags, whose recall is told. Ctrl-C saves the model trained so far.
+    Every pair of words is scored, and the best tree is found exactly; with --order 2 also pairs of arcs that have a
+    word in common, exactly for projective trees and by a relaxation for all. Long training is cut short by pruning
+    arcs with a small model of tags, whose recall is told. Ctrl-C saves the model trained so far.
     """
     from partwise.cli.training import Job, check_model_path, run_training
     from partwise.cli.trees import Trees

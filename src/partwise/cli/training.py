@@ -97,6 +97,10 @@ class _Watcher:
 
     def begin(self, problem: Any, encoder: Any) -> None:
         self._tell(problem)
+        try:
+            self.display.say(self.job.task.estimator.before_training(problem))
+        except OSError:
+            self.display.console = None
         if self.job.dev is not None:
             score = self.job.task.estimator.scorer_during_fit(problem, encoder, *self.job.dev)
             self.display.dev_score = score
@@ -116,11 +120,8 @@ class _Watcher:
             ", ".join(sizes),
             *filter(None, [job.choices]),
         ]
-        memory = job.task.estimator.words_before_training(problem)
         with suppress(OSError):
             console.print("; ".join(words), markup=False, highlight=False, soft_wrap=True)
-            if memory is not None:
-                console.print(memory, markup=False, highlight=False, soft_wrap=True)
 
     def __call__(self, progress: Any) -> None:
         try:

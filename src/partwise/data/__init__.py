@@ -1,4 +1,4 @@
-"""Opening text files safely, one front door, `read`, to every sequence format; treebanks; graphs."""
+"""Opening text files safely, one front door, `read`, to every sequence format; treebanks of both kinds; graphs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from partwise.data.line_ends import with_newlines
 from partwise.errors import InputError
 
 if TYPE_CHECKING:
+    from partwise.data.binary_form import BinaryForm
     from partwise.data.conll import (
         Columns,
         StreamBatch,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         stream_sequences,
         write_predictions,
     )
+    from partwise.data.constituents import Span, Tree
     from partwise.data.crfsuite_format import AttributeSequences, parse_crfsuite, read_crfsuite
     from partwise.data.dependency import (
         DependencyCorpus,
@@ -36,21 +38,32 @@ if TYPE_CHECKING:
     )
     from partwise.data.dependency_checks import ProjectiveCount, is_projective, keep_projective
     from partwise.data.dependency_writer import write_dependencies
+    from partwise.data.export_format import ExportTreebank, parse_export, write_export
     from partwise.data.graph_jsonl import parse_graphs, read_graphs, stream_graphs
     from partwise.data.graphs import GraphExample, GraphFactor, Graphs, grid_graph
     from partwise.data.jsonl import JsonSequences, parse_jsonl, read_jsonl
+    from partwise.data.pcfg import PCFG
     from partwise.data.tagged import parse_tagged, read_tagged
+    from partwise.data.treebank import Treebank, parse_trees, read_trees, write_trees
+    from partwise.data.treebank_grammar import TreebankGrammar
 
 __all__ = [
+    "PCFG",
     "AttributeSequences",
+    "BinaryForm",
     "Columns",
     "DependencyCorpus",
+    "ExportTreebank",
     "GraphExample",
     "GraphFactor",
     "Graphs",
     "JsonSequences",
     "ProjectiveCount",
+    "Span",
     "StreamBatch",
+    "Tree",
+    "Treebank",
+    "TreebankGrammar",
     "corpus_from_sentences",
     "detect_format",
     "grid_graph",
@@ -61,9 +74,11 @@ __all__ = [
     "parse_conll",
     "parse_crfsuite",
     "parse_dependencies",
+    "parse_export",
     "parse_graphs",
     "parse_jsonl",
     "parse_tagged",
+    "parse_trees",
     "read",
     "read_conll",
     "read_crfsuite",
@@ -72,16 +87,21 @@ __all__ = [
     "read_jsonl",
     "read_tagged",
     "read_text",
+    "read_trees",
     "stream_dependencies",
     "stream_graphs",
     "stream_sequences",
     "write_dependencies",
+    "write_export",
     "write_predictions",
+    "write_trees",
 ]
 
 # The readers import the helpers below from here, so their names are looked up on first use.
 _MODULES = {
+    "binary_form": ("BinaryForm",),
     "conll": ("Columns", "StreamBatch", "parse_conll", "read_conll", "stream_sequences", "write_predictions"),
+    "constituents": ("Span", "Tree"),
     "crfsuite_format": ("AttributeSequences", "parse_crfsuite", "read_crfsuite"),
     "dependency": (
         "DependencyCorpus",
@@ -94,8 +114,12 @@ _MODULES = {
     "dependency_writer": ("write_dependencies",),
     "graph_jsonl": ("parse_graphs", "read_graphs", "stream_graphs"),
     "graphs": ("GraphExample", "GraphFactor", "Graphs", "grid_graph"),
+    "export_format": ("ExportTreebank", "parse_export", "write_export"),
     "jsonl": ("JsonSequences", "parse_jsonl", "read_jsonl"),
+    "pcfg": ("PCFG",),
     "tagged": ("parse_tagged", "read_tagged"),
+    "treebank": ("Treebank", "parse_trees", "read_trees", "write_trees"),
+    "treebank_grammar": ("TreebankGrammar",),
 }
 _MODULE_OF_NAME = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -16,7 +16,7 @@ class Answers:
 
     Attributes
     ----------
-    task : {"sequences", "segments", "classes", "trees", "graphs"} or None
+    task : {"sequences", "segments", "classes", "trees", "constituents", "graphs"} or None
         Which files hold its data; None where no file format does.
     has_weights : bool
         Whether there are `coef_` and `top_features`.
@@ -67,9 +67,9 @@ class Answers:
         """
         return None
 
-    def words_before_training(self, problem: Problem) -> str | None:
-        """What is worth saying of a problem before it is solved, in one line."""
-        return None
+    def before_training(self, problem: Problem) -> list[str]:
+        """What is worth a line before training begins: how large the problem is."""
+        return []
 
     def training_facts(self) -> dict[str, Any]:
         """What training did with the data besides, as JSON values."""

@@ -13,7 +13,7 @@ import numpy as np
 from partwise.compiled.examples import Scratch
 from partwise.core.problem import Problem, Visit
 from partwise.solvers import Progress
-from partwise.structures import Chain
+from partwise.structures import Chain, Grammar
 from partwise.structures.segments.parts import SemiMarkovParts
 from partwise.structures.trees.parts import TreeParts
 
@@ -36,6 +36,8 @@ def estimated_seconds(problem: Problem) -> float:
         cells += float((lengths**3).sum())
     elif isinstance(structure, SemiMarkovParts):
         cells += problem.n_parts
+    elif isinstance(structure, Grammar):
+        cells += len(structure.rules) * float((lengths**3).sum()) / 6
     return _SECONDS_A_CELL * cells
 
 
@@ -45,11 +47,20 @@ def warn_if_long(problem: Problem, stacklevel: int) -> bool:
     if seconds < LONG:
         return False
     size = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
-    width = problem.structure.kinds[0].width
-    why = f"{width:,} labels at {int(problem.lengths.sum()):,} positions"
+    structure, positions = problem.structure, int(problem.lengths.sum())
+    why, faster = (
+        f"{structure.kinds[0].width:,} labels at {positions:,} positions",
+        "fewer labels or a lower order",
+    )
+    if isinstance(structure, Grammar):
+        longest = int(problem.lengths.max())
+        why, faster = (
+            f"{len(structure.rules):,} rules on up to {longest:,} words",
+            "shorter sentences or fewer rules",
+        )
     warnings.warn(
         f"one pass over the data will take about {size} ({why}): verbose=1 shows progress, time_limit ends training "
-        "after the pass in which it is reached, fewer labels or a lower order are faster",
+        f"after the pass in which it is reached, {faster} are faster",
         stacklevel=stacklevel + 1,
     )
     return True

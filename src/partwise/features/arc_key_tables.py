@@ -1,10 +1,35 @@
 # mypy: ignore-errors
-"""Open tables of arc features in compiled code: keys of true arcs are counted, keys of any arcs looked up."""
+"""Open tables of features of arcs and of triples in compiled code: keys of true ones are counted, of any looked up."""
 
 from __future__ import annotations
 
-from partwise.compiled.dispatch import entry, fragment, inner
+from typing import Any
+
+from partwise.compiled.dispatch import chosen_by_type, entry, fragment, inner
+from partwise.core.arc_triples import ArcTriples
+from partwise.core.arcs import Arcs
 from partwise.features.arc_keys import arc_keys, read_sentence
+from partwise.features.triple_keys import triple_keys
+
+
+@chosen_by_type
+def keys_of(parts: Any, program: Any, words: Any, sentence: int, number: int, work: Any) -> int:
+    """Write the keys of an arc or a triple to ``work.keys``; returns how many."""
+    raise TypeError
+
+
+@keys_of.register(Arcs)
+@inner
+def keys_of_arc(parts, program, words, sentence, number, work):
+    begin = words.sentence_ptr[sentence]
+    return arc_keys(program, words, begin, parts.head[number], parts.modifier[number], work)
+
+
+@keys_of.register(ArcTriples)
+@inner
+def keys_of_triple(parts, program, words, sentence, number, work):
+    length = words.sentence_ptr[sentence + 1] - words.sentence_ptr[sentence]
+    return triple_keys(program, length, parts.first[number], parts.head[number], parts.modifier[number], work)
 
 
 @fragment
@@ -15,22 +40,21 @@ def mixed(key):
 
 
 @entry
-def count_keys(program, words, arcs, first_arc, n_arcs, table, work, n_found):
-    """Count keys of arcs in an open table of (key, count) pairs until it is half full.
+def count_keys(program, words, parts, first, n_parts, table, work, n_found):
+    """Count keys of parts (arcs or triples) in an open table of (key, count) pairs until it is half full.
 
-    Returns the arc it came to and the number of distinct keys.
+    Returns the part it came to and the number of distinct keys.
     """
     shift, mask = 64 - bits_of(len(table)), len(table) - 1
-    sentence, arc = 0, first_arc
-    while arc < n_arcs:
-        while arcs.arc_ptr[sentence + 1] <= arc:
+    sentence, part, ptr = 0, first, parts[0]
+    while part < n_parts:
+        while ptr[sentence + 1] <= part:
             sentence += 1
         read_sentence(program, words, sentence, work)
-        begin = words.sentence_ptr[sentence]
-        while arc < min(arcs.arc_ptr[sentence + 1], n_arcs):
+        while part < min(ptr[sentence + 1], n_parts):
             if 2 * (n_found + len(work.keys)) > len(table):
-                return arc, n_found
-            n_keys = arc_keys(program, words, begin, arcs.head[arc], arcs.modifier[arc], work)
+                return part, n_found
+            n_keys = keys_of(parts, program, words, sentence, part, work)
             for k in range(n_keys):
                 key = work.keys[k]
                 slot = (mixed(key) >> shift) & mask
@@ -39,8 +63,8 @@ def count_keys(program, words, arcs, first_arc, n_arcs, table, work, n_found):
                 n_found += table[slot, 1] == 0
                 table[slot, 0] = key
                 table[slot, 1] += 1
-            arc += 1
-    return arc, n_found
+            part += 1
+    return part, n_found
 
 
 @inner
@@ -77,25 +101,24 @@ def fill_table(keys, numbers, marks):
 
 
 @entry
-def find_rows(program, words, arcs, first_arc, n_arcs, keys, numbers, marks, work, row_ptr, ids, n_written):
-    """Look up the features of arcs `first_arc` to `n_arcs` - 1 until there may be no more room in `ids`.
+def find_rows(program, words, parts, first, n_parts, keys, numbers, marks, work, row_ptr, ids, n_written):
+    """Look up the features of parts `first` to `n_parts` - 1 until there may be no more room in `ids`.
 
-    Returns the arc it came to and the number of ids written so far.
+    Returns the part it came to and the number of ids written so far.
     """
-    sentence, arc = 0, first_arc
-    while arc < n_arcs:
-        while arcs.arc_ptr[sentence + 1] <= arc:
+    sentence, part, ptr = 0, first, parts[0]
+    while part < n_parts:
+        while ptr[sentence + 1] <= part:
             sentence += 1
         read_sentence(program, words, sentence, work)
-        begin = words.sentence_ptr[sentence]
-        while arc < min(arcs.arc_ptr[sentence + 1], n_arcs):
+        while part < min(ptr[sentence + 1], n_parts):
             if n_written + len(work.keys) > len(ids):
-                return arc, n_written
-            n_keys = arc_keys(program, words, begin, arcs.head[arc], arcs.modifier[arc], work)
+                return part, n_written
+            n_keys = keys_of(parts, program, words, sentence, part, work)
             n_written = find_keys(n_keys, keys, numbers, marks, work, ids, n_written)
-            row_ptr[arc + 1] = n_written
-            arc += 1
-    return arc, n_written
+            row_ptr[part + 1] = n_written
+            part += 1
+    return part, n_written
 
 
 @inner

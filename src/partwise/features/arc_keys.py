@@ -19,6 +19,7 @@ from partwise.compiled.dispatch import fragment, inner
 
 ABSENT = -(2**62)
 N_DISTANCES = 7
+NOWHERE = -1000  # outside the sentence, however far one looks from there
 
 
 class ArcProgram(NamedTuple):
@@ -28,12 +29,12 @@ class ArcProgram(NamedTuple):
     ----------
     n_simple : int
     base : int64 (n_templates,)
-    piece_ptr : int64 (2, n_templates + 1)
-        Fields of the head (row 0) and of the modifier (row 1): those of template t are ``piece_ptr[side, t]`` to
-        ``piece_ptr[side, t + 1]``.
+    piece_ptr : int64 (n_sides, n_templates + 1)
+        Fields of the head (row 0), of the modifier (row 1) and perhaps of a third word: those of template t are
+        ``piece_ptr[side, t]`` to ``piece_ptr[side, t + 1]``.
     piece_source, piece_offset, piece_stride : int64 (n_pieces,)
         The row of the codes, how many words further to look, and the worth of the digit.
-    distance_part : int64 (2 * N_DISTANCES, n_templates)
+    distance_part : int64 (n_directions * N_DISTANCES, n_templates)
         By direction and binned distance.
     feature_stride : int64 (2, n_templates)
         Worth of one morphological feature of the head and of the modifier; 0 where the template has none.
@@ -81,8 +82,8 @@ class ArcWork(NamedTuple):
 
     Attributes
     ----------
-    part : int64 (2, longest + 1, n_templates)
-        Parts of the keys of every word as head and as modifier.
+    part : int64 (n_sides, longest + 2, n_templates)
+        Parts of the keys of every word as head, as modifier and perhaps as a third; behind them those of nobody.
     n_distinct : int64 (n_sources,)
     distinct : int64 (n_sources, most)
         Distinct codes of a sentence, of the sources that are looked at between words.
@@ -115,8 +116,9 @@ def read_sentence(program, words, sentence, work):
     """Compute the parts of the keys of a sentence's words."""
     begin = words.sentence_ptr[sentence]
     length = words.sentence_ptr[sentence + 1] - begin
-    for side in range(2):
-        for place in range(length + 1):
+    for side in range(program.piece_ptr.shape[0]):
+        for row in range(length + 2):
+            place = row if row <= length else NOWHERE
             for t in range(len(program.base)):
                 total = program.base[t] if side == 0 else np.int64(0)
                 for piece in range(program.piece_ptr[side, t], program.piece_ptr[side, t + 1]):
@@ -126,7 +128,7 @@ def read_sentence(program, words, sentence, work):
                         total = np.int64(ABSENT)
                         break
                     total += code * program.piece_stride[piece]
-                work.part[side, place, t] = total
+                work.part[side, row, t] = total
     work.n_distinct[:] = -1
     for t in range(program.n_simple, len(program.base)):
         if program.between_stride[t] > 0 and work.n_distinct[program.between_source[t]] < 0:
@@ -155,10 +157,15 @@ def read_distinct(words, begin, length, source, work):
 
 
 @fragment
+def binned(distance):
+    """The number of a distance's bin: 1, 2, 3, 4, 5, 6 to 10, more."""
+    return distance - 1 if distance <= 5 else (5 if distance <= 10 else 6)
+
+
+@fragment
 def distance_number(head, modifier):
-    """Direction and binned distance as one number: 1, 2, 3, 4, 5, 6 to 10, more."""
-    distance = abs(head - modifier)
-    bin_number = distance - 1 if distance <= 5 else (5 if distance <= 10 else 6)
+    """Direction and binned distance as one number."""
+    bin_number = binned(abs(head - modifier))
     return bin_number if head < modifier else N_DISTANCES + bin_number
 
 

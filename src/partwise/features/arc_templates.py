@@ -1,4 +1,4 @@
-"""Templates of arc features: a small language, three sets written in it, and their translation into numbers.
+"""Templates of arc features: a small language, sets written in it, and their translation into numbers.
 
 A template is fields joined by " + ", and its features are the values these fields have together:
 
@@ -6,6 +6,8 @@ A template is fields joined by " + ", and its features are the values these fiel
     head+1.tag + modifier-1.tag                   the tags after the head and before the modifier
     head.tag + between.tag + modifier.tag         one feature for every distinct tag between the two
     modifier.feat + distance                      one for every morphological feature; distance in 7 bins
+
+Templates of siblings and grandparents (`triple_templates.py`) have a third word, `sibling` or `grandparent`.
 
 Fields of a word are form, lower, lemma, tag, coarse, feats (all morphological features as one value), feat (each one),
 prefixN and suffixN (of words longer than N).
@@ -27,9 +29,10 @@ KEY_LIMIT = 2**62
 MOST_TEMPLATES = 1000
 DISTANCES = ("1", "2", "3", "4", "5", "6-10", "11+")
 DIRECTIONS = ("right", "left")
+_THIRD = ("sibling", "grandparent")
 N_RESERVED = 2  # codes of a source: outside the sentence, the root, then the strings
 _PIECE = re.compile(
-    r"(?:(head|modifier)([+-][1-9])?|(between))\.(form|lower|lemma|tag|coarse|feats|feat|(?:prefix|suffix)[1-9])"
+    r"(?:(head|modifier|sibling|grandparent)([+-][1-9])?|(between))\.(form|lower|lemma|tag|coarse|feats|feat|(?:prefix|suffix)[1-9])"
 )
 
 
@@ -47,7 +50,7 @@ class Piece(NamedTuple):
 
 
 def parse_arc_template(text: str) -> list[Piece]:
-    """Read one template.
+    """Read one template, of two words or three.
 
     Returns
     -------
@@ -167,14 +170,18 @@ _LABELS = [
 PRESETS: Mapping[str, Sequence[str]] = {"mcdonald": _MCDONALD, "pos": _TAGS_ONLY, "labels": _LABELS}
 
 
-def arc_templates(templates: str | Sequence[str]) -> list[str]:
-    """The templates of a named set, or those given, checked."""
+def arc_templates(
+    templates: str | Sequence[str],
+    presets: Mapping[str, Sequence[str]] = PRESETS,
+    third: str | None = None,
+) -> list[str]:
+    """The templates of a named set, or those given, checked; `third` names the third word they may be about."""
     if isinstance(templates, str):
-        if templates not in PRESETS:
+        if templates not in presets:
             raise InputError(
-                f"templates={templates!r:.60} is not one of {', '.join(PRESETS)}, nor a list of templates"
+                f"templates={templates!r:.60} is not one of {', '.join(presets)}, nor a list of templates"
             )
-        return list(PRESETS[templates])
+        return list(presets[templates])
     texts = list(templates) if isinstance(templates, Iterable) else []
     if (
         isinstance(templates, (set, frozenset))
@@ -187,6 +194,10 @@ def arc_templates(templates: str | Sequence[str]) -> list[str]:
     seen: set[frozenset[Piece]] = set()
     for text in texts:
         pieces = frozenset(parse_arc_template(text))
+        for piece in pieces:
+            several = piece.where == "between" or piece.source == "feat"
+            if (piece.where in _THIRD and piece.where != third) or (several and third is not None):
+                raise InputError(f"arc template {text!r:.80}: {piece} is no field of these templates")
         if pieces in seen:
             raise InputError(f"arc template {text!r:.80} is there twice")
         seen.add(pieces)
@@ -202,7 +213,9 @@ class Compiled(NamedTuple):
     size: int
 
 
-def compile_templates(texts: Sequence[str], sources: Sequence[str], sizes: Sequence[int]) -> Compiled:
+def compile_templates(
+    texts: Sequence[str], sources: Sequence[str], sizes: Sequence[int], third: str | None = None
+) -> Compiled:
     """Translate templates into the program that compiled code runs.
 
     Parameters
@@ -212,13 +225,16 @@ def compile_templates(texts: Sequence[str], sources: Sequence[str], sizes: Seque
         The fields of words that have values; templates must use no others.
     sizes : sequence of int
         The number of codes of each source.
+    third : {"sibling", "grandparent"} or None
+        The third word, where templates are about three; there are four directions then.
 
     Returns
     -------
     Compiled
     """
     row, size_of = {name: k for k, name in enumerate(sources)}, dict(zip(sources, sizes, strict=True))
-    size_of |= {"direction": 2, "distance": N_DISTANCES}
+    n_directions = 2 if third is None else 4
+    size_of |= {"direction": n_directions, "distance": N_DISTANCES}
     parsed = sorted(map(parse_arc_template, texts), key=_has_several_values)
     bases, strides, size = [], [], 0
     for pieces in parsed:
@@ -232,8 +248,9 @@ def compile_templates(texts: Sequence[str], sources: Sequence[str], sizes: Seque
                 f"arc templates have too many combinations of values (up to {shown}); use fewer fields"
             )
     flat: list[tuple[int, int, int]] = []
-    piece_ptr = np.zeros((2, len(parsed) + 1), np.int64)
-    for side, where in enumerate(("head", "modifier")):
+    sides = ["head", "modifier"] if third is None else ["head", "modifier", third]
+    piece_ptr = np.zeros((len(sides), len(parsed) + 1), np.int64)
+    for side, where in enumerate(sides):
         piece_ptr[side, 0] = len(flat)
         for t, pieces in enumerate(parsed):
             for piece, stride in zip(pieces, strides[t], strict=True):
@@ -254,7 +271,9 @@ def compile_templates(texts: Sequence[str], sources: Sequence[str], sizes: Seque
         piece_source=np.ascontiguousarray(columns[:, 0]),
         piece_offset=np.ascontiguousarray(columns[:, 1]),
         piece_stride=np.ascontiguousarray(columns[:, 2]),
-        distance_part=_distance_part(stride_of("arc", "direction"), stride_of("arc", "distance")),
+        distance_part=_distance_part(
+            n_directions, stride_of("arc", "direction"), stride_of("arc", "distance")
+        ),
         feature_stride=np.stack([stride_of("head", "feat"), stride_of("modifier", "feat")]),
         between_stride=stride_of("between"),
         between_source=np.array(between, np.int64),
@@ -283,6 +302,6 @@ def _strides_where(
     return np.array(found, np.int64)
 
 
-def _distance_part(direction: np.ndarray, distance: np.ndarray) -> np.ndarray:
-    numbers = np.arange(2 * N_DISTANCES)[:, None]
+def _distance_part(n_directions: int, direction: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    numbers = np.arange(n_directions * N_DISTANCES)[:, None]
     return numbers // N_DISTANCES * direction + numbers % N_DISTANCES * distance

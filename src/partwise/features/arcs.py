@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -55,6 +55,8 @@ class ArcFeatures:
     used_templates : list of str
     """
 
+    third: ClassVar[str | None] = None
+    directions: ClassVar[tuple[str, ...]] = DIRECTIONS
     _compiled: Compiled
     _fine_tags: bool
 
@@ -64,7 +66,7 @@ class ArcFeatures:
         observed: Literal["gold", "all"] = "gold",
         min_count: int = 1,
     ):
-        self.templates = arc_templates(templates)
+        self.templates = self._checked_templates(templates)
         if observed not in ("gold", "all"):
             raise InputError(f"observed={observed!r} is not 'gold' or 'all'")
         check_vocabulary_settings(min_count, None)
@@ -72,6 +74,13 @@ class ArcFeatures:
         self.min_count = min_count
         self.used_templates: list[str] = []
         self.n_attributes = 0
+
+    def _checked_templates(self, templates: str | Sequence[str]) -> list[str]:
+        return arc_templates(templates)
+
+    def _true_parts(self, corpus: DependencyCorpus) -> Any:
+        """What features are learnt from, with ``observed="gold"``."""
+        return gold_arcs(corpus.heads, corpus.sentence_ptr)
 
     def fit(self, corpus: DependencyCorpus, arcs: Arcs | None = None) -> ArcFeatures:
         """Learn which features there are.
@@ -99,10 +108,8 @@ class ArcFeatures:
         }
         self._adopt({source: values for source, values in strings.items() if values})
         words = self._encode(corpus)
-        if self.observed == "gold":
-            arcs = gold_arcs(corpus.heads, corpus.sentence_ptr)
-        arcs = _arcs_for(corpus, arcs)
-        keys, counts = _count(self._compiled, words, arcs)
+        parts = self._true_parts(corpus) if self.observed == "gold" else _arcs_for(corpus, arcs)
+        keys, counts = _count(self._compiled, words, parts)
         kept = counts >= self.min_count
         keys, counts = keys[kept], counts[kept]
         self._learn(keys[np.lexsort((keys, -counts))])
@@ -125,25 +132,27 @@ class ArcFeatures:
         -------
         AttributeRows
         """
+        return self._rows(corpus, _arcs_for(corpus, arcs))
+
+    def _rows(self, corpus: DependencyCorpus, parts: Any) -> AttributeRows:
+        """The known features of arcs or triples, a row each."""
         if not hasattr(self, "_keys"):
             raise InputError("the features are not learnt yet; call fit first")
         words = self._encode(corpus)
-        arcs = _arcs_for(corpus, arcs)
         work = _work(self._compiled, words)
-        n_arcs, room = len(arcs.head), len(work.keys)
-        row_ptr = np.zeros(n_arcs + 1, np.int64)
-        ids, n_written, arc = np.empty(min(n_arcs, _FIRST_ARCS) * room, np.int32), 0, 0
+        n_parts, room = len(parts.head), len(work.keys)
+        row_ptr = np.zeros(n_parts + 1, np.int64)
+        ids, n_written, part = np.empty(min(n_parts, _FIRST_ARCS) * room, np.int32), 0, 0
         table = self._keys, self._numbers, self._marks
         while True:
-            arc, n_written = find_rows(
-                self._compiled.program, words, arcs, arc, n_arcs, *table, work, row_ptr, ids, n_written
+            part, n_written = find_rows(
+                self._compiled.program, words, parts, part, n_parts, *table, work, row_ptr, ids, n_written
             )
-            if arc == n_arcs:
+            if part == n_parts:
                 break
-            expected = (
-                1.1 * n_written / max(arc, 1) * n_arcs
-            )  # the same array grows: no second copy in memory
-            ids.resize(min(max(int(expected), len(ids) + _FIRST_ARCS * room), n_arcs * room), refcheck=False)
+            # The same array grows: no second copy in memory.
+            expected = 1.1 * n_written / max(part, 1) * n_parts
+            ids.resize(min(max(int(expected), len(ids) + _FIRST_ARCS * room), n_parts * room), refcheck=False)
         ids.resize(n_written, refcheck=False)
         return AttributeRows(row_ptr, ids)
 
@@ -152,7 +161,7 @@ class ArcFeatures:
         numbers = np.arange(self.n_attributes) if ids is None else np.fromiter(ids, np.int64)
         keys = self._keys[numbers]
         strings = {source: ["<outside>", "<root>", *space] for source, space in self._spaces.items()}
-        strings |= {"direction": list(DIRECTIONS), "distance": list(DISTANCES)}
+        strings |= {"direction": list(self.directions), "distance": list(DISTANCES)}
         kinds = self.template_of(numbers).tolist()
         return [self._name(kind, key, strings) for kind, key in zip(kinds, keys.tolist(), strict=True)]
 
@@ -202,7 +211,7 @@ class ArcFeatures:
         if not used:
             raise InputError("no arc template is left: the corpus has no values for any of them")
         sizes = [len(values) + N_RESERVED for values in strings.values()]
-        self._compiled = compile_templates(used, list(strings), sizes)
+        self._compiled = compile_templates(used, list(strings), sizes, self.third)
         parsed = {frozenset(parse_arc_template(text)): text for text in used}
         self.used_templates = [parsed[frozenset(pieces)] for pieces in self._compiled.pieces]
 
@@ -265,7 +274,7 @@ def _work(compiled: Compiled, words: WordCodes) -> ArcWork:
         for t in several
     )
     return ArcWork(
-        part=np.empty((2, longest + 1, n_templates), np.int64),
+        part=np.empty((len(program.piece_ptr), longest + 2, n_templates), np.int64),
         n_distinct=np.zeros(n_sources, np.int64),
         distinct=np.zeros((n_sources, most), np.int64),
         n_before=np.zeros((n_sources, most, longest + 1), np.int32),
@@ -274,14 +283,14 @@ def _work(compiled: Compiled, words: WordCodes) -> ArcWork:
     )
 
 
-def _count(compiled: Compiled, words: WordCodes, arcs: Arcs) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct keys of the arcs and how often each occurs."""
+def _count(compiled: Compiled, words: WordCodes, parts: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct keys of arcs or triples and how often each occurs."""
     work = _work(compiled, words)
     table = np.zeros((1 << max(4 * len(work.keys), 2**16).bit_length(), 2), np.int64)
-    arc, n_found = 0, 0
+    part, n_found, n_parts = 0, 0, len(parts.head)
     while True:
-        arc, n_found = count_keys(compiled.program, words, arcs, arc, len(arcs.head), table, work, n_found)
-        if arc == len(arcs.head):
+        part, n_found = count_keys(compiled.program, words, parts, part, n_parts, table, work, n_found)
+        if part == n_parts:
             break
         larger = np.zeros((4 * len(table), 2), np.int64)
         move_counts(table, larger)

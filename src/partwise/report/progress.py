@@ -80,6 +80,12 @@ class TrainingDisplay:
             text = f"pass {progress.passes:>6.2f}  {duration(progress.seconds)}"
             self.console.print(text, highlight=False, soft_wrap=True)
 
+    def say(self, lines: list[str]) -> None:
+        """Print lines that stay."""
+        if self.console is not None:
+            for line in lines:
+                self.console.print(line, highlight=False, soft_wrap=True, markup=False)
+
     def compiling(self, subject: str, seconds: float, is_done: bool) -> None:
         """Say that code is being compiled; for `partwise.compiled.clock.telling`."""
         from partwise.report.compiling import compiled_words, compiling_words

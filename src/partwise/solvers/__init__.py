@@ -19,6 +19,7 @@ from partwise.solvers.primal.mira import MIRA, KBestMIRA, Perceptron
 from partwise.solvers.primal.sgd import SGD
 from partwise.solvers.saddle.excessive_gap import ExcessiveGap
 from partwise.solvers.saddle.extragradient import Extragradient
+from partwise.structures.grammar.parts import GrammarParts
 from partwise.structures.segments.parts import SemiMarkovParts
 from partwise.structures.trees.parts import TreeParts
 
@@ -65,7 +66,9 @@ def _fastest(problem: Problem) -> Solver:
     """By the tables that benchmarks/sequence.py, multiclass.py, dependency.py and segments.py print."""
     if not problem.loss.is_hard:
         return ExponentiatedGradient("gap", "newton")
-    if problem.lengths.max() == 1 or isinstance(problem.structure, (TreeParts, SemiMarkovParts)):
+    if problem.lengths.max() == 1 or isinstance(
+        problem.structure, (TreeParts, SemiMarkovParts, GrammarParts)
+    ):
         # Sums over trees and segments become slower as potentials grow sharp; best ones do not.
         return BlockFrankWolfe()
     if problem.has_features and is_first_order(problem.structure):

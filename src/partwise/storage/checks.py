@@ -120,6 +120,8 @@ _PARAMETERS: dict[str, tuple[type, ...]] = {
     "warm_start": (bool,), "fit_intercept": (bool,), "class_weight": (str, list, type(None)),
     "structure": (str,), "single_root": (bool, str), "labelled": (bool,), "templates": (str, list),
     "relation_templates": (str, list), "prune": (int, str, type(None)), "non_projective": (str,),
+    "direction": (str,), "horizontal": (int, type(None)), "vertical": (int,), "functions": (bool,),
+    "word_templates": (str, list), "span_templates": (str, list), "split_templates": (str, list, type(None)),
 }  # fmt: skip
 
 

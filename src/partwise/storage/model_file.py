@@ -32,9 +32,10 @@ ESTIMATORS = {
     "KernelSequenceLabeler": "partwise.estimators.sequence.kernel",
     "KernelClassifier": "partwise.estimators.classify.kernel",
     "DependencyParser": "partwise.estimators.parsing.parser",
+    "SegmentLabeler": "partwise.estimators.segments.labeler",
     "GraphLabeler": "partwise.estimators.graph.labeler",
     "MultilabelClassifier": "partwise.estimators.multilabel.classifier",
-    "SegmentLabeler": "partwise.estimators.segments.labeler",
+    "ConstituencyParser": "partwise.estimators.constituency.parser",
 }
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",

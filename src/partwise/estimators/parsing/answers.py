@@ -29,6 +29,7 @@ class ParsingAnswers(Answers):
     pruning_: PruningRecord | None
     skipped_: ProjectiveCount | None
     structure: Any
+    order: Any
     cost: Any
     n_jobs: int | None
 
@@ -38,18 +39,16 @@ class ParsingAnswers(Answers):
     def shown_settings(self) -> dict[str, Any]:
         return {
             "structure": self.structure,
+            "order": self.order,
             "single root": self.single_root_,
             "cost": self.cost,
             "heads left by pruning": None if self._pruner is None else self._pruner.n_heads,
         }
 
     def shown_sizes(self) -> dict[str, Any]:
-        sizes: dict[str, Any] = {
-            "relations": len(self.relations_),
-            "arc features": self._encoder.n_attributes,
-        }
-        if self.relations_:
-            sizes["relation features"] = self._encoder.sizes[1].n_sparse
+        sizes: dict[str, Any] = {"relations": len(self.relations_)}
+        for name, features in self._encoder.named().items():
+            sizes[f"{name} features"] = features.n_attributes
         if self.pruning_ is not None:
             sizes["pruning recall"] = self.pruning_.recall
         return sizes | {"weights other than zero": int(np.count_nonzero(self.coef_))}

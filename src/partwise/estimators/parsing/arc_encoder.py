@@ -1,4 +1,4 @@
-"""Candidate arcs as rows of a parser's structure: an arc row each, and a relation row where relations are joint."""
+"""Candidate arcs as rows of a parser's structure: arcs, relations where these are joint, siblings and grandparents."""
 
 from __future__ import annotations
 
@@ -12,20 +12,30 @@ from partwise.data import DependencyCorpus
 from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded, KindSize, OwnRows
 from partwise.features.arcs import ArcFeatures
+from partwise.features.triples import GrandparentFeatures, SiblingFeatures
 from partwise.storage.checks import expect_array, expect_number, expect_text, expect_texts
 
 
 class ArcEncoder:
-    """Features of heads and, where trees are labelled jointly, of relations.
+    """Features of heads; where trees are labelled jointly, of relations; in second order, of pairs of arcs.
 
     Attributes
     ----------
     arcs, relations : ArcFeatures
         `relations` is None for trees without.
+    siblings, grandparents : SiblingFeatures, GrandparentFeatures
+        None in first order.
     """
 
-    def __init__(self, arcs: ArcFeatures, relations: ArcFeatures | None = None):
+    def __init__(
+        self,
+        arcs: ArcFeatures,
+        relations: ArcFeatures | None = None,
+        siblings: SiblingFeatures | None = None,
+        grandparents: GrandparentFeatures | None = None,
+    ):
         self.arcs, self.relations = arcs, relations
+        self.siblings, self.grandparents = siblings, grandparents
 
     @property
     def n_attributes(self) -> int:
@@ -35,33 +45,59 @@ class ArcEncoder:
     def sizes(self) -> tuple[KindSize, ...]:
         return tuple(KindSize(0, features.n_attributes) for features in self._features())
 
+    def named(self) -> dict[str, ArcFeatures]:
+        """The features by kind of rows, in the order of the structure's kinds."""
+        kinds = {
+            "arc": self.arcs, "relation": self.relations,
+            "sibling": self.siblings, "grandparent": self.grandparents,
+        }  # fmt: skip
+        return {name: features for name, features in kinds.items() if features is not None}
+
     def _features(self) -> list[ArcFeatures]:
         """Of every kind of rows."""
-        return [self.arcs] if self.relations is None else [self.arcs, self.relations]
+        return list(self.named().values())
 
     def transform(self, structure: Any, corpus: DependencyCorpus, arcs: Arcs) -> Encoded:
         """Rows and shapes of candidate arcs."""
-        own = tuple(OwnRows(features.transform(corpus, arcs)) for features in self._features())
+        candidates: list[Any] = [arcs] if self.relations is None else [arcs, arcs]
+        if self.siblings is not None:
+            candidates += structure.triples(arcs)
+        own = tuple(
+            OwnRows(features.transform(corpus, parts))
+            for features, parts in zip(self._features(), candidates, strict=True)
+        )
         return Encoded(corpus.lengths, own, structure.arc_shapes(corpus.lengths, *arcs))
 
     def keep(self, used: list[np.ndarray]) -> tuple[ArcEncoder, list[np.ndarray]]:
         """The same without the features that have no weight."""
-        kept = [features.keep(ids) for features, ids in zip(self._features(), used, strict=True)]
-        return ArcEncoder(*kept), used
+        kept: dict[str, Any] = {
+            name: features.keep(ids) for (name, features), ids in zip(self.named().items(), used, strict=True)
+        }
+        return ArcEncoder(*map(kept.get, ("arc", "relation", "sibling", "grandparent"))), used  # type: ignore[arg-type]
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        header, arrays = features_state(self.arcs, "arcs")
-        if self.relations is not None:
-            more, more_arrays = features_state(self.relations, "relations")
+        header: dict[str, Any] = {}
+        arrays: dict[str, np.ndarray] = {}
+        for name, features in self.named().items():
+            more, more_arrays = features_state(features, f"{name}s")
             header, arrays = header | more, arrays | more_arrays
         return header, arrays
 
     @classmethod
     def from_state(
-        cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], labelled: bool
+        cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], labelled: bool, order: int = 1
     ) -> ArcEncoder:
         arcs = features_from_state(header, arrays, "arcs")
-        return cls(arcs, features_from_state(header, arrays, "relations") if labelled else None)
+        relations = features_from_state(header, arrays, "relations") if labelled else None
+        if order == 1:
+            return cls(arcs, relations)
+        siblings = features_from_state(header, arrays, "siblings", SiblingFeatures)
+        return cls(
+            arcs,
+            relations,
+            siblings,
+            features_from_state(header, arrays, "grandparents", GrandparentFeatures),
+        )
 
 
 def features_state(features: ArcFeatures, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -72,8 +108,8 @@ def features_state(features: ArcFeatures, name: str) -> tuple[dict[str, Any], di
 
 
 def features_from_state(
-    header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], name: str
-) -> ArcFeatures:
+    header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], name: str, kind: type = ArcFeatures
+) -> Any:
     """Features from what a model file holds, everything in it checked."""
     stored = header.get(name)
     if not isinstance(stored, dict):
@@ -92,4 +128,4 @@ def features_from_state(
     keys = expect_array(arrays, f"{name}.keys", np.int64, low=0)
     if len(np.unique(keys)) != len(keys):
         raise InputError(f"array '{name}.keys' holds a key twice")
-    return ArcFeatures.from_state({**stored, "keys": keys})
+    return kind.from_state({**stored, "keys": keys})  # type: ignore[attr-defined]

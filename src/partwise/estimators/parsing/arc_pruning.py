@@ -25,7 +25,7 @@ from partwise.estimators.parsing.data import pieces, words_of
 from partwise.features.arcs import ArcFeatures
 from partwise.storage.checks import expect_number
 
-BEAM = 1e-4  # heads with less than this share of the best one's probability go
+BEAM = {1: 1e-4, 2: 1e-3}  # by order: heads with less than this share of the best one's probability go
 MOST_ARCS = 2_000_000  # arcs encoded at a time
 _TOLERANCE, _MOST_PASSES, _L2 = 0.02, 20, 1.0
 
@@ -67,17 +67,22 @@ class ArcPruner:
     ----------
     n_heads : int
         The most heads of a word, those of the best tree (and true ones, in training) not counted.
+    beam : float
+        Heads with less than this share of the best one's probability go.
     encoder : ArcEncoder
     model : LinearModel
         Of trees without relations.
     """
 
     n_heads: int
+    beam: float
     encoder: ArcEncoder
     model: LinearModel
 
     @classmethod
-    def fit(cls, corpus: DependencyCorpus, structure: Any, n_heads: int, n_jobs: int = 1) -> ArcPruner:
+    def fit(
+        cls, corpus: DependencyCorpus, structure: Any, n_heads: int, beam: float = BEAM[1], n_jobs: int = 1
+    ) -> ArcPruner:
         """Train on all arcs of a corpus, loosely."""
         from partwise.solvers import ExponentiatedGradient, StopReason, solve
 
@@ -94,7 +99,7 @@ class ArcPruner:
         if solution.stop_reason is StopReason.INTERRUPTED:
             raise KeyboardInterrupt  # a pruner that is not trained would prune true arcs
         encoder, model = compact(structure, encoder, problem.scorer.maps, solution.weights)
-        return cls(n_heads, encoder, model)
+        return cls(n_heads, beam, encoder, model)
 
     def prune(
         self, corpus: DependencyCorpus, keep_true: bool = False, n_jobs: int = 1
@@ -117,7 +122,7 @@ class ArcPruner:
         probability, _ = self.model.counts(scorer, 1.0, n_jobs=n_jobs)
         best, _ = self.model.best(scorer, None, n_jobs)
         word = words_of(arcs, corpus.sentence_ptr)
-        kept = _likely(probability, corpus.lengths, self.n_heads) | (arcs.head == best[word])
+        kept = _likely(probability, corpus.lengths, self.n_heads, self.beam) | (arcs.head == best[word])
         true = arcs.head == corpus.heads[word]
         record = PruningRecord(
             len(kept), int(kept.sum()), int((corpus.heads >= 0).sum()), int((kept & true).sum())
@@ -130,7 +135,7 @@ class ArcPruner:
         """For a model file."""
         header, arrays = self.encoder.state()
         arrays |= self.model.state(self.encoder.sizes)
-        return {"n_heads": self.n_heads, **header}, arrays
+        return {"n_heads": self.n_heads, "beam": self.beam, **header}, arrays
 
     @classmethod
     def from_state(
@@ -140,16 +145,18 @@ class ArcPruner:
             raise InputError("the model that prunes is missing")
         encoder = ArcEncoder.from_state(header, arrays, labelled=False)
         model = LinearModel.from_state(structure, encoder.sizes, arrays)
-        return cls(expect_number(header, "n_heads", 1, 2**31 - 1, whole=True), encoder, model)
+        # Files from before there was second order do not say it.
+        beam = expect_number({"beam": BEAM[1]} | header, "beam", 0.0, 1.0)
+        return cls(expect_number(header, "n_heads", 1, 2**31 - 1, whole=True), beam, encoder, model)
 
 
-def _likely(probability: np.ndarray, lengths: np.ndarray, n_heads: int) -> np.ndarray:
+def _likely(probability: np.ndarray, lengths: np.ndarray, n_heads: int, beam: float) -> np.ndarray:
     """Which arcs are in the beam and among their word's best; arcs as `all_arcs` orders them."""
     kept = np.empty(len(probability), bool)
     first = 0
     for n in lengths.tolist():
         by_word = probability[first : first + n * n].reshape(n, n)
-        least = BEAM * by_word.max(axis=1)
+        least = beam * by_word.max(axis=1)
         if n > n_heads:
             least = np.maximum(least, np.partition(by_word, n - n_heads, axis=1)[:, n - n_heads])
         kept[first : first + n * n] = (by_word >= least[:, None]).ravel()

@@ -13,7 +13,7 @@ from partwise.estimators.base import DualEstimator
 from partwise.estimators.model import LinearModel
 from partwise.estimators.parsing.arc_encoder import ArcEncoder
 from partwise.estimators.parsing.arc_pruning import ArcPruner, PruningRecord
-from partwise.storage.checks import expect_text, expect_texts
+from partwise.storage.checks import expect_number, expect_text, expect_texts
 
 _ARCS, _PRUNER = "encoder.", "pruner."
 
@@ -29,8 +29,9 @@ class DependencyFileMixin(DualEstimator):
     single_root_: bool
     pruning_: PruningRecord | None
     structure: Any
+    order: Any
 
-    def _structure(self, n_relations: int) -> Any:
+    def _structure(self, n_relations: int, order: int) -> Any:
         """The trees that the parameters ask for."""
         raise NotImplementedError
 
@@ -61,17 +62,18 @@ class DependencyFileMixin(DualEstimator):
         parser.structure = expect_text(shape, "name", ("spanning", "projective"))
         parser.single_root_ = shape["single_root"]
         parser.relations_ = expect_texts(header, "labels", distinct=True)
-        structure = parser._structure(len(parser.relations_))
+        parser.order = expect_number({"order": parser.order}, "order", 1, 2, whole=True)
+        structure = parser._structure(len(parser.relations_), parser.order)
         stored = header.get("encoder")
         if not isinstance(stored, dict):
             raise InputError("the features are missing")
-        parser._encoder = ArcEncoder.from_state(stored, _own(arrays, _ARCS), structure.labelled)
+        parser._encoder = ArcEncoder.from_state(stored, _own(arrays, _ARCS), structure.labelled, parser.order)
         parser._model = LinearModel.from_state(structure, parser._encoder.sizes, arrays)
         parser._loss = Loss.of(parser.loss)
         parser._pruner = None
         if header.get("pruner") is not None:
             parser._pruner = ArcPruner.from_state(
-                header["pruner"], _own(arrays, _PRUNER), parser._structure(1)
+                header["pruner"], _own(arrays, _PRUNER), parser._structure(1, 1)
             )
         parser.pruning_, parser.skipped_ = _pruning(header.get("pruning")), None
         parser._set_record(header["record"])

@@ -1,4 +1,4 @@
-"""`DependencyParser`: first-order dependency trees for any loss of the family, with a certificate of training."""
+"""`DependencyParser`: dependency trees of first and second order for any loss of the family, with a certificate."""
 
 from __future__ import annotations
 
@@ -19,23 +19,29 @@ from partwise.estimators.encoded import Encoded
 from partwise.estimators.model import compact
 from partwise.estimators.parsing.answers import ParsingAnswers
 from partwise.estimators.parsing.arc_encoder import ArcEncoder
-from partwise.estimators.parsing.arc_pruning import ArcPruner
+from partwise.estimators.parsing.arc_pruning import BEAM, ArcPruner
 from partwise.estimators.parsing.data import relation_codes, training_corpus
 from partwise.estimators.parsing.files import DependencyFileMixin
 from partwise.estimators.parsing.predictions import ParsingMixin
 from partwise.features.arcs import ArcFeatures
-from partwise.structures import Projective, Spanning
+from partwise.features.triples import GrandparentFeatures, SiblingFeatures
+from partwise.structures import Projective, SecondOrderProjective, SecondOrderSpanning, Spanning
 
 if TYPE_CHECKING:
     from partwise.solvers import Progress, Solver
 
-STRUCTURES: dict[str, Any] = {"spanning": Spanning, "projective": Projective}
+STRUCTURES: dict[tuple[str, int], Any] = {
+    ("spanning", 1): Spanning,
+    ("projective", 1): Projective,
+    ("projective", 2): SecondOrderProjective,
+    ("spanning", 2): SecondOrderSpanning,
+}
 _HEADS_KEPT = 10
 _WORTH_PRUNING = 400_000  # arcs; with fewer, training on all of them takes no time
 
 
 class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
-    """Arc-factored dependency parser: CRF, max-margin, and all losses between, trained in the dual.
+    """Dependency parser: CRF, max-margin, and all losses between, trained in the dual.
 
     Parameters
     ----------
@@ -57,6 +63,9 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         1 prints a line per certificate.
     structure : {"spanning", "projective"}
         All trees (matrix-tree theorem, Chu-Liu-Edmonds), or those without crossing arcs (Eisner).
+    order : {1, 2}
+        1 scores arcs by themselves; 2 also siblings and grandparents, pairs of arcs that pruning has left: exactly
+        for projective trees, by a convex relaxation for all.
     single_root : bool or "auto"
         Whether exactly one word depends on the root; "auto" asks the training trees.
     labelled : bool
@@ -65,9 +74,11 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         Features of arcs, see ``partwise.features.arc_templates``.
     relation_templates : "labels" or list of str
         Features of relations.
+    sibling_templates, grandparent_templates : "siblings", "grandparents" or list of str
+        Features of pairs of arcs, see ``partwise.features.triple_templates``.
     prune : int, None or "auto"
         Heads that a small model leaves each word, in training and in prediction; None keeps all. "auto" prunes
-        to 10 where there is much data.
+        to 10 where there is much data or order=2.
     cost : {"auto", "heads", "labelled"}
         What a word costs in losses with γ > 0: 1 for a wrong head, or also for the right one with a wrong relation.
         "auto" is "labelled" where arcs have relations.
@@ -93,7 +104,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
     skipped_ : ProjectiveCount or None
         How many training trees have crossing arcs, where structure="projective".
     coef_ : ndarray (n_weights,)
-        All weights, of arcs and then of relations.
+        All weights: of arcs, relations, siblings, grandparents.
     objective_, dual_objective_ : float
         P(w) and D(α); the optimum lies between them.
     duality_gap_ : float
@@ -126,10 +137,13 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         *,
         l1: float = 0.0,
         structure: Literal["spanning", "projective"] = "spanning",
+        order: int = 1,
         single_root: bool | Literal["auto"] = "auto",
         labelled: bool = True,
         templates: str | Sequence[str] = "mcdonald",
         relation_templates: str | Sequence[str] = "labels",
+        sibling_templates: str | Sequence[str] = "siblings",
+        grandparent_templates: str | Sequence[str] = "grandparents",
         prune: int | Literal["auto"] | None = "auto",
         cost: Literal["auto", "heads", "labelled"] = "auto",
         non_projective: Literal["skip", "error"] = "skip",
@@ -148,10 +162,13 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         self.verbose = verbose
         self.l1 = l1
         self.structure = structure
+        self.order = order
         self.single_root = single_root
         self.labelled = labelled
         self.templates = templates
         self.relation_templates = relation_templates
+        self.sibling_templates = sibling_templates
+        self.grandparent_templates = grandparent_templates
         self.prune = prune
         self.cost = cost
         self.non_projective = non_projective
@@ -210,7 +227,14 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
 
     def _check_parameters(self) -> Loss:
         loss = super()._check_parameters()
-        check_choice("structure", self.structure, tuple(STRUCTURES))
+        check_choice("structure", self.structure, ("spanning", "projective"))
+        if self.order not in (1, 2) or isinstance(self.order, bool):
+            raise InputError(f"order must be 1 or 2, not {self.order!r:.40}")
+        if self.order == 2 and self.structure == "spanning" and loss.is_hard:
+            raise InputError(
+                f"order=2 with structure='spanning' needs a loss with finite beta, and {loss.name!r} has none, since "
+                "its best trees are not proved best: use 'log' or 'softmax_margin', or structure='projective'"
+            )
         check_choice("cost", self.cost, ("auto", "heads", "labelled"))
         if self.cost == "labelled" and not self.labelled:
             raise InputError("cost='labelled' needs labelled=True")
@@ -226,8 +250,9 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
             return []
         return sorted(set(corpus.relations))
 
-    def _structure(self, n_relations: int) -> Any:
-        return STRUCTURES[self.structure](single_root=self.single_root_, n_relations=max(n_relations, 1))
+    def _structure(self, n_relations: int, order: int) -> Any:
+        kind = STRUCTURES[self.structure, order]
+        return kind(single_root=self.single_root_, n_relations=max(n_relations, 1))
 
     def _encode(self, corpus: DependencyCorpus, sample_weight: Any) -> tuple[Problem, ArcEncoder]:
         """Pruned arcs, their features, and the problem they make."""
@@ -235,21 +260,29 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         self._pruner, self.pruning_ = None, None
         arcs, n_heads = all_arcs(corpus.lengths), self.prune
         if n_heads == "auto":
-            n_heads = _HEADS_KEPT if len(arcs.head) > _WORTH_PRUNING else None
-        self._begin_compiling(self._structure(1).oracle, () if n_heads is None else ("sums", "best"))
+            worth = len(arcs.head) > _WORTH_PRUNING or self.order > 1
+            n_heads = _HEADS_KEPT if worth else None
+        self._begin_compiling(self._structure(1, self.order).oracle)
         if n_heads is not None:
-            self._pruner = ArcPruner.fit(corpus, self._structure(1), int(n_heads), jobs)
+            first_order = self._structure(1, 1)
+            self._begin_compiling(first_order.oracle, ("sums", "best"))
+            self._pruner = ArcPruner.fit(corpus, first_order, int(n_heads), BEAM[self.order], jobs)
             arcs, self.pruning_ = self._pruner.prune(corpus, keep_true=True, n_jobs=jobs)
             if self.verbose:
                 print(self.pruning_)
-        structure = self._structure(len(self.relations_))
-        heads = ArcFeatures(self.templates, min_count=self.min_count).fit(corpus)
-        relations = None
-        if structure.labelled:
-            relations = ArcFeatures(self.relation_templates, min_count=self.min_count).fit(corpus)
-        encoder = ArcEncoder(heads, relations)
+        structure = self._structure(len(self.relations_), self.order)
+        encoder = self._fitted_encoder(structure, corpus)
         encoded = encoder.transform(structure, corpus, arcs)
         return self._problem(structure, encoder, encoded, corpus, sample_weight), encoder
+
+    def _fitted_encoder(self, structure: Any, corpus: DependencyCorpus) -> ArcEncoder:
+        """Features of every kind of rows."""
+        count, found = self.min_count, [ArcFeatures(self.templates, min_count=self.min_count)]
+        relations: Any = ArcFeatures(self.relation_templates, min_count=count) if structure.labelled else None
+        siblings: Any = SiblingFeatures(self.sibling_templates, min_count=count)
+        grandparents: Any = GrandparentFeatures(self.grandparent_templates, min_count=count)
+        found += [relations, *((siblings, grandparents) if structure.order == 2 else (None, None))]
+        return ArcEncoder(*(None if each is None else each.fit(corpus) for each in found))  # type: ignore
 
     def _problem(
         self,
@@ -260,7 +293,8 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         sample_weight: Any,
     ) -> Problem:
         """Encoded arcs bound to structure and loss."""
-        labels, maps = corpus.heads.astype(np.int64), {"arc": FeatureMap.build(1, encoder.n_attributes)}
+        labels = corpus.heads.astype(np.int64)
+        maps = {name: FeatureMap.build(1, own.n_attributes) for name, own in encoder.named().items()}
         if encoder.relations is not None:
             codes = relation_codes(corpus, self.relations_)
             labels = labels * len(self.relations_) + codes
@@ -294,15 +328,16 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         Returns
         -------
         list of (feature, relation, weight)
-            The relation is "arc" for features of arcs alone.
+            The relation is "arc" for features of arcs alone, "sibling" and "grandparent" for those of pairs.
         """
         self._require_parser()
         model, found = self._model, []
-        if label is None:
-            found += _largest(self._encoder.arcs, model.maps["arc"], model.weights_of("arc"), ["arc"], n)
-        if self._encoder.relations is not None:
-            own = model.maps["relation"], model.weights_of("relation")
-            found += _largest(self._encoder.relations, *own, self.relations_, n, label)
+        for name, features in self._encoder.named().items():
+            own = model.maps[name], model.weights_of(name)
+            if name == "relation":
+                found += _largest(features, *own, self.relations_, n, label)
+            elif label is None:
+                found += _largest(features, *own, [name], n)
         return sorted(found, key=lambda each: -abs(each[2]))[:n]
 
     @classmethod

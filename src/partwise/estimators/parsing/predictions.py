@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from partwise.compiled.simd import LANES
 from partwise.core.arcs import Arcs, all_arcs
 from partwise.core.losses import Loss
 from partwise.core.scorer import Scorer
@@ -20,6 +21,7 @@ from partwise.estimators.parsing.arc_pruning import MOST_ARCS, ArcPruner, Prunin
 from partwise.estimators.parsing.data import Tree, as_corpus, pieces, with_trees
 from partwise.estimators.protocol import not_fitted
 from partwise.scoring.attachment import attachment_scores
+from partwise.structures.packed import Packed
 
 
 class ParserQuery(NamedTuple):
@@ -165,18 +167,9 @@ class ParsingMixin:
         return self._model.counts(query.scorer, beta, n_jobs=n_threads(self.n_jobs))[0]
 
     def _kbest(self, query: ParserQuery, k: int) -> list[list[tuple[Any, float]]]:
-        structure: Any = self._model.structure
         scale = 1.0 if self._loss.is_hard else self._loss.beta
         parts = scale * query.scorer.scores(self._model.weights, n_threads(self.n_jobs))
-        n_arcs = np.diff(query.arcs.arc_ptr)
-        is_arc = np.zeros(len(parts), bool)
-        first = query.scorer.batch.part_ptr[:-1]
-        is_arc[np.repeat(first - query.arcs.arc_ptr[:-1], n_arcs) + np.arange(n_arcs.sum())] = True
-        scores = [query.matrices(parts[is_arc], -np.inf)]
-        if structure.labelled:
-            scores.append(query.matrices(parts[~is_arc].reshape(-1, structure.n_relations), -np.inf))
-        found = structure.kbest(*scores, k=k)
-        log_totals = None if self._loss.is_hard else structure.log_partition(*scores).tolist()
+        found, log_totals = self._ranked(query, parts, k)
         results = []
         for i, trees in enumerate(found):
             values = [
@@ -185,6 +178,22 @@ class ParsingMixin:
             results.append([(self._named(tree), v) for (tree, _), v in zip(trees, values, strict=True)])
         return results
 
+    def _ranked(self, query: ParserQuery, parts: np.ndarray, k: int) -> tuple[Any, Any]:
+        """The k best trees of every sentence with their scores, and log-partitions where there are probabilities."""
+        structure: Any = self._model.structure
+        if structure.order == 2:
+            packed = packed_scores(query.scorer, parts)
+            return structure.kbest_of(packed, k), None if self._loss.is_hard else packed.log_partition()
+        n_arcs = np.diff(query.arcs.arc_ptr)
+        is_arc = np.zeros(len(parts), bool)
+        first = query.scorer.batch.part_ptr[:-1]
+        is_arc[np.repeat(first - query.arcs.arc_ptr[:-1], n_arcs) + np.arange(n_arcs.sum())] = True
+        scores = [query.matrices(parts[is_arc], -np.inf)]
+        if structure.labelled:
+            scores.append(query.matrices(parts[~is_arc].reshape(-1, structure.n_relations), -np.inf))
+        found = structure.kbest(*scores, k=k)
+        return found, None if self._loss.is_hard else structure.log_partition(*scores).tolist()
+
     def _named(self, tree: Any) -> Any:
         """A structure's tree with the names of its relations."""
         if not self.relations_:
@@ -192,3 +201,9 @@ class ParsingMixin:
         if len(self.relations_) == 1:
             return Tree(tree, self.relations_ * len(tree))
         return Tree(tree[0], [self.relations_[code] for code in tree[1].tolist()])
+
+
+def packed_scores(scorer: Scorer, parts: np.ndarray) -> Packed:
+    """Scores of all parts of some sentences as the structure's own methods read them."""
+    structure, flat = scorer.structure, np.append(parts, np.zeros(LANES))
+    return Packed(structure, structure.specification(), scorer.shapes, scorer.batch.part_ptr, flat, False)

@@ -17,7 +17,6 @@ from partwise.estimators.base import n_threads
 from partwise.estimators.checks import check_choice
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.labels import classes_array
-from partwise.estimators.memory import memory_words
 from partwise.estimators.model import LinearModel, compact
 from partwise.estimators.segments.answers import SegmentAnswers
 from partwise.estimators.segments.data import Gold, SegmentData, gold_of
@@ -175,7 +174,7 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
             problem, encoder = self.problem_for(X, y, sample_weight)
             self._announce(problem, encoder)
             if self.verbose:
-                print(self.words_before_training(problem))
+                print("\n".join(self.before_training(problem)))
             _, solution = self._solve(problem)
             self._set_certificate(solution)
             self._encoder, self._model = compact(
@@ -194,11 +193,11 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         with self._refitting():
             return self._problem_for(X, y, sample_weight)
 
-    def words_before_training(self, problem: Problem) -> str:
+    def before_training(self, problem: Problem) -> list[str]:
         """What memory training takes, in one line."""
-        from partwise.solvers import solver_for
+        from partwise.solvers.memory import memory_estimate
 
-        return memory_words(problem, solver_for(problem, self.solver, self.tol))
+        return [str(memory_estimate(problem, self.solver, self.tol))]
 
     def _check_parameters(self) -> Loss:
         loss = super()._check_parameters()

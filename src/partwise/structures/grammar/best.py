@@ -7,6 +7,7 @@ import numpy as np
 
 from partwise.compiled.dispatch import inner
 from partwise.structures.grammar.cells import cell_of, find_rows, rule_part, span_part, split_part
+from partwise.structures.grammar.dense import dense_maxima, fill_score_tensor
 
 
 @inner
@@ -25,6 +26,19 @@ def _pair_maxima(s, n, i, j, scores, split, work):  # type: ignore
 
 
 @inner
+def _sparse_maxima(s, n, i, j, scores, split, rules, work):  # type: ignore
+    """The best scores of binary rules over one span, without its own, in ``work.below``."""
+    at, below = cell_of(n, i, j) * s.stride, work.below
+    _pair_maxima(s, n, i, j, scores, split, work)
+    for p in range(s.pair_right.size):
+        value = work.pair_sum[p]
+        if value > -np.inf:
+            for q in range(s.pair_ptr[p], s.pair_ptr[p + 1]):
+                a = at + s.parent[q]
+                below[a] = max(below[a], scores[rules + s.rule[q]] + value)
+
+
+@inner
 def _best_below(s, n, i, j, scores, split, rules, work):  # type: ignore
     """``work.below`` of a cell."""
     cell = cell_of(n, i, j)
@@ -37,13 +51,10 @@ def _best_below(s, n, i, j, scores, split, rules, work):  # type: ignore
         return
     if work.row_of[cell] < 0:
         return
-    _pair_maxima(s, n, i, j, scores, split, work)
-    for p in range(s.pair_right.size):
-        value = work.pair_sum[p]
-        if value > -np.inf:
-            for q in range(s.pair_ptr[p], s.pair_ptr[p + 1]):
-                a = at + s.parent[q]
-                below[a] = max(below[a], scores[rules + s.rule[q]] + value)
+    if s.is_dense:
+        dense_maxima(s, n, i, j, scores, split, work)
+    else:
+        _sparse_maxima(s, n, i, j, scores, split, rules, work)
     first = span_part(s, n, work.row_of[cell])
     for c in range(s.binary_symbol.size):
         below[at + s.binary_symbol[c]] += scores[first + c]
@@ -59,6 +70,8 @@ def _unary_first(s, n, cell, work):  # type: ignore
 def best_charts(s, shape, scores, work):  # type: ignore
     """Fill ``work.below`` and ``work.inside`` with the best scores of every symbol over every span."""
     n, rules, split = find_rows(s, shape, work), rule_part(s, shape), split_part(s, shape)
+    if s.is_dense and n > 1:
+        fill_score_tensor(s, scores, rules, work)
     for length in range(1, n + 1):
         for i in range(n - length + 1):
             j = i + length - 1

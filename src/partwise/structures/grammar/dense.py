@@ -8,8 +8,11 @@ them. Outside, the same products run backwards.
 
 from __future__ import annotations
 
+import numpy as np
+
 from partwise.compiled.dispatch import inner
 from partwise.compiled.simd_blocks import add_matrix_product
+from partwise.compiled.simd_max import best_rows
 from partwise.compiled.simd_rows import add_scaled, scale_row
 from partwise.structures.grammar.cells import cell_of
 from partwise.structures.grammar.scaling import LEAST_WEIGHT
@@ -140,6 +143,32 @@ def dense_children(s, n, length, first, count, counts, work):  # type: ignore
         i = first + k
         raised += _children(s, n, i, i + length - 1, k * block, counts, work.first_split[k], work)
     return raised
+
+
+@inner
+def fill_score_tensor(s, scores, rules, work):  # type: ignore
+    """The scores of binary rules by [left, right, parent]."""
+    for k in range(s.n_symbols * s.stride * s.parent_stride):
+        work.tensor[k] = -np.inf
+    for q in range(s.rule.size):
+        work.tensor[s.place[q]] = scores[rules + s.rule[q]]
+
+
+@inner
+def dense_maxima(s, n, i, j, scores, split, work):  # type: ignore
+    """The best scores of binary rules over one span, without its own, in ``work.below``."""
+    stride, at = s.stride, cell_of(n, i, j) * s.stride
+    for m in range(i, j):
+        right, own = cell_of(n, m + 1, j) * stride, scores[split + m - i] if s.has_splits else 0.0
+        for c in range(stride):
+            work.rights[(m - i) * stride + c] = work.inside[right + c] + own
+    for b in range(s.n_symbols):
+        left = cell_of(n, i, i) * stride + b
+        best_rows(work.pairs, b * stride, work.inside, left, stride, j - i, work.rights, 0, stride)
+    block = s.n_symbols * stride
+    best_rows(work.parents, 0, work.pairs, 0, 1, block, work.tensor, 0, s.parent_stride)
+    for c in range(s.binary_symbol.size):
+        work.below[at + s.binary_symbol[c]] = work.parents[c]
 
 
 @inner

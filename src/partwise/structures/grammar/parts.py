@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.core.arrays import block_of, offsets, positions, ranges
+from partwise.core.arrays import block_of, offsets, ranges
 from partwise.errors import InputError
 from partwise.structures.checks import checked_count
 from partwise.structures.contract import PartLists, RowKind, Shapes, Structure
@@ -47,6 +47,7 @@ from partwise.structures.grammar.oracle import (
     make_specification,
     make_workspace,
 )
+from partwise.structures.grammar.spans import all_spans, some_spans, spans_of
 
 COSTS = ("hamming", "constituents", "rules")
 
@@ -110,12 +111,7 @@ class GrammarParts(Structure):
 
     def shapes(self, lengths: Any) -> Shapes:
         """Shapes with every span."""
-        lengths = np.asarray(lengths, np.int64)
-        every = {int(n): _all_spans(int(n)) for n in np.unique(lengths)}
-        spans = [every[int(n)] for n in lengths]
-        first = np.concatenate([*(each[0] for each in spans), np.zeros(0, np.int64)])
-        last = np.concatenate([*(each[1] for each in spans), np.zeros(0, np.int64)])
-        return _shapes_of(lengths, offsets([len(each[0]) for each in spans]), first, last)
+        return all_spans(np.asarray(lengths, np.int64))
 
     def span_shapes(self, lengths: Any, span_ptr: Any, first: Any, last: Any) -> Shapes:
         """Shapes with the spans that pruning has left.
@@ -128,38 +124,11 @@ class GrammarParts(Structure):
         first, last : array_like of int (span_ptr[n],)
             Spans of two or more words, in any order within an example; single words are never pruned.
         """
-        lengths, ptr = np.asarray(lengths, np.int64), np.asarray(span_ptr, np.int64)
-        first, last = np.asarray(first, np.int64), np.asarray(last, np.int64)
-        if len(ptr) != len(lengths) + 1 or ptr[-1] != len(first) or len(first) != len(last):
-            raise InputError("spans: span_ptr, first and last do not belong together")
-        example = block_of(ptr)
-        wrong = np.flatnonzero((first < 0) | (last <= first) | (last >= lengths[example]))
-        if wrong.size:
-            k = int(wrong[0])
-            raise InputError(
-                f"spans: example {example[k]} has the span {first[k]} … {last[k]}; it must have two or more of "
-                f"the words 0 … {lengths[example[k]] - 1}"
-            )
-        order = np.lexsort((first, last - first, example))
-        first, last = first[order], last[order]
-        same = (np.diff(first) == 0) & (np.diff(last) == 0) & (np.diff(example) == 0)
-        if same.any():
-            raise InputError(f"spans: example {example[int(same.argmax())]} has a span twice")
-        return _shapes_of(lengths, ptr, first, last)
+        return some_spans(*(np.asarray(each, np.int64) for each in (lengths, span_ptr, first, last)))
 
     def spans_of(self, shapes: Shapes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Spans of the rows of kind "span", single words included: their offsets (n + 1,), first and last words."""
-        counts = self.n_spans(shapes)
-        ptr = offsets(counts)
-        first, last = np.empty(ptr[-1], np.int64), np.empty(ptr[-1], np.int64)
-        lengths = shapes.lengths
-        words = ranges(ptr[:-1], lengths)
-        first[words] = last[words] = positions(lengths)
-        listed, others = ranges(shapes.ptr[:-1] + 2, 2 * (counts - lengths)), np.ones(ptr[-1], bool)
-        others[words] = False
-        pairs = shapes.values[listed].reshape(-1, 2)
-        first[others], last[others] = pairs.T
-        return ptr, first, last
+        return spans_of(shapes)
 
     def n_spans(self, shapes: Shapes) -> np.ndarray:
         """Rows of kind "span" of each example, int64 (n,)."""
@@ -341,20 +310,3 @@ def _checked_rules(rules: Any, name: str, width: int, n_symbols: int) -> np.ndar
         k = int(again[0])
         raise InputError(f"{name}[{k}] is the same rule as {name}[{first[inverse.ravel()[k]]}]")
     return array
-
-
-def _all_spans(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """First and last words of all spans of two or more words, in order of length and first word."""
-    counts = np.arange(n - 1, 0, -1)
-    first = positions(counts)
-    return first, first + np.repeat(np.arange(1, n), counts)
-
-
-def _shapes_of(lengths: np.ndarray, span_ptr: np.ndarray, first: np.ndarray, last: np.ndarray) -> Shapes:
-    """Spans as compiled code reads them."""
-    counts = np.diff(span_ptr)
-    ptr = offsets(2 + 2 * counts)
-    values = np.empty(ptr[-1], np.int32)
-    values[ptr[:-1]], values[ptr[:-1] + 1] = lengths, counts
-    values[ranges(ptr[:-1] + 2, 2 * counts)] = np.stack([first, last], axis=1).ravel()
-    return Shapes(ptr, values)

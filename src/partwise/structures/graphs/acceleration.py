@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from partwise.compiled.dispatch import inner
 
 DEPTH = 5
 _RIDGE = 1e-13
+_LARGEST = 1e6  # sum of coefficients; nothing is below it where one is NaN
 
 
 def room_of_history(n: int) -> int:
@@ -78,7 +77,7 @@ def _normal_equations(x, n, count, row, f_at, small, history):  # type: ignore
 
 @inner
 def _solve(count, small, history):  # type: ignore
-    """Cholesky; False where the matrix is not positive definite."""
+    """Cholesky; False where that fails or gives no sensible combination."""
     right, small = small + 2 * DEPTH * DEPTH, small + DEPTH * DEPTH
     for i in range(count):
         for k in range(i + 1):
@@ -101,4 +100,7 @@ def _solve(count, small, history):  # type: ignore
         for r in range(i + 1, count):
             total -= history[small + r * DEPTH + i] * history[right + r]
         history[right + i] = total / history[small + i * DEPTH + i]
-    return np.isfinite(history[right])
+    total = 0.0
+    for i in range(count):
+        total += abs(history[right + i])
+    return total < _LARGEST

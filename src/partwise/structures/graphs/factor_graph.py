@@ -132,12 +132,11 @@ class FactorGraph(LabelledGraph):
         super().__init__(vertices, factors)
         if engine not in _ENGINES:
             raise InputError(f"engine must be one of {', '.join(map(repr, _ENGINES))}, not {engine!r}")
-        damping = _DAMPING[engine] if damping is None else damping
-        if not 0.0 <= damping < 1.0:
+        if damping is not None and not 0.0 <= damping < 1.0:
             raise InputError(f"damping must be at least 0 and below 1, not {damping!r}")
         if not 0.0 < tolerance < 1.0:
             raise InputError(f"tolerance must lie between 0 and 1, not {tolerance!r}")
-        self.engine, self.tolerance, self.damping = engine, float(tolerance), float(damping)
+        self.engine, self.tolerance, self.damping = engine, float(tolerance), damping
         self.max_iterations = checked_count(max_iterations, "max_iterations")
         self.max_nodes = checked_count(max_nodes, "max_nodes")
         self.exactness = "relaxation" if engine == "tree-reweighted" else "approximate"
@@ -172,13 +171,9 @@ class FactorGraph(LabelledGraph):
         return self._specification(self.engine)
 
     def _specification(self, engine: str) -> FactorSpecification:
-        return FactorSpecification(
-            engine == "tree-reweighted",
-            self.tolerance,
-            self.max_iterations,
-            1.0 - self.damping,
-            self.max_nodes,
-        )
+        step = 1.0 - (_DAMPING[engine] if self.damping is None else self.damping)
+        is_bound = engine == "tree-reweighted"
+        return FactorSpecification(is_bound, self.tolerance, self.max_iterations, step, self.max_nodes)
 
     def workspace(self, shapes: Shapes, specification: Any = None) -> FactorWorkspace:
         return factor_workspace(shapes)

@@ -40,7 +40,7 @@ from partwise.structures.trees.arc_tables import (
 from partwise.structures.trees.eisner_best import projective_viterbi
 from partwise.structures.trees.eisner_log import projective_marginals_in_logs
 
-_GROWTH = 6.75  # the number of projective trees of n words is below this to the n
+GROWTH = 6.75  # the number of projective trees of n words is below this to the n
 _LOG_LOSS = -668.0  # log of the smallest normal number, relative to a result that must be right to 1e-17
 
 
@@ -135,7 +135,7 @@ def projective_weights(n, work):  # type: ignore
         total = 0.0
         for j in range(stride):
             total += work.weights[m * stride + j]
-        scale = min(total, _GROWTH)
+        scale = min(total, GROWTH)
         inverse = 1.0 / scale
         for j in range(stride):
             work.weights[m * stride + j] *= inverse
@@ -276,7 +276,7 @@ def projective_outside(n, first_row, total, work):  # type: ignore
 @fragment
 def nothing_lost(n, total):  # type: ignore
     """Whether trees whose weight underflowed cannot matter; false for NaN, infinity and zero."""
-    return 0.0 < total < np.inf and math.log(total) > n * math.log(_GROWTH) + _LOG_LOSS
+    return 0.0 < total < np.inf and math.log(total) > n * math.log(GROWTH) + _LOG_LOSS
 
 
 @arc_marginals.register(ProjectiveSpecification)

@@ -13,7 +13,7 @@ from partwise.core.arcs import Arcs, all_arcs, checked_arcs
 from partwise.core.arrays import block_of, locate, offsets, positions, ranges
 from partwise.core.heads import find_fault
 from partwise.errors import InputError
-from partwise.structures.checks import checked_count
+from partwise.structures.checks import checked_count, checked_scores
 from partwise.structures.contract import PartLists, RowKind, Shapes, Structure
 
 
@@ -39,6 +39,8 @@ class TreeParts(Structure):
     """
 
     projective = False
+    order = 1  # arcs that are scored together
+    n_facts = 1  # numbers of a shape that stand before its arcs, the length first
 
     def __init__(self, *, single_root: bool = True, n_relations: int = 1):
         self.single_root = bool(single_root)
@@ -58,7 +60,7 @@ class TreeParts(Structure):
     def shapes(self, lengths: Any) -> Shapes:
         """Shapes with every arc: n heads for each of n words."""
         lengths = np.asarray(lengths, np.int64)
-        return _shapes_of(lengths, all_arcs(lengths))
+        return self._shapes_of(lengths, all_arcs(lengths))
 
     def arc_shapes(self, lengths: Any, arc_ptr: Any, head: Any, modifier: Any) -> Shapes:
         """Shapes with the candidate arcs that pruning has left.
@@ -78,18 +80,34 @@ class TreeParts(Structure):
         if unordered.any():
             example = arcs.sentence[int(unordered.argmax())]
             raise InputError(f"arcs: those of example {example} are not in order of modifier and head")
-        return _shapes_of(lengths, arcs)
+        return self._shapes_of(lengths, arcs)
+
+    def _shapes_of(self, lengths: np.ndarray, arcs: Arcs) -> Shapes:
+        """Arcs as compiled code reads them."""
+        ptr = offsets(self.n_facts + 2 * np.diff(arcs.arc_ptr))
+        values = np.empty(ptr[-1], np.int32)
+        values[ptr[:-1, None] + np.arange(self.n_facts)] = self._facts(lengths, arcs)
+        values[self._is_arc(ptr)] = np.stack([arcs.head, arcs.modifier], axis=1).ravel()
+        return Shapes(ptr, values)
+
+    def _facts(self, lengths: np.ndarray, arcs: Arcs) -> np.ndarray:
+        """What stands before the arcs of each shape, (n, n_facts)."""
+        return lengths[:, None]
+
+    def _is_arc(self, ptr: np.ndarray) -> np.ndarray:
+        """Which numbers of shapes belong to arcs."""
+        is_arc = np.ones(ptr[-1], bool)
+        is_arc[ptr[:-1, None] + np.arange(self.n_facts)] = False
+        return is_arc
 
     def arcs_of(self, shapes: Shapes) -> Arcs:
         """The candidate arcs of all examples."""
-        is_arc = np.ones(len(shapes.values), bool)
-        is_arc[shapes.ptr[:-1]] = False
-        pairs = shapes.values[is_arc].reshape(-1, 2)
+        pairs = shapes.values[self._is_arc(shapes.ptr)].reshape(-1, 2)
         return Arcs(offsets(self.n_arcs(shapes)), pairs[:, 0], pairs[:, 1])
 
     def n_arcs(self, shapes: Shapes) -> np.ndarray:
         """Candidate arcs of each example, int64 (n,)."""
-        return (np.diff(shapes.ptr) - 1) // 2
+        return (np.diff(shapes.ptr) - self.n_facts) // 2
 
     def row_counts(self, shapes: Shapes) -> tuple[np.ndarray, ...]:
         return (self.n_arcs(shapes),) * len(self.kinds)
@@ -97,7 +115,7 @@ class TreeParts(Structure):
     def most_parts(self, shapes: Shapes) -> np.ndarray:
         return shapes.lengths * len(self.kinds)
 
-    def row_choices(self, shapes: Shapes) -> np.ndarray:
+    def row_choices(self, shapes: Shapes) -> np.ndarray | None:
         """The word each arc leads to, counted over the corpus."""
         arcs = self.arcs_of(shapes)
         return offsets(shapes.lengths)[:-1][arcs.sentence] + arcs.modifier - 1
@@ -232,6 +250,24 @@ class TreeParts(Structure):
             result[first + labels % self.n_relations] = 0.0
         return result
 
+    def add_costs(self, n: int, arcs: np.ndarray, relations: np.ndarray, y: Any, cost: Any) -> None:
+        """Add the cost of every arc, and of wrong relations at the true one, in place."""
+        codes = self.codes(y)
+        if len(codes) != n:
+            raise InputError(f"y has {len(codes)} heads for {n} words")
+        heads, words = codes // self.n_relations, np.arange(1, n + 1)
+        if np.ndim(cost):
+            arcs += checked_scores(cost, "cost", (n + 1, n + 1))
+            return
+        number = float(checked_scores(cost, "cost", ()))
+        kept = arcs[heads, words].copy()
+        arcs += number
+        arcs[heads, words] = kept
+        if self.labelled:
+            true = relations[heads, words, codes % self.n_relations].copy()
+            relations[heads, words] += number
+            relations[heads, words, codes % self.n_relations] = true
+
     # Enumeration.
 
     def labellings(self, length: int) -> Iterator[Any]:
@@ -272,17 +308,6 @@ def _checked_heads(y: Any, name: str) -> np.ndarray:
     if heads.size and (heads.min() < 0 or heads.max() > len(heads)):
         raise InputError(f"{name} holds head {heads.max()}; heads run from 0 (the root) to {len(heads)}")
     return heads.astype(np.int64)
-
-
-def _shapes_of(lengths: np.ndarray, arcs: Arcs) -> Shapes:
-    """Arcs as compiled code reads them."""
-    ptr = offsets(1 + 2 * np.diff(arcs.arc_ptr))
-    values = np.empty(ptr[-1], np.int32)
-    is_arc = np.ones(len(values), bool)
-    is_arc[ptr[:-1]] = False
-    values[ptr[:-1]] = lengths
-    values[is_arc] = np.stack([arcs.head, arcs.modifier], axis=1).ravel()
-    return Shapes(ptr, values)
 
 
 def _keys(example: np.ndarray, modifier: np.ndarray, head: np.ndarray, lengths: np.ndarray) -> np.ndarray:

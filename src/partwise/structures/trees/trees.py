@@ -8,7 +8,7 @@ import numpy as np
 
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError
-from partwise.structures.checks import checked_count, checked_scores, require_possible
+from partwise.structures.checks import checked_count, require_possible
 from partwise.structures.contract import Shapes
 from partwise.structures.trees.inference import (
     best_of_matrices,
@@ -99,7 +99,7 @@ class Trees(TreeParts):
         for n, tree, own_cost in zip(scores.lengths.tolist(), trees, costs, strict=True):
             last, width = first + (n + 1) ** 2, self.n_relations
             own = relations[first * width : last * width].reshape(n + 1, n + 1, -1)
-            self._add_costs(n, arcs[first:last].reshape(n + 1, n + 1), own, tree, own_cost)
+            self.add_costs(n, arcs[first:last].reshape(n + 1, n + 1), own, tree, own_cost)
             first = last
         return self._best(scores._replace(arcs=arcs, relations=relations))
 
@@ -210,24 +210,6 @@ class Trees(TreeParts):
             return np.split(heads, ends) if len(values) else []
         pieces = zip(np.split(heads, ends), np.split(labels, ends), strict=True)
         return [LabelledHeads(*pair) for pair in pieces] if len(values) else []
-
-    def _add_costs(self, n: int, arcs: np.ndarray, relations: np.ndarray, y: Any, cost: Any) -> None:
-        """Add the cost of every arc, and of wrong relations at the true one, in place."""
-        codes = self.codes(y)
-        if len(codes) != n:
-            raise InputError(f"y has {len(codes)} heads for {n} words")
-        heads, words = codes // self.n_relations, np.arange(1, n + 1)
-        if np.ndim(cost):
-            arcs += checked_scores(cost, "cost", (n + 1, n + 1))
-            return
-        number = float(checked_scores(cost, "cost", ()))
-        kept = arcs[heads, words].copy()
-        arcs += number
-        arcs[heads, words] = kept
-        if self.labelled:
-            true = relations[heads, words, codes % self.n_relations].copy()
-            relations[heads, words] += number
-            relations[heads, words, codes % self.n_relations] = true
 
 
 def _refuse(bad: int, values: np.ndarray | None, scores: TreeScores) -> None:

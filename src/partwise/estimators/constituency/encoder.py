@@ -1,0 +1,134 @@
+"""Words, spans and splits of sentences as rows of a grammar's structure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from partwise.core.arrays import offsets, positions
+from partwise.errors import InputError
+from partwise.estimators.encoded import Encoded, KindSize, OwnRows
+from partwise.features.span_values import Places, Sentences
+from partwise.features.spans import SpanFeatures
+from partwise.storage.checks import expect_array, expect_number, expect_texts
+from partwise.structures import Grammar
+from partwise.structures.contract import Shapes
+
+KINDS = ("word", "span", "split")
+
+
+class SpanEncoder:
+    """Features of words, spans and, where they are parts, splits.
+
+    Attributes
+    ----------
+    features : dict of SpanFeatures
+        By kind.
+    """
+
+    def __init__(self, features: Mapping[str, SpanFeatures]):
+        self.features = dict(features)
+
+    @property
+    def sizes(self) -> tuple[KindSize, ...]:
+        return tuple(KindSize(0, own.n_attributes) for own in self.features.values())
+
+    def transform(self, structure: Grammar, sentences: Sentences, shapes: Shapes) -> Encoded:
+        """Rows of all candidate words, spans and splits."""
+        own = tuple(
+            OwnRows(features.transform(sentences, places_of(kind, structure, shapes)))
+            for kind, features in self.features.items()
+        )
+        return Encoded(sentences.lengths, own, shapes)
+
+    def keep(self, used: list[np.ndarray]) -> tuple[SpanEncoder, list[np.ndarray]]:
+        """The same without the features that have no weight."""
+        kept = {kind: own.keep(ids) for (kind, own), ids in zip(self.features.items(), used, strict=True)}
+        return SpanEncoder(kept), used
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        header, arrays = {}, {}
+        for kind, own in self.features.items():
+            state = own.state()
+            arrays[f"{kind}.keys"] = state.pop("keys")
+            header[kind] = state
+        return header, arrays
+
+    @classmethod
+    def from_state(cls, header: Any, arrays: Mapping[str, np.ndarray], splits: bool) -> SpanEncoder:
+        """From what a model file holds, everything in it checked."""
+        if not isinstance(header, dict):
+            raise InputError("the features are missing")
+        return cls({kind: _features(header, arrays, kind) for kind in (KINDS if splits else KINDS[:2])})
+
+
+def places_of(kind: str, structure: Grammar, shapes: Shapes) -> Places:
+    """Where the rows of a kind lie in their sentences."""
+    if kind == "word":
+        return Places.of_words(shapes.lengths)
+    ptr, first, last = structure.spans_of(shapes)
+    if kind == "span":
+        return Places(ptr, first.astype(np.int32), last.astype(np.int32), np.zeros(len(first), np.int32))
+    cuts = last - first
+    split = np.repeat(first, cuts) + positions(cuts)
+    row_ptr = offsets(cuts)[ptr]
+    both = (np.repeat(first, cuts).astype(np.int32), np.repeat(last, cuts).astype(np.int32))
+    return Places(row_ptr, *both, split.astype(np.int32))
+
+
+def gold_places(
+    structure: Grammar, lengths: np.ndarray, nodes: np.ndarray
+) -> dict[str, tuple[Places, np.ndarray]]:
+    """The rows that derivations use, kind by kind: their places, and the column of each."""
+    first, last, symbol, rule = nodes.T
+    is_word, n_binary = rule < 0, len(structure.rules)
+    is_binary = ~is_word & (rule < n_binary)
+    example = np.repeat(np.arange(len(lengths)), np.diff(_node_ptr(nodes, lengths)))
+    columns = {
+        "word": np.searchsorted(structure.word_symbols, symbol),
+        "span": np.where(
+            is_binary,
+            np.searchsorted(structure.binary_symbols, symbol),
+            len(structure.binary_symbols) + np.searchsorted(structure.unary_symbols, symbol),
+        ),
+    }
+
+    def places(chosen: np.ndarray, split: np.ndarray) -> Places:
+        counts = np.bincount(example[chosen], minlength=len(lengths))
+        own = [each[chosen].astype(np.int32) for each in (first, last, split)]
+        return Places(np.append(0, np.cumsum(counts)), *own)
+
+    none = np.zeros(len(nodes), np.int64)
+    result = {"word": (places(is_word, none), columns["word"][is_word])}
+    result["span"] = places(~is_word, none), columns["span"][~is_word]
+    if structure.splits:
+        # In preorder the left child comes next.
+        left_end = np.append(last[1:], 0)
+        result["split"] = places(is_binary, left_end), none[is_binary]
+    return result
+
+
+def _node_ptr(nodes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The nodes of each derivation, int64 (n + 1,): it ends with its last word."""
+    ends = np.append(0, np.flatnonzero(nodes[:, 3] < 0) + 1)
+    return ends[np.append(0, np.cumsum(lengths))]
+
+
+def _features(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], kind: str) -> SpanFeatures:
+    stored = header.get(kind)
+    if not isinstance(stored, dict) or stored.get("what") != kind:
+        raise InputError(f"the features of kind {kind} are missing")
+    expect_texts(stored, "templates", distinct=True)
+    expect_number(stored, "min_count", 1, whole=True)
+    sources = expect_texts(stored, "sources", distinct=True)
+    strings = stored.get("strings")
+    if not isinstance(strings, list) or len(strings) != len(sources):
+        raise InputError(f"the values of the features of kind {kind} are missing")
+    for own in strings:
+        expect_texts({"strings": own}, "strings", distinct=True)
+    keys = expect_array(arrays, f"{kind}.keys", np.int64, low=0)
+    if len(np.unique(keys)) != len(keys):
+        raise InputError(f"array '{kind}.keys' holds a key twice")
+    return SpanFeatures.from_state({**stored, "keys": keys})

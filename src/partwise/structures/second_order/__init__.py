@@ -1,0 +1,1 @@
+"""Dependency trees that score siblings and grandparents too."""

@@ -1,6 +1,6 @@
 """Snakes (Nowozin et al., 2011): a grid of coloured cells, a snake of ten of them, the place of each along it.
 
-    python benchmarks/snakes.py --data DIR/snakes [--l2 1] [--models ends] [--losses log] [--picture snakes.png] [--json out.json]
+    python benchmarks/snakes.py --data DIR/snakes [--l2 1] [--models ends] [--losses log] [--picture snakes.png]
 
 200 grids to learn from, 100 to test on, 11 labels. A cell's features are the colours of the 3 x 3 cells around it, one
 column a colour. An edge knows its direction alone ("directions"), or by direction the features of both its cells

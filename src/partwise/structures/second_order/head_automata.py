@@ -153,8 +153,8 @@ def automaton(h, n_slots, single_root, base, counts, work):  # type: ignore
     top, total = -np.inf, 0.0
     if right > -np.inf:
         for k in range(n_own):
-            product = work.sums[k] * work.sums[n_slots + k]
-            row[k] = math.log(product) if product > 0.0 else -np.inf
+            one, other = work.sums[k], work.sums[n_slots + k]
+            row[k] = math.log(one) + math.log(other) if one > 0.0 and other > 0.0 else -np.inf
             row[k] += work.head_score[into + k] if h > 0 else 0.0
             top = max(top, row[k])
     if top == -np.inf:

@@ -162,6 +162,9 @@ def _unusual_items() -> list[Item]:
         Item("second-order sequences", SequenceLabeler, {"template": "pos", "order": 2}, _WORDS, _CHUNKS, labelling),
         Item("projective trees", DependencyParser, {"structure": "projective"}, sentences, trees, parsing),
         Item("spanning trees", DependencyParser, {}, sentences, trees, parsing),
+        Item(
+            "second-order trees", DependencyParser, {"structure": "projective", "order": 2}, sentences, trees, parsing
+        ),
         Item("kernel sequences", KernelSequenceLabeler, {}, points, labels, ("predict", "predict_marginals")),
         Item("kernel edges", KernelSequenceLabeler, {"edges": "kernel"}, points, labels, ("predict",)),
         Item("kernel classes", KernelClassifier, {}, table, classes, ("predict",)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,24 +12,22 @@ from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.rows import RowData
 from partwise.errors import InputError
-from partwise.estimators.base import DualEstimator, Training, n_threads
+from partwise.estimators.base import Training, n_threads
 from partwise.estimators.checks import check_choice
 from partwise.estimators.classify.data import read_attributes, read_matrix, with_always_on
 from partwise.estimators.encoded import KindSize
-from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.matrices import split_storage, storage_for
 from partwise.estimators.model import LinearModel, Pairs
 from partwise.estimators.multilabel.data import MultilabelData
+from partwise.estimators.multilabel.files import MultilabelFileMixin
 from partwise.estimators.multilabel.predictions import MultilabelPredictions
 from partwise.estimators.multilabel.structure import (
     LABELS,
-    checked_pairs,
     chosen_pairs,
     label_shapes,
     label_structure,
 )
 from partwise.estimators.protocol import ClassifierProtocol
-from partwise.storage.checks import expect_number, expect_text, expect_texts
 
 if TYPE_CHECKING:
     from partwise.solvers import Progress, Solver
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 _AUTO_LIMIT = 2**18  # entries of tables, every pass and for every example; messages are cheaper than more
 
 
-class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, DualEstimator):
+class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, MultilabelFileMixin):
     """Conditional random field, or max-margin Markov network, over the labels of an example.
 
     Every label has a linear score, and so has every pair of labels that are joined in a graph over them: which
@@ -276,60 +274,3 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, DualEstima
         if not self._why_inference:
             return []
         return [f"{self.inference_} inference, as exact inference does not fit: {self._why_inference}"]
-
-    # -- model files ----------------------------------------------------------------------------
-
-    def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        labels = self.classes_.tolist()
-        if not all(isinstance(label, (str, bool, int, float)) for label in labels):
-            raise InputError("only classes that are strings or numbers can be saved")
-        header = {
-            "estimator": "MultilabelClassifier",
-            "parameters": self._parameters_state(),
-            "labels": labels,
-            "structure": {
-                "name": "labels",
-                "single": self._single,
-                "inference": self.inference_,
-                "pairs": self.pairs_,
-            },
-            "why_inference": self._why_inference,
-            "storage": self._storage,
-            "n_features": int(self.n_features_in_),
-            "feature_names": list(getattr(self, "feature_names_in_", [])),
-            "encoder": None if self._encoder is None else self._encoder.state()[0],
-            "record": self._record_state(),
-        }
-        return header, self._model.state([self._size(self.n_features_in_)])
-
-    @classmethod
-    def _from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> MultilabelClassifier:
-        estimator = cls._with_parameters(header["parameters"])
-        labels, shape = header["labels"], header.get("structure")
-        if not isinstance(shape, Mapping) or not isinstance(shape.get("single"), bool):
-            raise InputError("the structure is missing")
-        most = 2 if shape["single"] else 2**20
-        if not 0 < len(labels) <= most or len(set(labels)) != len(labels):
-            raise InputError("the labels are missing, or one is there twice")
-        n_labels = 1 if shape["single"] else len(labels)
-        estimator._single = shape["single"]
-        estimator.classes_ = np.array(labels) if shape["single"] else np.arange(n_labels)
-        estimator.pairs_ = checked_pairs(shape.get("pairs"), n_labels)
-        estimator.inference_ = expect_text(shape, "inference", ("exact", "tree-reweighted"))
-        estimator._why_inference = expect_text(header, "why_inference")
-        estimator._storage = expect_text(header, "storage", ("dense", "sparse"))
-        estimator.n_features_in_ = n_features = expect_number(header, "n_features", 0, 2**31 - 2, whole=True)
-        estimator._encoder = None
-        if header.get("encoder") is not None:
-            estimator._encoder = AttributeEncoder.from_state(header["encoder"], {})
-            if estimator._encoder.n_attributes != n_features:
-                raise InputError("the vocabulary does not fit the number of weights")
-        names = expect_texts(header, "feature_names")
-        if names and len(names) != n_features:
-            raise InputError("the feature names do not fit the number of features")
-        if names:
-            estimator.feature_names_in_ = np.array(names, object)
-        structure = label_structure(n_labels, estimator.pairs_, estimator.inference_)
-        estimator._set_model(LinearModel.from_state(structure, [estimator._size(n_features)], arrays))
-        estimator._set_record(header["record"])
-        return estimator

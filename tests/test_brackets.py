@@ -42,6 +42,8 @@ def test_crossing_brackets_count_once_however_many_they_cross() -> None:
     found = scores(GOLD, guess)
     assert (found.n_crossing, found.no_crossing, found.two_or_less_crossing) == (2, 0.0, 1.0)
     assert found.n_correct == 2  # S, and the last NP
+    assert scores("(S (A a) (X (B b) (C c)))", "(S (Y (A a) (B b)) (C c))").n_crossing == 1
+    assert scores("(S (Y (A a) (B b)) (C c))", "(S (A a) (X (B b) (C c)))").n_crossing == 1
 
 
 def test_punctuation_traces_top_and_functions_do_not_count() -> None:

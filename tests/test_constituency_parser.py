@@ -92,8 +92,8 @@ def test_settings_learn_the_trees_too(settings: dict[str, Any]) -> None:
     assert [str(tree) for tree in parser.predict(WORDS)] == TREES and parser.converged_
 
 
-def test_probabilities_of_all_trees_add_up(parser: ConstituencyParser) -> None:
-    sentence = ["it", "sees", "home"]
+@pytest.mark.parametrize("sentence", [["it", "sees", "home"], ["home"]])
+def test_probabilities_of_all_trees_add_up(parser: ConstituencyParser, sentence: list[str]) -> None:
     [found] = parser.predict_kbest([sentence], k=2000)
     assert found[0][0] == parser.predict([sentence])[0]
     assert math.isclose(sum(p for _, p in found), 1.0, abs_tol=1e-9)

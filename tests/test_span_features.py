@@ -12,7 +12,9 @@ from partwise.features.span_templates import LENGTHS, PRESETS, parse_span_templa
 from partwise.features.span_values import Places, Sentences
 from partwise.features.spans import SpanFeatures
 
-SENTENCES = [[("The", "DT"), ("dog", "NN"), ("barks", "VBZ"), (".", ".")], [("Run", "VB")], []]
+LONG = [(f"w{t}", "NN") for t in range(12)]
+SENTENCES = [[("The", "DT"), ("dog", "NN"), ("barks", "VBZ"), (".", ".")], [("Run", "VB")], [], LONG]
+BINS = [1, 2, 3, 4, 5, 10, 20, 10**9]
 WORDS = [word for sentence in SENTENCES for word in sentence]
 CORPUS = Sentences(
     [form for form, _ in WORDS], [tag for _, tag in WORDS], offsets([len(each) for each in SENTENCES])
@@ -24,8 +26,8 @@ def places(rows: list[list[tuple[int, int, int]]]) -> Places:
     return Places(offsets([len(each) for each in rows]), flat[:, 0], flat[:, 1], flat[:, 2])
 
 
-SPLITS = [[(i, j, m) for i in range(4) for j in range(i + 1, 4) for m in range(i, j)], [], []]
-SPANS = [[(i, j, 0) for i in range(4) for j in range(i, 4)], [(0, 0, 0)], []]
+SPLITS = [[(i, j, m) for i in range(4) for j in range(i + 1, 4) for m in range(i, j)], [], [], []]
+SPANS = [[(i, j, 0) for i in range(4) for j in range(i, 4)], [(0, 0, 0)], [], [(0, j, 0) for j in range(12)]]
 
 
 def value(sentence: list[tuple[str, str]], at: int, source: str) -> str | None:
@@ -42,10 +44,18 @@ def value(sentence: list[tuple[str, str]], at: int, source: str) -> str | None:
     return {"form": form, "lower": form.lower(), "tag": tag, "class": word_class(form, at == 0)}[source]
 
 
-def shape(sentence: list[tuple[str, str]], first: int, last: int) -> str:
-    return "".join(
-        "X" if form[0].isupper() else "x" if form[0].isalpha() else form[0] for form, _ in sentence
-    )[first : last + 1]
+def shape(sentence: list[tuple[str, str]], first: int, last: int) -> str | None:
+    looks = [
+        "9"
+        if any(map(str.isdigit, form))
+        else "X"
+        if form[0].isupper()
+        else "x"
+        if form[0].isalpha()
+        else form[0]
+        for form, _ in sentence[first : last + 1]
+    ]
+    return "".join(looks) if len(looks) <= 8 else None
 
 
 def names_by_definition(what: str, sentence: list[tuple[str, str]], row: tuple[int, int, int]) -> list[str]:
@@ -55,8 +65,7 @@ def names_by_definition(what: str, sentence: list[tuple[str, str]], row: tuple[i
         values = []
         for piece in parse_span_template(text, what):
             if piece.source == "length":
-                length = last - first + 1
-                values.append(LENGTHS[length - 1] if length <= 5 else "6-10")
+                values.append(LENGTHS[sum(last - first + 1 > limit for limit in BINS)])
             elif piece.source == "shape":
                 values.append(shape(sentence, first, last))
             else:

@@ -173,6 +173,9 @@ def _unusual_items() -> list[Item]:
         Item("projective trees", DependencyParser, {"structure": "projective"}, sentences, trees, parsing),
         Item("spanning trees", DependencyParser, {}, sentences, trees, parsing),
         Item("constituents", ConstituencyParser, {"split_templates": "default"}, *_constituents(), parsing),
+        Item(
+            "second-order trees", DependencyParser, {"structure": "projective", "order": 2}, sentences, trees, parsing
+        ),
         Item("kernel sequences", KernelSequenceLabeler, {}, points, labels, ("predict", "predict_marginals")),
         Item("kernel edges", KernelSequenceLabeler, {"edges": "kernel"}, points, labels, ("predict",)),
         Item("kernel classes", KernelClassifier, {}, table, classes, ("predict",)),

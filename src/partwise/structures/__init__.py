@@ -12,7 +12,7 @@ _HOMES = {
     "Implication": "graphs.rules",
     "Knapsack": "graphs.rules",
     "Or": "graphs.rules",
-    "RuledShape": "graphs.factor_graph",
+    "RuledShape": "graphs.rules",
     "Tree": "graphs.rules",
     "XOR": "graphs.rules",
     "Structure": "contract",

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
-from partwise.compiled.simd import LANES
 from partwise.core.arrays import offsets
 from partwise.core.exactness import Exactness
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError
 from partwise.structures.checks import checked_count, require_possible
 from partwise.structures.contract import PartLists, Shapes
+from partwise.structures.graphs.factor_answers import BestLabelling, Diagnosis, answer, one_of
 from partwise.structures.graphs.factor_room import FactorWorkspace
-from partwise.structures.graphs.factor_rows import factor_rest, factor_workspace, report_of, rules_in
+from partwise.structures.graphs.factor_rows import factor_rest, factor_workspace, rules_in
 from partwise.structures.graphs.graph import _shaped
 from partwise.structures.graphs.layout import FactorKind, GraphShape, checked_graph, layout_of_kinds
 from partwise.structures.graphs.message_passing import FACTOR, FactorSpecification
 from partwise.structures.graphs.parts import LabelledGraph, kept_row
-from partwise.structures.graphs.rules import Rule, obey
+from partwise.structures.graphs.rules import Rule, RuledShape, obey
 from partwise.structures.graphs.scores import GraphScores, read_scores, with_costs
 from partwise.structures.packed import Packed
 
@@ -30,56 +30,6 @@ Engine = Literal["tree-reweighted", "loopy"]
 _ENGINES = ("tree-reweighted", "loopy")
 _DAMPING = {"tree-reweighted": 0.3, "loopy": 0.0}  # undamped, reweighted messages swing for long
 _MOST_LABELLINGS = 100_000  # that are written out where messages have no answer
-
-
-class RuledShape(NamedTuple):
-    """A graph without its scores, with hard factors: a :class:`GraphShape` and `rules`."""
-
-    vertex_kind: np.ndarray
-    scopes: Sequence[np.ndarray]
-    rules: Sequence[Rule] = ()
-
-
-class Diagnosis(NamedTuple):
-    """How much message passing on a graph is to be trusted.
-
-    Attributes
-    ----------
-    loopy, tree_reweighted : float
-        Bethe's value, which bounds nothing, and the upper bound on the log-partition.
-    distance : float
-        tree_reweighted − loopy; 0 where the graph has no cycles, large where loopy marginals are far off.
-    loopy_iterations, tree_reweighted_iterations : int
-    loopy_change, tree_reweighted_change : float
-        How much the last sweep would still have changed a message; above the tolerance where it has not converged.
-    largest_difference : float
-        Between the two engines' marginals of a vertex.
-    """
-
-    loopy: float
-    tree_reweighted: float
-    distance: float
-    loopy_iterations: int
-    tree_reweighted_iterations: int
-    loopy_change: float
-    tree_reweighted_change: float
-    largest_difference: float
-
-
-class BestLabelling(NamedTuple):
-    """A labelling, its score, an upper bound on every labelling's score, and how many nodes the search took.
-
-    The labelling is proved to be a best one where `bound` is `score`.
-    """
-
-    labels: np.ndarray
-    score: float
-    bound: float
-    nodes: int
-
-    @property
-    def proved(self) -> bool:
-        return self.bound - self.score <= 1e-9 * max(1.0, abs(self.bound))
 
 
 class FactorGraph(LabelledGraph):
@@ -256,10 +206,10 @@ class FactorGraph(LabelledGraph):
         scores, laws = self._read(vertex_scores, edges, edge_scores, rules)
         packed, results = self._pack(scores, laws), []
         for i, graph in enumerate(scores.graphs):
-            own = _one(packed, i)
+            own = one_of(packed, i)
             runs = []
             for engine in _ENGINES:
-                value, counts, report = _answer(own, self._specification(engine), "sums")
+                value, counts, report = answer(own, self._specification(engine), "sums")
                 require_possible(np.array([value]), True)
                 runs.append((value, counts[: int(graph.labels.sum())], int(report[0]), float(report[1])))
             bound, loopy = runs
@@ -348,8 +298,8 @@ class FactorGraph(LabelledGraph):
     def _search(self, scores: GraphScores, laws: list[tuple[Rule, ...]]) -> list[BestLabelling]:
         packed, results = self._pack(scores, laws), []
         for i, graph in enumerate(scores.graphs):
-            own = _one(packed, i)
-            value, counts, report = _answer(own, packed.specification, "best")
+            own = one_of(packed, i)
+            value, counts, report = answer(own, packed.specification, "best")
             require_possible(np.array([value]), True)
             if np.isnan(value):
                 raise InputError(
@@ -398,36 +348,3 @@ def check_rules(rules: Any, labels: np.ndarray, where: str) -> None:
 def _table_row(graph: Any, rules: tuple[Rule, ...]) -> np.ndarray:
     layout = graph.layout()
     return layout.row(factor_rest(layout, rules))
-
-
-def _one(packed: Packed, i: int) -> Packed:
-    """One example of several."""
-    first, last = packed.part_ptr[i], packed.part_ptr[i + 1]
-    return packed._replace(
-        shapes=packed.shapes.take(np.array([i])),
-        part_ptr=np.array([0, last - first]),
-        scores=packed.scores[first : last + LANES],
-        single=True,
-    )
-
-
-def _answer(packed: Packed, specification: Any, which: str) -> tuple[float, np.ndarray, np.ndarray]:
-    """Value, counts and report (see :class:`FactorRoom`) of one example."""
-    from partwise.compiled.ahead import obtain
-    from partwise.compiled.boundary import addresses, pack
-    from partwise.compiled.inference import answer_all
-
-    values, counts = np.empty(1), np.empty(packed.part_ptr[-1])
-    call, room = addresses([obtain(packed.structure.oracle.task(which))]), packed.room()
-    answer_all(
-        call,
-        pack(specification),
-        pack(room),
-        1,
-        *packed.shapes,
-        packed.part_ptr,
-        packed.scores,
-        counts,
-        values,
-    )
-    return float(values[0]), counts, report_of(room)

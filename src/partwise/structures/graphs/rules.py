@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -183,6 +183,14 @@ class Tree(Rule):
 
     def __repr__(self) -> str:
         return f"Tree({self.n_words}, projective={self.projective}, single_root={self.single_root})"
+
+
+class RuledShape(NamedTuple):
+    """A graph without its scores, with hard factors: a :class:`GraphShape` and `rules`."""
+
+    vertex_kind: np.ndarray
+    scopes: Sequence[np.ndarray]
+    rules: Sequence[Rule] = ()
 
 
 def obey(code: int, numbers: Sequence[int], labels: np.ndarray) -> np.ndarray:

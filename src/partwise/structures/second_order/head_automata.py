@@ -10,8 +10,8 @@ The modifiers of h on one side are a path from h outwards, so that for every hea
 with the exponentials x and z of what the arcs score here as modifiers and as heads (other letters as in ``charts.py``).
 A root has no head; it has one modifier or at least one.
 
-P is kept as exp(scale of the arc) times a vector over g. Where grandparents are too far apart for that, the sums are
-those of ``head_automata_log.py``.
+P is kept as exp(scale of the arc) times a vector over g. Where scores are too far apart for that, the sums are those
+of ``head_automata_log.py``.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from partwise.compiled.simd_rows import add_scaled
 from partwise.structures.second_order.head_automata_log import automaton_in_logs
 from partwise.structures.second_order.tables import inner_siblings
 
+_SMALLEST = 1e-200  # sum of a side; underflow may have taken terms that matter to smaller ones
 _FURTHEST = 500.0  # that the grandparents of all modifiers of a word may be apart together
 
 
@@ -151,12 +152,13 @@ def automaton(h, n_slots, single_root, base, counts, work):  # type: ignore
     left = _side_forward(middle - 1, low - 1, -1, 0.0, n_slots, single_root, 0, work)
     right = _side_forward(middle, high, 1, 0.0 if h > 0 else -np.inf, n_slots, single_root, n_slots, work)
     top, total = -np.inf, 0.0
-    if right > -np.inf:
-        for k in range(n_own):
-            product = work.sums[k] * work.sums[n_slots + k]
-            row[k] = math.log(product) if product > 0.0 else -np.inf
-            row[k] += work.head_score[into + k] if h > 0 else 0.0
-            top = max(top, row[k])
+    for k in range(n_own if right > -np.inf else 0):
+        one, other = work.sums[k], work.sums[n_slots + k]
+        if h > 0 and not min(one, other) > _SMALLEST:
+            work.next_arc[h] = 1
+            return automaton_in_logs(h, n_slots, single_root, base, counts, work)
+        row[k] = math.log(one) + math.log(other) + (work.head_score[into + k] if h > 0 else 0.0)
+        top = max(top, row[k])
     if top == -np.inf:
         return top
     for k in range(n_own):

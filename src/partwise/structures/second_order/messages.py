@@ -22,8 +22,9 @@ from partwise.structures.trees.arc_tables import stride_of
 from partwise.structures.trees.matrix_tree import spanning_marginals
 
 SHARE = 0.25  # ρ
-MEMORY = 6
+MEMORY = 10
 _MOST_STEPS = 100
+_MOST_TRIES = 12  # steps of a line search
 _TOLERANCE = 1e-4  # largest difference of two probabilities of an arc
 
 
@@ -110,25 +111,34 @@ def smallest_bound(specification, n, n_arcs, n_slots, base, counts, work):  # ty
         for j in range(size):
             work.old_point[j] = point[j]
             work.old_gradient[j] = gradient[j]
-        step, tried = 1.0, value
-        for _ in range(12):
+        step, tried, is_better = 1.0, value, False
+        for _ in range(_MOST_TRIES):
             for j in range(size):
                 point[j] = work.old_point[j] + step * work.direction[j]
             tried = _evaluate(specification, n, n_arcs, n_slots, base, counts, work)
-            if tried <= value + 1e-4 * step * slope:
+            is_better = slope < 0.0 and -np.inf < tried <= value + 1e-4 * step * slope
+            if is_better:
                 break
             step *= 0.4
-        newest = (newest + 1) % MEMORY
-        first, curvature = newest * size, 0.0
+        if not is_better:  # once more along the gradient, else rounding is all that is left
+            for j in range(size):
+                point[j] = work.old_point[j]
+            value = _evaluate(specification, n, n_arcs, n_slots, base, counts, work)
+            if used == 0:
+                break
+            used = 0
+            continue
+        value = tried
+        following = (newest + 1) % MEMORY
+        first, curvature, length = following * size, 0.0, 0.0
         for j in range(size):
             work.steps[first + j] = point[j] - work.old_point[j]
             work.changes[first + j] = gradient[j] - work.old_gradient[j]
         for j in range(first, first + size):
             curvature += work.steps[j] * work.changes[j]
-        work.curvatures[newest] = curvature
-        used = min(used + 1, MEMORY)
-        if not curvature > 0.0:  # rounding is all that is left
-            value = min(value, tried)
-            break
-        value = tried
+        for j in range(first, first + size):
+            length += work.steps[j] * work.steps[j]
+        if curvature > 1e-12 * length:
+            newest, used = following, min(used + 1, MEMORY)
+            work.curvatures[newest] = curvature
     return value

@@ -11,6 +11,7 @@ SCRIPT = """
 import numpy as np
 from partwise.structures import Brute, Chain, FactorGraph, Grammar, Graph, Implication, Knapsack, Multiclass
 from partwise.structures import Projective, Selection, SemiMarkov, Spanning, Tree
+from partwise.structures import SecondOrderProjective, SecondOrderSpanning
 
 generator = np.random.default_rng(0)
 scores = generator.normal(size=4)
@@ -38,6 +39,17 @@ for kind in (Projective, Spanning):
         for (y, a), (z, b) in zip(structure.kbest(scores), brute.kbest(scores)):
             assert (y == z).all() and np.isclose(a, b)
         assert structure.sample(scores, n_samples=3, random_state=0).shape == (3, 3)
+for single_root, scale in ((True, 1), (False, 1), (True, 1e5)):
+    structure = SecondOrderProjective(single_root=single_root)
+    scores, brute = [generator.normal(size=(4,) * k) * scale for k in (2, 3, 3)], Brute(structure, 3)
+    assert np.isclose(structure.log_partition(*scores), brute.log_partition(*scores), rtol=1e-12)
+    for ours, theirs in zip(structure.marginals(*scores), brute.marginals(*scores)):
+        assert np.abs(ours - theirs).max(initial=0.0) < 1e-8
+    assert (structure.argmax(*scores) == brute.argmax(*scores)).all()
+    assert structure.sample(*scores, n_samples=3, random_state=0).shape == (3, 3)
+    relaxed = SecondOrderSpanning(single_root=single_root)
+    exact = Brute(relaxed, 3).log_partition(*scores)
+    assert relaxed.log_partition(*scores) >= exact - 1e-9 * abs(exact)
 for scale in (1, 1e5):
     structure, brute = Selection(), Brute(Selection(), 5)
     scores = generator.normal(size=5) * scale, generator.normal(size=4) * scale, scale * 0.3

@@ -43,7 +43,6 @@ class ConsensusWorkspace(NamedTuple):
     alphas, curvatures : ndarray (MEMORY,)
     arc_at : ndarray ((n + 1) · stride,)
         The number of each arc by [modifier, head], −1 where it is no candidate.
-    best : ndarray (n + 1,)
     """
 
     head: Integers
@@ -99,7 +98,6 @@ class ConsensusWorkspace(NamedTuple):
     alphas: Reals
     curvatures: Reals
     arc_at: Integers
-    best: Integers
 
 
 @inner

@@ -72,7 +72,7 @@ class SecondOrderSpanning(SecondOrderTrees):
             **dict.fromkeys(("alphas", "curvatures"), MEMORY),
         }
         more: dict[str, Any] = {name: np.zeros(size + LANES) for name, size in sizes.items()}
-        more |= {"arc_at": np.zeros((n + 1) * padded(n + 1), np.int64), "best": np.zeros(n + 1, np.int64)}
+        more |= {"arc_at": np.zeros((n + 1) * padded(n + 1), np.int64)}
         fields = {**tree, **own, **more}
         return ConsensusWorkspace(**{name: fields[name] for name in ConsensusWorkspace._fields})
 

@@ -232,7 +232,10 @@ class SegmentFeatures:
     @classmethod
     def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> SegmentFeatures:
         """Rebuild from what `state` gave; raises where its parts do not fit together."""
-        features = cls(header["template"] + "\n", tuple(header["column_names"]))
+        features = cls(
+            header["template"] + "\n", tuple(header["column_names"])
+        )  # a text, not a preset's name
+        features.text = header["template"]
         features._bind(int(header["n_columns"]))
         if len(header["strings"]) != len(features._sources):
             raise InputError("the strings of the segments' features are missing")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from problems import Small, WrittenOut, small
 from partwise.core.losses import Loss
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers import LBFGS, Solution, Solver, StopReason, solve
+from partwise.solvers import LBFGS, SOLVERS, Solution, Solver, StopReason, solve
 from partwise.solvers.dual.simplex_qp import simplex_qp
 from partwise.solvers.needs import check_solver
 
@@ -73,6 +74,30 @@ def optimum(case: str, loss: str, l2: float | None = None) -> float:
     result = simplex_qp(*written.as_quadratic(), tol=1e-8, max_iterations=20_000)
     assert result.converged
     return -result.value
+
+
+def solver_of(name: str) -> Solver:
+    """The solver of that name in double precision, where it has a choice."""
+    solver: Any = SOLVERS[name]
+    return replace(solver, precision="double") if hasattr(solver, "precision") else solver
+
+
+def check_optimum(case: str, name: str, loss: str, tolerances: tuple[float, float], max_passes: int) -> None:
+    """Primal and dual come within relative `tolerances` of the optimum, and the primal is that of enumeration."""
+    primal_tolerance, dual_tolerance = tolerances
+    data, best = problem_of(case, loss), optimum(case, loss)
+    found = solve(data.problem, solver_of(name), tol=min(tolerances) / 2, max_passes=max_passes)
+    assert -1e-7 * best <= found.certificate.primal - best <= primal_tolerance * best
+    assert -1e-7 * best <= best - found.certificate.dual <= dual_tolerance * best
+    np.testing.assert_allclose(found.certificate.primal, data.written_out.primal(found.weights), rtol=1e-9)
+
+
+def check_online_learner(case: str, name: str) -> None:
+    """A learner that does not minimise certifies what it has."""
+    data, best = problem_of(case, "hinge"), optimum(case, "hinge")
+    found = solve(data.problem, SOLVERS[name], tol=1e-9, max_passes=5)
+    assert found.certificate.primal == pytest.approx(data.written_out.primal(found.weights), rel=1e-9)
+    assert 0.0 <= found.certificate.dual <= best <= found.certificate.primal
 
 
 EVERY_PAIR = [(case, loss) for case in CASES for loss in LOSSES]

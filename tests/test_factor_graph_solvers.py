@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from contract_solvers import solver_of
 
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.rows import RowData
 from partwise.errors import InputError
-from partwise.solvers import SOLVERS, Solver, solve
+from partwise.solvers import SOLVERS, solve
 from partwise.structures import XOR, FactorGraph, FactorKind, Graph, GraphShape, RuledShape
 
 KINDS: Any = ({"node": 3}, [FactorKind("edge", ("node", "node")), FactorKind("skip", ("node", "node"), True)])
-
-
-def solver_of(name: str) -> Solver:
-    solver: Any = SOLVERS[name]
-    return replace(solver, precision="double") if hasattr(solver, "precision") else solver
 
 
 def skipping_chains(structure: Any, loss: str, l2: float = 0.3) -> Problem:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from contract_solvers import optimum, problem_of
+from contract_solvers import check_online_learner, check_optimum, problem_of
 from contract_structures import Case, StructureContract, checks, generators, score_makers
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +18,6 @@ from partwise.core.rows import AttributeRows, RowData
 from partwise.core.scorer import Scorer
 from partwise.core.spread import feature_spread
 from partwise.errors import InputError
-from partwise.solvers import SOLVERS, Solver, solve
 from partwise.structures import Brute, Grammar, Structure, prune_spans
 from partwise.structures.grammar.pruning import span_probabilities
 from partwise.structures.packed import Packed
@@ -418,28 +416,14 @@ REACHED = {
 }
 
 
-def solver_of(name: str) -> Solver:
-    solver: Any = SOLVERS[name]
-    return replace(solver, precision="double") if hasattr(solver, "precision") else solver
-
-
 @pytest.mark.parametrize(("name", "loss"), REACHED)
 def test_reaches_the_optimum(name: str, loss: str) -> None:
-    primal_tolerance, dual_tolerance = REACHED[name, loss]
-    data, best = problem_of("grammar", loss), optimum("grammar", loss)
-    tol = min(primal_tolerance, dual_tolerance) / 2
-    found = solve(data.problem, solver_of(name), tol=tol, max_passes=2000)
-    assert -1e-7 * best <= found.certificate.primal - best <= primal_tolerance * best
-    assert -1e-7 * best <= best - found.certificate.dual <= dual_tolerance * best
-    np.testing.assert_allclose(found.certificate.primal, data.written_out.primal(found.weights), rtol=1e-9)
+    check_optimum("grammar", name, loss, REACHED[name, loss], 2000)
 
 
 @pytest.mark.parametrize("name", ["mira", "kbest-mira", "perceptron"])
 def test_online_learners_certify_what_they_have(name: str) -> None:
-    data, best = problem_of("grammar", "hinge"), optimum("grammar", "hinge")
-    found = solve(data.problem, SOLVERS[name], tol=1e-9, max_passes=5)
-    assert found.certificate.primal == pytest.approx(data.written_out.primal(found.weights), rel=1e-9)
-    assert 0.0 <= found.certificate.dual <= best <= found.certificate.primal
+    check_online_learner("grammar", name)
 
 
 def test_problem_has_all_that_derivations_have() -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 import pytest
-from contract_solvers import optimum, problem_of
+from contract_solvers import check_online_learner, check_optimum, optimum, problem_of, solver_of
 from problems import small
 
 from partwise.compiled.simd import LANES
@@ -18,7 +15,7 @@ from partwise.errors import InputError
 from partwise.mercer.functions import KernelFunction
 from partwise.mercer.gram import Gram
 from partwise.mercer.problem import KernelProblem
-from partwise.solvers import SOLVERS, Solver, solve
+from partwise.solvers import SOLVERS, solve
 from partwise.structures import FactorKind, Graph, GraphShape
 from partwise.structures.packed import Packed
 
@@ -43,29 +40,14 @@ REACHED = {
 }
 
 
-def solver_of(name: str) -> Solver:
-    solver: Any = SOLVERS[name]
-    return replace(solver, precision="double") if hasattr(solver, "precision") else solver
-
-
 @pytest.mark.parametrize(("name", "loss"), REACHED)
 def test_reaches_the_optimum(name: str, loss: str) -> None:
-    primal_tolerance, dual_tolerance = REACHED[name, loss]
-    data, best = problem_of("graph", loss), optimum("graph", loss)
-    found = solve(
-        data.problem, solver_of(name), tol=min(primal_tolerance, dual_tolerance) / 2, max_passes=1500
-    )
-    assert -1e-7 * best <= found.certificate.primal - best <= primal_tolerance * best
-    assert -1e-7 * best <= best - found.certificate.dual <= dual_tolerance * best
-    np.testing.assert_allclose(found.certificate.primal, data.written_out.primal(found.weights), rtol=1e-9)
+    check_optimum("graph", name, loss, REACHED[name, loss], 1500)
 
 
 @pytest.mark.parametrize("name", ["mira", "kbest-mira", "perceptron"])
 def test_online_learners_certify_what_they_have(name: str) -> None:
-    data, best = problem_of("graph", "hinge"), optimum("graph", "hinge")
-    found = solve(data.problem, SOLVERS[name], tol=1e-9, max_passes=5)
-    assert found.certificate.primal == pytest.approx(data.written_out.primal(found.weights), rel=1e-9)
-    assert 0.0 <= found.certificate.dual <= best <= found.certificate.primal
+    check_online_learner("graph", name)
 
 
 @pytest.mark.parametrize("name", ["segments", "smo", "smo-eg"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract_solvers import optimum, problem_of
+from contract_solvers import check_online_learner, check_optimum, optimum, problem_of, solver_of
 from contract_structures import Case, StructureContract, checks, score_makers
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ from partwise.estimators.influence import _shares
 from partwise.mercer.functions import KernelFunction
 from partwise.mercer.gram import Gram
 from partwise.mercer.problem import KernelProblem
-from partwise.solvers import LBFGS, SOLVERS, ExponentiatedGradient, Solver, solve
+from partwise.solvers import LBFGS, SOLVERS, ExponentiatedGradient, solve
 from partwise.structures import Selection, Structure
 
 
@@ -118,29 +118,16 @@ REACHED = {
 }
 
 
-def solver_of(name: str) -> Solver:
-    solver: Any = SOLVERS[name]
-    return replace(solver, precision="double") if hasattr(solver, "precision") else solver
-
-
 @pytest.mark.parametrize(("name", "loss"), REACHED)
 def test_reaches_the_optimum(name: str, loss: str) -> None:
-    primal_tolerance, dual_tolerance = REACHED[name, loss]
-    data, best = problem_of("selection", loss), optimum("selection", loss)
+    data = problem_of("selection", loss)
     assert np.diff(data.problem.gold.ptr).min() == 0  # the empty selection is among the true ones
-    tol = min(primal_tolerance, dual_tolerance) / 2
-    found = solve(data.problem, solver_of(name), tol=tol, max_passes=1500)
-    assert -1e-7 * best <= found.certificate.primal - best <= primal_tolerance * best
-    assert -1e-7 * best <= best - found.certificate.dual <= dual_tolerance * best
-    np.testing.assert_allclose(found.certificate.primal, data.written_out.primal(found.weights), rtol=1e-9)
+    check_optimum("selection", name, loss, REACHED[name, loss], 1500)
 
 
 @pytest.mark.parametrize("name", ["mira", "kbest-mira", "perceptron"])
 def test_online_learners_certify_what_they_have(name: str) -> None:
-    data, best = problem_of("selection", "hinge"), optimum("selection", "hinge")
-    found = solve(data.problem, SOLVERS[name], tol=1e-9, max_passes=5)
-    assert found.certificate.primal == pytest.approx(data.written_out.primal(found.weights), rel=1e-9)
-    assert 0.0 <= found.certificate.dual <= best <= found.certificate.primal
+    check_online_learner("selection", name)
 
 
 @pytest.mark.parametrize("name", ["segments", "smo", "smo-eg"])

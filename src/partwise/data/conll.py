@@ -226,41 +226,24 @@ def _appended(line: str, values: Sequence[str], separator: str | None) -> str:
 
 def whole_lines(handle: Any, batch_size: int, path: object) -> Iterator[bytes]:
     """Cut a byte stream after line ends, as often as data arrives or so many lines are there."""
-    read_available = getattr(handle, "read1", handle.read)
-    unfinished: list[bytes] = []
-    while True:
-        with readable(path):
-            chunk = read_available(_READ_SIZE)
-        if not chunk:
-            break
-        unfinished.append(chunk)
-        if b"\n" not in chunk:
-            continue
-        *finished, rest = b"".join(unfinished).split(b"\n")
-        unfinished = [rest]
-        for first in range(0, len(finished), batch_size):
-            yield b"\n".join(finished[first : first + batch_size]) + b"\n"
-    if remainder := b"".join(unfinished):
-        yield remainder
+    for lines, is_last in _arriving_lines(handle, path):
+        for first in range(0, len(lines), batch_size):
+            block = b"\n".join(lines[first : first + batch_size])
+            if block or not is_last:
+                yield block if is_last else block + b"\n"
 
 
 def whole_sequences(handle: Any, batch_size: int, path: object) -> Iterator[bytes]:
     """Cut a byte stream after blank lines, as often as data arrives or a batch is full."""
-    read_available = getattr(handle, "read1", handle.read)
-    unfinished: list[bytes] = []
     lines: list[bytes] = []
     n_complete = complete_end = 0
     in_sequence = False
-    while True:
-        with readable(path):
-            chunk = read_available(_READ_SIZE)
-        if not chunk:
-            break
-        unfinished.append(chunk)
-        if b"\n" not in chunk:
-            continue
-        *finished, rest = b"".join(unfinished).split(b"\n")
-        unfinished = [rest]
+    for finished, is_last in _arriving_lines(handle, path):
+        if is_last:
+            remainder = b"\n".join([*lines, *finished])
+            if remainder:
+                yield remainder
+            return
         for line in finished:
             lines.append(line)
             if line.strip(b" \t\r"):
@@ -273,9 +256,23 @@ def whole_sequences(handle: Any, batch_size: int, path: object) -> Iterator[byte
         if complete_end:
             yield b"\n".join(lines[:complete_end]) + b"\n"
             lines, n_complete, complete_end = lines[complete_end:], 0, 0
-    remainder = b"\n".join([*lines, b"".join(unfinished)])
-    if remainder:
-        yield remainder
+
+
+def _arriving_lines(handle: Any, path: object) -> Iterator[tuple[list[bytes], bool]]:
+    """The lines that each read without waiting has finished; last, marked so, what follows the last line end."""
+    read_available = getattr(handle, "read1", handle.read)
+    unfinished: list[bytes] = []
+    while True:
+        with readable(path):
+            chunk = read_available(_READ_SIZE)
+        if not chunk:
+            break
+        unfinished.append(chunk)
+        if b"\n" in chunk:
+            *finished, rest = b"".join(unfinished).split(b"\n")
+            unfinished = [rest]
+            yield finished, False
+    yield [b"".join(unfinished)], True
 
 
 class _Cutter:

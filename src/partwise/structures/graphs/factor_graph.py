@@ -18,7 +18,7 @@ from partwise.structures.contract import PartLists, Shapes
 from partwise.structures.graphs.factor_answers import BestLabelling, Diagnosis, answer, one_of
 from partwise.structures.graphs.factor_room import FactorWorkspace
 from partwise.structures.graphs.factor_rows import factor_rest, factor_workspace, rules_in
-from partwise.structures.graphs.graph import _shaped
+from partwise.structures.graphs.graph import shaped_marginals
 from partwise.structures.graphs.layout import FactorKind, GraphShape, checked_graph, layout_of_kinds
 from partwise.structures.graphs.message_passing import FACTOR, FactorSpecification
 from partwise.structures.graphs.parts import LabelledGraph, kept_row
@@ -159,7 +159,7 @@ class FactorGraph(LabelledGraph):
         scores, laws = self._read(vertex_scores, edges, edge_scores, rules)
         _, counts = self._pack(scores, laws).expectations()
         results = [
-            _shaped(graph, counts[first:last])
+            shaped_marginals(graph, counts[first:last])
             for graph, (first, last) in zip(scores.graphs, pairwise(scores.part_ptr.tolist()), strict=True)
         ]
         return results[0] if scores.single else results

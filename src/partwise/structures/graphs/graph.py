@@ -135,7 +135,7 @@ class Graph(LabelledGraph):
         scores = read_scores(vertex_scores, edges, edge_scores)
         _, counts = self._pack(scores).expectations()
         results = [
-            _shaped(graph, counts[first:last])
+            shaped_marginals(graph, counts[first:last])
             for graph, (first, last) in zip(scores.graphs, pairwise(scores.part_ptr.tolist()), strict=True)
         ]
         return results[0] if scores.single else results
@@ -297,7 +297,7 @@ def _examples(packed: Packed) -> list[tuple[np.ndarray, np.ndarray]]:
     ]
 
 
-def _shaped(graph: Any, counts: np.ndarray) -> GraphMarginals:
+def shaped_marginals(graph: Any, counts: np.ndarray) -> GraphMarginals:
     """Views of one graph's marginals."""
     labels, arities = graph.labels, graph.arities
     n, uniform = len(labels), bool((labels == labels[:1]).all())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,18 +40,33 @@ class Packed(NamedTuple):
     def room(self) -> Any:
         return self.structure.workspace(self.shapes, self.specification)
 
-    def answers(self, which: str, wants_counts: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    def answers(
+        self, which: str, wants_counts: int = 1, n_threads: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Values (n,) of the oracle's "sums" or "best", and counts (part_ptr[n],) where they are wanted."""
         from partwise.compiled.ahead import obtain
         from partwise.compiled.boundary import addresses, pack
         from partwise.compiled.inference import answer_all
 
-        values, counts = np.empty(len(self.part_ptr) - 1), np.empty(self.part_ptr[-1] * wants_counts)
-        call, room = addresses([obtain(self.structure.oracle.task(which))]), self.room()
-        answer_all(
-            call, pack(self.specification), pack(room), wants_counts, *self.shapes, self.part_ptr,
-            self.scores, counts if wants_counts else self.scores, values,
-        )  # fmt: skip
+        n = len(self.part_ptr) - 1
+        values, counts = np.empty(n), np.empty(self.part_ptr[-1] * wants_counts)
+        call = addresses([obtain(self.structure.oracle.task(which))])
+
+        def share(first: int, last: int) -> None:
+            answer_all(
+                call, pack(self.specification), pack(room := self.room()), wants_counts,
+                self.shapes.ptr[first : last + 1], self.shapes.values, self.part_ptr[first : last + 1],
+                self.scores, counts if wants_counts else self.scores, values[first:last],
+            )  # fmt: skip
+            del room  # held until here
+
+        if n_threads <= 1 or n < 2:
+            share(0, n)
+            return values, counts
+        cuts = np.searchsorted(self.part_ptr, np.linspace(0, self.part_ptr[-1], min(n_threads, n) + 1))
+        cuts[0], cuts[-1] = 0, n
+        with ThreadPoolExecutor(len(cuts) - 1) as pool:
+            list(pool.map(share, cuts[:-1].tolist(), cuts[1:].tolist()))
         return values, counts
 
     def log_partition(self) -> Any:

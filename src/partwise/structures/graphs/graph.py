@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import pairwise
 from threading import local
 from typing import Any, NamedTuple
@@ -31,7 +30,7 @@ from partwise.structures.graphs.layout import (
 )
 from partwise.structures.graphs.parts import LabelledGraph, kept_row
 from partwise.structures.graphs.programme import BUFFER, N_RANGES, junction_tree_programme
-from partwise.structures.graphs.scores import GraphScores, read_scores, with_costs
+from partwise.structures.graphs.scores import GraphScores, TableGraph, read_scores, with_costs
 from partwise.structures.packed import Packed
 
 _KEPT = local()
@@ -225,16 +224,14 @@ class Graph(LabelledGraph):
     # Shared by the methods above.
 
     def _pack(self, scores: GraphScores) -> Packed:
-        rows = [
-            kept_row(("tables", self.table_limit, *graph.key), partial(self._row_of_tables, graph))
-            for graph in scores.graphs
-        ]
+        rows = [self.row_of_tables(graph) for graph in scores.graphs]
         values = rows[0] if len(rows) == 1 else np.concatenate([np.zeros(0, np.int32), *rows])
         shapes = Shapes(offsets([len(row) for row in rows]), values)
         return _Packed(self, self.specification(), shapes, scores.part_ptr, scores.tables, scores.single)
 
-    def _row_of_tables(self, graph: Any) -> np.ndarray:
-        return self._row(graph.layout())
+    def row_of_tables(self, graph: TableGraph) -> np.ndarray:
+        """The shape of a graph whose tables say how many labels its vertices have, kept for the next of its form."""
+        return kept_row(("tables", self.table_limit, *graph.key), lambda: self._row(graph.layout()))
 
     def _best(self, scores: GraphScores) -> Any:
         values, counts = self._pack(scores).answers("best")

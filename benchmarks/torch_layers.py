@@ -1,0 +1,145 @@
+"""Sums over structures as PyTorch layers, forward and backward, against a loop of PyTorch operations on the same card.
+
+    python benchmarks/torch_layers.py chains [--device cuda]
+    python benchmarks/torch_layers.py trees
+
+The loop is what CRF layers in plain PyTorch do: a log-sum-exp over (B, L, L) at every position, differentiated by
+autograd; `graph` is the same replayed as a CUDA graph, without Python in between. Figures published for torch-struct are
+printed beside where its own package is not installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+import partwise.torch as layers
+from partwise.structures import Chain, Projective, Spanning
+
+TIED = ((256, 128, 64), (256, 512, 16), (1024, 128, 32), (64, 128, 128))
+OWN = ((256, 128, 32), (256, 128, 64), (64, 128, 128))
+TREES = ((256, 20), (256, 40), (64, 80))
+# torch-struct on an H200 with torch 2.11, forward and backward, milliseconds.
+PUBLISHED = {
+    "Projective": {(256, 20): 119.0, (256, 40): 154.0, (64, 80): 205.0},
+    "Spanning": {(256, 20): 1.55, (256, 40): 1.86, (64, 80): 2.6},
+}
+
+
+def milliseconds(work: Callable[[], object], device: str, repeats: int = 20) -> float:
+    """Median time of a call, the device's own clock where it has one."""
+    work()
+    times = []
+    for _ in range(repeats):
+        if device == "cuda":
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            work()
+            end.record()
+            torch.cuda.synchronize()
+            times.append(start.elapsed_time(end))
+        else:
+            begin = time.perf_counter()
+            work()
+            times.append(1e3 * (time.perf_counter() - begin))
+    return statistics.median(times)
+
+
+def loop_log_partition(node: torch.Tensor, edge: torch.Tensor) -> torch.Tensor:
+    """As layers in plain PyTorch do it: one position after another."""
+    alpha = node[:, 0]
+    for t in range(1, node.shape[1]):
+        alpha = torch.logsumexp(alpha[:, :, None] + edge + node[:, t, None, :], dim=1)
+    return torch.logsumexp(alpha, dim=1)
+
+
+def gradient_of(function: Callable[..., torch.Tensor], *scores: torch.Tensor) -> Callable[[], object]:
+    return lambda: torch.autograd.grad(function(*scores).sum(), scores)
+
+
+def graphed(work: Callable[[], object]) -> Callable[[], object]:
+    """The same launches, recorded once and replayed."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            work()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    return graph.replay
+
+
+def copy_milliseconds(size: int, device: str) -> float:
+    """Reading and writing so many float32 once."""
+    source = torch.randn(size, device=device)
+    target = torch.empty_like(source)
+    return milliseconds(lambda: target.copy_(source), device)
+
+
+def chains(device: str) -> None:
+    print("tied chains, forward + backward, ms")
+    for n, length, width in TIED:
+        node = torch.randn(n, length, width, device=device, requires_grad=True)
+        edge = torch.randn(width, width, device=device, requires_grad=True)
+        ours = gradient_of(lambda a, b, L=width: layers.log_partition(Chain(L), a, b), node, edge)
+        own, loop = milliseconds(ours, device), gradient_of(loop_log_partition, node, edge)
+        slow = milliseconds(loop, device, 5)
+        line = f"B{n} T{length} L{width}: ours {own:.3f}"
+        if device == "cuda":
+            captured, replay = milliseconds(graphed(ours), device), milliseconds(graphed(loop), device)
+            line += f" (graph {captured:.3f}), loop {slow:.1f} ({slow / own:.0f}×), its graph {replay:.2f}"
+            line += f" ({replay / own:.0f}×; graph against graph {replay / captured:.0f}×)"
+        else:
+            line += f", loop {slow:.1f} ({slow / own:.0f}×)"
+        print(line, flush=True)
+    print("chains with transitions of their own, forward + backward, ms")
+    for n, length, width in OWN:
+        node = torch.randn(n, length, width, device=device, requires_grad=True)
+        edge = torch.randn(n, length - 1, width, width, device=device, requires_grad=True)
+        ours = gradient_of(lambda a, b, L=width: layers.log_partition(Chain(L), a, b), node, edge)
+        own = milliseconds(ours, device)
+        line = f"B{n} T{length} L{width}: ours {own:.3f}"
+        copy = copy_milliseconds(edge.numel(), device)
+        line += f", reading and writing the scores once {copy:.3f} ({own / copy:.2f}×)"
+        if device == "cuda":
+            captured = milliseconds(graphed(ours), device)
+            line += f", as a graph {captured:.3f} ({captured / copy:.2f}×)"
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            ours()
+            peak = torch.cuda.max_memory_allocated() - before + edge.numel() * 4
+            line += f", memory {peak / edge.numel() / 4:.2f}× the input"
+        print(line, flush=True)
+
+
+def trees(device: str) -> None:
+    print("trees, forward + backward, ms")
+    for structure in (Projective(), Spanning()):
+        for n, words in TREES:
+            arcs = torch.randn(n, words + 1, words + 1, device=device, requires_grad=True)
+            ours = gradient_of(lambda a, s=structure: layers.log_partition(s, a), arcs)
+            own = milliseconds(ours, device)
+            published = PUBLISHED[type(structure).__name__][n, words]
+            print(
+                f"{structure!r} B{n} n{words}: ours {own:.3f}, torch-struct {published} ({published / own:.0f}×)",
+                flush=True,
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("chains", "trees"), nargs="+")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    arguments = parser.parse_args()
+    for what in arguments.what:
+        {"chains": chains, "trees": trees}[what](arguments.device)
+
+
+if __name__ == "__main__":
+    main()

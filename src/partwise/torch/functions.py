@@ -1,0 +1,202 @@
+"""What users call: answers about a batch of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+import torch
+
+from partwise.errors import InputError
+from partwise.structures.chain.chain import Chain
+from partwise.structures.checks import checked_count, require_possible
+from partwise.structures.contract import PartLists, Structure
+from partwise.structures.grammar.grammar import Grammar
+from partwise.structures.graphs.graph import Graph
+from partwise.structures.multiclass.multiclass import Multiclass
+from partwise.structures.segments.semi_markov import SemiMarkov
+from partwise.structures.trees.trees import Trees
+from partwise.torch.layouts.base import Batch, Layout
+from partwise.torch.layouts.chains import ChainLayout
+from partwise.torch.layouts.classes import ClassLayout
+from partwise.torch.layouts.grammars import GrammarLayout
+from partwise.torch.layouts.graphs import GraphLayout
+from partwise.torch.layouts.segments import SegmentLayout
+from partwise.torch.layouts.trees import TreeLayout
+from partwise.torch.sums import answer, pack, values_of
+
+_LAYOUTS: tuple[tuple[type[Structure], type[Layout]], ...] = (
+    (Multiclass, ClassLayout),
+    (Chain, ChainLayout),
+    (Trees, TreeLayout),
+    (SemiMarkov, SegmentLayout),
+    (Grammar, GrammarLayout),
+    (Graph, GraphLayout),
+)
+
+
+def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Under ``torch.compile`` the function runs as it is, between compiled pieces."""
+
+    @wraps(function)
+    def called(*arguments: Any, **options: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(function)(*arguments, **options)
+        return function(*arguments, **options)
+
+    return called
+
+
+def read_batch(structure: Structure, scores: tuple[Any, ...], lengths: Any, validate: bool | None) -> Batch:
+    """Checked scores of a batch; raises :class:`InputError` naming the argument."""
+    for kind, layout in _LAYOUTS:
+        if isinstance(structure, kind):
+            return layout(structure).batch(scores, lengths, validate)
+    known = ", ".join(kind.__name__ for kind, _ in _LAYOUTS)
+    raise InputError(f"there are no layers for {structure!r}; there are for {known}")
+
+
+@not_compiled
+def log_partition(
+    structure: Structure, *scores: Any, lengths: Any = None, validate: bool | None = None
+) -> torch.Tensor:
+    """log Σ_y exp(score of y) of every example.
+
+    Parameters
+    ----------
+    structure : Structure
+        Any of ``Multiclass``, ``Chain`` (order 1), ``Projective``, ``Spanning``, ``SemiMarkov``, ``Grammar``,
+        ``Graph``.
+    *scores : Tensor
+        What the structure's own methods take, with a batch in front. Scores that all examples share (transitions,
+        rules) need no batch. Half precision is summed in single precision.
+    lengths : Tensor of int (B,), or of bool (B, length), optional
+        How much of the padding each example fills; a mask is True at its first positions.
+    validate : bool, optional
+        Whether numbers are checked as well as shapes: NaN and +inf, lengths. The default is to do so on the CPU, and
+        not on a GPU, where it costs a transfer; there wrong numbers then give wrong numbers.
+
+    Returns
+    -------
+    Tensor (B,)
+        −inf where nothing is possible, with gradient 0.
+    """
+    return values_of(read_batch(structure, scores, lengths, validate), "sums")
+
+
+@not_compiled
+def marginals(structure: Structure, *scores: Any, lengths: Any = None, validate: bool | None = None) -> Any:
+    """Probabilities of all parts: the gradient of :func:`log_partition`, and differentiable itself.
+
+    Returns
+    -------
+    Tensor, or tuple of Tensor
+        In the shapes of the scores, 0 in the padding; one for each tensor of scores where there are several. A chain's
+        edges have a block (L, L) for every pair of neighbours even where their scores are shared; shared transitions
+        of segments and rules of grammars have expected numbers for every example.
+    """
+    batch = read_batch(structure, scores, lengths, validate)
+    found = answer(batch.layout.for_marginals(batch), "sums")[1:]
+    return found[0] if len(found) == 1 else found
+
+
+@not_compiled
+def entropy(
+    structure: Structure, *scores: Any, lengths: Any = None, validate: bool | None = None
+) -> torch.Tensor:
+    """Entropy in nats of the distribution over labellings, (B,): A(s) − s·μ, differentiable."""
+    batch = read_batch(structure, scores, lengths, validate)
+    values, *counts = answer(batch, "sums")
+    for own, amount in zip(batch.scores, counts, strict=True):
+        finite = torch.where(own == -torch.inf, torch.zeros_like(own), own)
+        values = values - (finite * amount).flatten(1).sum(1)
+    return values
+
+
+@not_compiled
+def max_score(
+    structure: Structure, *scores: Any, lengths: Any = None, validate: bool | None = None
+) -> torch.Tensor:
+    """The largest score of a labelling, (B,); its gradient counts the parts of one that has it."""
+    return values_of(read_batch(structure, scores, lengths, validate), "best")
+
+
+@not_compiled
+@torch.no_grad()
+def argmax(structure: Structure, *scores: Any, lengths: Any = None, validate: bool | None = None) -> Any:
+    """A best labelling of every example.
+
+    Returns
+    -------
+    Tensor of int64, or what the structure has
+        Classes (B,); chains (B, T) and heads of trees (B, n), −1 in the padding; with relations a pair of such; graphs
+        (B, V); segmentations as a list of tensors (k, 3); derivations as a list of lists of nodes.
+    """
+    batch = read_batch(structure, scores, lengths, validate)
+    packed = pack(batch)
+    values, counts = packed.answers("best", 1, torch.get_num_threads())
+    require_possible(values, False)
+    used = np.flatnonzero(counts > 0.5)
+    ptr = np.searchsorted(used, packed.part_ptr)
+    parts = PartLists(ptr, used - np.repeat(packed.part_ptr[:-1], np.diff(ptr)))
+    found = packed.structure.decode_all(parts, packed.shapes)
+    return batch.layout.labels(found, batch.host_lengths(), batch.scores[0].device)
+
+
+@not_compiled
+@torch.no_grad()
+def sample(
+    structure: Structure,
+    *scores: Any,
+    lengths: Any = None,
+    n_samples: int = 1,
+    generator: torch.Generator | None = None,
+    validate: bool | None = None,
+) -> list[Any]:
+    """Labellings drawn with probability ∝ exp(score).
+
+    Parameters
+    ----------
+    generator : torch.Generator, optional
+        Where randomness comes from, PyTorch's own without.
+
+    Returns
+    -------
+    list of n_samples batches of labellings, each as :func:`argmax` gives them
+    """
+    n_samples = checked_count(n_samples, "n_samples")
+    device = "cpu" if generator is None else generator.device
+    seed = int(torch.randint(2**62, (1,), generator=generator, device=device))
+    random = np.random.default_rng(seed)
+    batch = read_batch(structure, scores, lengths, validate)
+    drawn = [
+        batch.layout.structure.sample(*own, n_samples=n_samples, random_state=random)
+        for own in _examples(batch)
+    ]
+    lengths, device = batch.host_lengths(), batch.scores[0].device
+    return [batch.layout.stacked([own[k] for own in drawn], lengths, device) for k in range(n_samples)]
+
+
+@not_compiled
+@torch.no_grad()
+def kbest(
+    structure: Structure, *scores: Any, lengths: Any = None, k: int = 5, validate: bool | None = None
+) -> list[list[tuple[Any, float]]]:
+    """The k best labellings of every example with their scores, best first; fewer where there are fewer.
+
+    Returns
+    -------
+    list of B lists of (labelling, score)
+        Labellings as the structure's own ``kbest`` gives them.
+    """
+    k, batch = checked_count(k, "k"), read_batch(structure, scores, lengths, validate)
+    return [batch.layout.structure.kbest(*own, k=k) for own in _examples(batch)]
+
+
+def _examples(batch: Batch) -> list[tuple[Any, ...]]:
+    """Scores of each example, without padding, as the structure's own methods take them."""
+    arrays = [each.detach().cpu().double().numpy() for each in batch.scores]
+    lengths = batch.host_lengths().tolist()
+    return [batch.layout.example(arrays, i, length) for i, length in enumerate(lengths)]

@@ -1,0 +1,259 @@
+"""What all layouts share: a batch of score tensors, and which part of which example each entry scores."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from partwise.core.arrays import offsets
+from partwise.errors import InputError
+from partwise.structures.contract import PartLists, Shapes, Structure
+
+
+class Arrangement(NamedTuple):
+    """Parts of the examples of a batch, as compiled code reads them.
+
+    Attributes
+    ----------
+    structure : Structure
+        What answers; its parts are those of the scores given (a chain with tied or with own edges).
+    specification : NamedTuple
+    shapes : Shapes
+    part_ptr : int64 array, shape (B + 1,)
+    places : tuple of (part, entry)
+        For every score tensor the parts, int64, that its entries (of the flattened tensor) score. Parts that no
+        entry scores are 0.
+    """
+
+    structure: Structure
+    specification: Any
+    shapes: Shapes
+    part_ptr: np.ndarray
+    places: tuple[tuple[np.ndarray, np.ndarray], ...]
+
+    def spread(self, values: np.ndarray, sizes: tuple[tuple[int, ...], ...]) -> list[np.ndarray]:
+        """Values of all parts as arrays of the tensors' sizes; sums where an entry scores several parts."""
+        return [
+            np.bincount(entry, values[part], int(np.prod(size))).reshape(size)
+            for (part, entry), size in zip(self.places, sizes, strict=True)
+        ]
+
+    def counts_of(self, found: PartLists) -> np.ndarray:
+        """How often labellings use each part, float64 (part_ptr[B],)."""
+        part = found.part + np.repeat(self.part_ptr[:-1], np.diff(found.ptr))
+        amounts = found.amount if len(found.amount) else None
+        return np.bincount(part, amounts, int(self.part_ptr[-1])).astype(np.float64)
+
+
+class Batch(NamedTuple):
+    """Checked scores of a batch.
+
+    Attributes
+    ----------
+    layout : Layout
+    scores : tuple of Tensor
+        Each with a first axis of B examples, in one floating type of at least single precision.
+    lengths : Tensor of int64 (B,), or None where all fill the padding
+    """
+
+    layout: Layout
+    scores: tuple[torch.Tensor, ...]
+    lengths: torch.Tensor | None
+
+    @property
+    def sizes(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(each.shape) for each in self.scores)
+
+    @property
+    def n_examples(self) -> int:
+        return self.scores[0].shape[0]
+
+    def host_lengths(self) -> np.ndarray:
+        """Lengths, int64 (B,), on the CPU."""
+        if self.lengths is None:
+            return np.full(self.n_examples, self.layout.longest(self.sizes), np.int64)
+        return self.lengths.cpu().numpy().astype(np.int64)
+
+    def arrangement(self) -> Arrangement:
+        return _arrangement(self.layout, self.sizes, self.host_lengths().tobytes())
+
+
+@lru_cache(maxsize=64)
+def _arrangement(layout: Layout, sizes: tuple[tuple[int, ...], ...], lengths: bytes) -> Arrangement:
+    """Batches of one form follow each other in training: kept by their sizes and lengths."""
+    return layout.arrange(sizes, np.frombuffer(lengths, np.int64))
+
+
+class Layout:
+    """How the score tensors of one structure are read; equal layouts arrange equal batches equally.
+
+    Parameters
+    ----------
+    structure : Structure
+    """
+
+    names: tuple[str, ...] = ()
+
+    def __init__(self, structure: Structure):
+        self.structure = structure
+
+    # What a layout says.
+
+    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int]:
+        """The tensors, each with its batch axis, and B; raises :class:`InputError` where sizes do not fit."""
+        raise NotImplementedError
+
+    def longest(self, sizes: tuple[tuple[int, ...], ...]) -> int:
+        """The length that fills the padding."""
+        return sizes[0][1]
+
+    def arrange(self, sizes: tuple[tuple[int, ...], ...], lengths: np.ndarray) -> Arrangement:
+        raise NotImplementedError
+
+    def flat_labels(self, target: Any, lengths: np.ndarray) -> Any:
+        """Labels of a batch in the form that ``structure.encode_all`` reads."""
+        raise NotImplementedError
+
+    def labels(self, found: Any, lengths: np.ndarray, device: torch.device) -> Any:
+        """What ``structure.decode_all`` gives, as users read it."""
+        raise NotImplementedError
+
+    def example(self, arrays: list[np.ndarray], i: int, length: int) -> tuple[Any, ...]:
+        """Scores of one example as the structure's own methods take them."""
+        raise NotImplementedError
+
+    def stacked(self, given: list[Any], lengths: np.ndarray, device: torch.device) -> Any:
+        """One labelling for each example, as the structure's own methods return them, as users read it."""
+        raise NotImplementedError
+
+    def costs(self, arrangement: Arrangement, labels: Any, cost: Any) -> np.ndarray:
+        """Cost of every part against labels as :meth:`flat_labels` gives them, (part_ptr[B],)."""
+        structure = arrangement.structure
+        return structure.part_costs(labels, arrangement.shapes, structure.checked_cost(cost))
+
+    def truth(
+        self, batch: Batch, target: Any, cost: Any
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...] | None, torch.Tensor | None]:
+        """Scores of the true labels, (B,); unless `cost` is None the cost of every entry of the scores, and what these
+        are for the true labels, (B,), from which costs are counted."""
+        plan, like = batch.arrangement(), batch.scores[0]
+        labels = self.flat_labels(target, batch.host_lengths())
+        found = plan.counts_of(plan.structure.encode_all(labels, plan.shapes))
+
+        def tensors(values: np.ndarray) -> list[torch.Tensor]:
+            return [torch.from_numpy(each).to(like) for each in plan.spread(values, batch.sizes)]
+
+        gold = like.new_zeros(len(like))
+        for own, used in zip(batch.scores, tensors(found), strict=True):
+            gold = gold + torch.where(used > 0, own * used, torch.zeros_like(own)).flatten(1).sum(1)
+        if cost is None:
+            return gold, None, None
+        costs = self.costs(plan, labels, cost)
+        own = np.add.reduceat(found * costs, plan.part_ptr[:-1]) if len(like) else found
+        return gold, tuple(tensors(costs)), torch.from_numpy(own).to(like)
+
+    def most_parts(self, batch: Batch) -> torch.Tensor:
+        """The most parts of a labelling of each example, (B,)."""
+        plan, like = batch.arrangement(), batch.scores[0]
+        return torch.from_numpy(plan.structure.most_parts(plan.shapes)).to(like)
+
+    def for_marginals(self, batch: Batch) -> Batch:
+        """The batch whose counts are the marginals: with scores of their own where those given are shared."""
+        return batch
+
+    # For all.
+
+    def batch(self, scores: tuple[Any, ...], lengths: Any, validate: bool | None) -> Batch:
+        """Checked scores; a check of numbers costs a transfer, so that on a GPU it is made when asked for."""
+        tensors, n_examples = self.read(scores)
+        dtype = tensors[0].dtype
+        for each in tensors[1:]:
+            dtype = torch.promote_types(dtype, each.dtype)
+        if dtype in (torch.float16, torch.bfloat16):
+            dtype = torch.float32
+        device = tensors[0].device
+        for name, each in zip(self.names, tensors, strict=False):
+            if each.device != device:
+                raise InputError(f"{name} is on {each.device}, {self.names[0]} on {device}")
+        tensors = tuple(each.to(dtype) for each in tensors)
+        longest = self.longest(tuple(tuple(each.shape) for each in tensors))
+        checked = validate if validate is not None else device.type == "cpu"
+        read = read_lengths(lengths, n_examples, longest, device, checked)
+        if checked:
+            for name, each in zip(self.names, tensors, strict=False):
+                if not bool((each < torch.inf).all()):
+                    raise InputError(f"{name} contains NaN or +inf; scores may be any number or −inf")
+        return Batch(self, tensors, read)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._key() == other._key()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return (id(self.structure),)
+
+
+def read_lengths(
+    lengths: Any, n_examples: int, longest: int, device: torch.device, checked: bool
+) -> torch.Tensor | None:
+    """Lengths as int64 (B,); a boolean mask (B, length) with True first stands for its row sums."""
+    if lengths is None:
+        return None
+    given = torch.as_tensor(lengths)
+    if given.dtype == torch.bool:
+        if tuple(given.shape) != (n_examples, longest):
+            raise InputError(f"the mask has shape {tuple(given.shape)}, expected ({n_examples}, {longest})")
+        if checked and bool((given[:, 1:] & ~given[:, :-1]).any()):
+            raise InputError("the mask must be True at the first positions of an example and False behind them")
+        given = given.sum(1)
+    if given.shape != (n_examples,) or given.is_floating_point():
+        raise InputError(f"lengths must be {n_examples} whole numbers, not of shape {tuple(given.shape)}")
+    if checked and n_examples and (int(given.min()) < 1 or int(given.max()) > longest):
+        wrong = int(given.max()) if int(given.max()) > longest else int(given.min())
+        raise InputError(f"lengths holds {wrong}; they run from 1 to {longest}, the length of the padding")
+    return given.to(device=device, dtype=torch.int64)
+
+
+def require_tensor(value: Any, name: str, shape: tuple[int | None, ...], what: str) -> torch.Tensor:
+    """`value` if it is a floating tensor of this shape; None stands for any size."""
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        raise InputError(f"{name} must be a tensor of floating numbers, {what}")
+    if value.ndim != len(shape) or any(
+        s is not None and s != n for s, n in zip(shape, value.shape, strict=True)
+    ):
+        raise InputError(f"{name} has shape {tuple(value.shape)}, expected {what}")
+    return value
+
+
+def padded(rows: list[Any], longest: int, device: torch.device) -> torch.Tensor:
+    """Rows of whole numbers as int64 (B, longest), −1 behind each."""
+    result = np.full((len(rows), longest), -1, np.int64)
+    for i, row in enumerate(rows):
+        result[i, : len(row)] = row
+    return torch.from_numpy(result).to(device)
+
+
+def unpadded(target: Any, lengths: np.ndarray, name: str = "target") -> np.ndarray:
+    """The first `lengths` entries of every row of a whole-number tensor (B, T), one after another."""
+    array = torch.as_tensor(target).cpu().numpy()
+    if array.ndim != 2 or len(array) != len(lengths) or array.dtype.kind not in "iu":
+        raise InputError(f"{name} must be whole numbers of shape ({len(lengths)}, length), not {array.shape}")
+    if len(lengths) and array.shape[1] < lengths.max():
+        raise InputError(f"{name} has {array.shape[1]} positions for an example of length {lengths.max()}")
+    return array[np.arange(array.shape[1]) < lengths[:, None]].astype(np.int64)
+
+
+def blocks(counts: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Offsets of examples whose parts are blocks of these sizes, (B,) each; and where each block begins."""
+    total = np.sum(counts, axis=0) if counts else np.zeros(0, np.int64)
+    part_ptr = offsets(total)
+    firsts, first = [], part_ptr[:-1]
+    for count in counts:
+        firsts.append(first)
+        first = first + count
+    return part_ptr, firsts

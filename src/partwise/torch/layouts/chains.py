@@ -1,0 +1,146 @@
+"""Chains of order 1: `node_scores` (B, T, L), `edge_scores` (L, L), (B, L, L) or (B, T − 1, L, L), and optional
+`start_scores` and `end_scores` (L,)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from partwise.core.arrays import ranges
+from partwise.errors import InputError
+from partwise.structures.chain.chain import Chain
+from partwise.torch.layouts.base import (
+    Arrangement,
+    Batch,
+    Layout,
+    blocks,
+    padded,
+    require_tensor,
+    unpadded,
+)
+
+
+class ChainLayout(Layout):
+    """Edges are shared by all positions, (B, L, L), or each pair of neighbours has its own, (B, T − 1, L, L).
+
+    Start and end scores are added to the nodes before anything else is done, as gradients pass through that.
+    A batch of labellings is int64 (B, T), −1 behind each.
+    """
+
+    names = ("node_scores", "edge_scores", "start_scores", "end_scores")
+    structure: Chain
+
+    def __init__(self, structure: Chain, per_position: bool = False):
+        if structure.order != 1:
+            raise InputError(f"layers are for chains of order 1, not {structure!r}")
+        masks = structure.allowed, structure.allowed_start, structure.allowed_end
+        super().__init__(
+            structure
+            if structure.tied != per_position
+            else Chain(
+                structure.n_labels,
+                tied=not per_position,
+                allowed=masks[0],
+                allowed_start=masks[1],
+                allowed_end=masks[2],
+            )
+        )
+        self.original, self.per_position = structure, per_position
+
+    def _key(self) -> tuple[Any, ...]:
+        return id(self.original), self.per_position
+
+    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int]:
+        if not 2 <= len(scores) <= 4:
+            raise InputError(
+                "a chain takes node_scores and edge_scores, and may take start_scores and end_scores"
+            )
+        L = self.structure.n_labels
+        node = require_tensor(scores[0], "node_scores", (None, None, L), f"(batch, length, {L})")
+        n, length = node.shape[:2]
+        if not length:
+            raise InputError("node_scores has no positions; a sequence needs at least one")
+        edge = scores[1]
+        if isinstance(edge, torch.Tensor) and edge.ndim == 4:
+            edge = require_tensor(
+                edge, "edge_scores", (n, length - 1, L, L), f"({n}, {length - 1}, {L}, {L})"
+            )
+        elif isinstance(edge, torch.Tensor) and edge.ndim == 3:
+            edge = require_tensor(edge, "edge_scores", (n, L, L), f"({n}, {L}, {L})")
+        else:
+            what = f"({L}, {L}), ({n}, {L}, {L}) or ({n}, {length - 1}, {L}, {L})"
+            edge = require_tensor(edge, "edge_scores", (L, L), what).expand(n, L, L)
+        ends = [
+            require_tensor(each, name, (L,), f"({L},)")
+            for each, name in zip(scores[2:], self.names[2:], strict=False)
+            if each is not None
+        ]
+        return (node, edge, *ends), n
+
+    def batch(self, scores: tuple[Any, ...], lengths: Any, validate: bool | None) -> Batch:
+        """With start and end scores within those of nodes."""
+        layout = self
+        if len(scores) > 1 and isinstance(scores[1], torch.Tensor) and scores[1].ndim == 4:
+            layout = ChainLayout(self.original, per_position=True)
+        batch = Layout.batch(layout, scores, lengths, validate)
+        given = dict(zip(self.names[2:], scores[2:], strict=False))
+        node, edge, *rest = batch.scores
+        remaining = iter(rest)
+        if given.get("start_scores") is not None:
+            first = torch.zeros_like(node[0, :, :1])
+            first[0] = 1.0
+            node = node + first * next(remaining)
+        if given.get("end_scores") is not None:
+            last = is_last(node, batch.lengths)
+            node = node + last * next(remaining)
+        return batch._replace(scores=(node, edge))
+
+    def arrange(self, sizes: tuple[tuple[int, ...], ...], lengths: np.ndarray) -> Arrangement:
+        structure, (n, longest, L) = self.structure, sizes[0]
+        n_nodes = lengths * L
+        n_edges = (lengths - 1) * L * L if self.per_position else np.full(n, L * L)
+        part_ptr, (node_part, edge_part) = blocks([n_nodes, n_edges])
+        edge_stride = (longest - 1) * L * L if self.per_position else L * L
+        example = np.arange(n)
+        places = (
+            (ranges(node_part, n_nodes), ranges(example * longest * L, n_nodes)),
+            (ranges(edge_part, n_edges), ranges(example * edge_stride, n_edges)),
+        )
+        shapes = structure.shapes(lengths)
+        return Arrangement(structure, structure.specification(), shapes, part_ptr, places)
+
+    def flat_labels(self, target: Any, lengths: np.ndarray) -> np.ndarray:
+        return unpadded(target, lengths)
+
+    def labels(self, found: Any, lengths: np.ndarray, device: torch.device) -> torch.Tensor:
+        longest = int(lengths.max(initial=0))
+        result = np.full((len(lengths), longest), -1, np.int64)
+        result[np.arange(longest) < lengths[:, None]] = found
+        return torch.from_numpy(result).to(device)
+
+    def example(self, arrays: list[np.ndarray], i: int, length: int) -> tuple[Any, ...]:
+        edges = arrays[1][i, : length - 1] if self.per_position else arrays[1][i]
+        return arrays[0][i, :length], edges
+
+    def stacked(self, given: list[Any], lengths: np.ndarray, device: torch.device) -> torch.Tensor:
+        return padded(given, int(lengths.max(initial=0)), device)
+
+    def for_marginals(self, batch: Batch) -> Batch:
+        """Edges of all positions, also where their scores are shared."""
+        if self.per_position:
+            return batch
+        node, edge = batch.scores
+        n, length, L = node.shape
+        spread = edge[:, None].expand(n, length - 1, L, L)
+        return Batch(ChainLayout(self.original, per_position=True), (node, spread), batch.lengths)
+
+
+def is_last(node: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+    """1 at the last position of every example, else 0: (B or 1, T, 1)."""
+    position = torch.arange(node.shape[1], device=node.device)
+    last = (
+        position == node.shape[1] - 1 if lengths is None else position[None] == (lengths[:, None] - 1)
+    )
+    return last.to(node.dtype).reshape(-1, node.shape[1], 1)

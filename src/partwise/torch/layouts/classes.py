@@ -1,0 +1,54 @@
+"""Plain classes: `scores` (B, K)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from partwise.errors import InputError
+from partwise.torch.layouts.base import Arrangement, Layout, require_tensor
+
+
+class ClassLayout(Layout):
+    """One tensor, one example a row; a labelling is a class, and a batch of them int64 (B,)."""
+
+    names = ("scores",)
+
+    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int]:
+        if len(scores) != 1:
+            raise InputError(f"{self.structure!r} takes one tensor of scores, not {len(scores)}")
+        width = self.structure.n_labels
+        given = require_tensor(scores[0], "scores", (None, width), f"(batch, {width})")
+        return (given,), len(given)
+
+    def longest(self, sizes: tuple[tuple[int, ...], ...]) -> int:
+        return 1
+
+    def arrange(self, sizes: tuple[tuple[int, ...], ...], lengths: np.ndarray) -> Arrangement:
+        structure, n = self.structure, len(lengths)
+        part_ptr = np.arange(n + 1) * structure.n_labels
+        everything = np.arange(part_ptr[-1])
+        return Arrangement(
+            structure,
+            structure.specification(),
+            structure.shapes(lengths),
+            part_ptr,
+            ((everything, everything),),
+        )
+
+    def flat_labels(self, target: Any, lengths: np.ndarray) -> np.ndarray:
+        array = torch.as_tensor(target).cpu().numpy()
+        if array.shape != lengths.shape or array.dtype.kind not in "iu":
+            raise InputError(f"target must be {len(lengths)} whole numbers, not of shape {array.shape}")
+        return array.astype(np.int64)
+
+    def labels(self, found: Any, lengths: np.ndarray, device: torch.device) -> torch.Tensor:
+        return torch.from_numpy(np.asarray(found, np.int64)).to(device)
+
+    def example(self, arrays: list[np.ndarray], i: int, length: int) -> tuple[Any, ...]:
+        return (arrays[0][i],)
+
+    def stacked(self, given: list[Any], lengths: np.ndarray, device: torch.device) -> torch.Tensor:
+        return self.labels(given, lengths, device)

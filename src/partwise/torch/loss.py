@@ -1,0 +1,72 @@
+"""The losses (β, γ) of Martins et al. 2010 as a layer on top of any structure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from partwise.core.losses import Loss
+from partwise.errors import InputError
+from partwise.structures.contract import Structure
+from partwise.torch.functions import not_compiled, read_batch
+from partwise.torch.layouts.base import Batch
+from partwise.torch.sums import values_of
+
+
+class StructuredLoss(torch.nn.Module):
+    """ℓ = (1/β) log Σ_y exp β( score(y) − score(true) + γ cost(y) ), the maximum for β = ∞.
+
+    Parameters
+    ----------
+    structure : Structure
+    loss : str or Loss
+        "log" (negative log-likelihood), "hinge", "softmax_margin", "perceptron", or ``Loss(beta, gamma)``.
+    cost : str or array_like
+        What the structure's training takes: "hamming" counts wrong labels, for trees also "heads" or "labelled".
+    reduction : {"mean", "sum", "none"}
+        Over the examples of a batch.
+    validate : bool, optional
+        See :func:`log_partition`.
+
+    Examples
+    --------
+    >>> criterion = StructuredLoss(Chain(3), "hinge")
+    >>> criterion(torch.zeros(2, 4, 3), torch.zeros(3, 3), target=torch.zeros(2, 4, dtype=torch.long))
+    tensor(4.)
+    """
+
+    def __init__(
+        self,
+        structure: Structure,
+        loss: str | Loss = "log",
+        cost: Any = "hamming",
+        reduction: str = "mean",
+        validate: bool | None = None,
+    ):
+        super().__init__()
+        self.structure, self.loss, self.cost = structure, Loss.of(loss), cost
+        if reduction not in ("mean", "sum", "none"):
+            raise InputError(f"reduction must be 'mean', 'sum' or 'none', not {reduction!r}")
+        self.reduction, self.validate = reduction, validate
+
+    @not_compiled
+    def forward(self, *scores: Any, target: Any, lengths: Any = None) -> torch.Tensor:
+        """The loss of the true labels `target`, as :func:`argmax` gives labels, under scores."""
+        batch = read_batch(self.structure, scores, lengths, self.validate)
+        gold, costs, base = batch.layout.truth(batch, target, self.cost if self.loss.gamma else None)
+        values = self._values(batch, costs) - gold
+        if base is not None:
+            values = values - self.loss.gamma * base
+        return {"mean": values.mean, "sum": values.sum, "none": lambda: values}[self.reduction]()
+
+    def _values(self, batch: Batch, costs: tuple[torch.Tensor, ...] | None) -> torch.Tensor:
+        beta, gamma, scores = self.loss.beta, self.loss.gamma, batch.scores
+        if costs is not None:
+            scores = tuple(own + gamma * cost for own, cost in zip(scores, costs, strict=True))
+        if self.loss.is_hard:
+            return values_of(batch._replace(scores=scores), "best")
+        return values_of(batch._replace(scores=tuple(beta * own for own in scores)), "sums") / beta
+
+    def extra_repr(self) -> str:
+        return f"{self.structure!r}, loss={self.loss.name}, cost={self.cost!r}, reduction={self.reduction!r}"

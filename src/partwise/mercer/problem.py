@@ -90,6 +90,10 @@ class KernelProblem(Problem):
     def _parts(self) -> tuple[Any, ...]:
         return *super()._parts(), {}, self.grams
 
+    def shard(self, examples: np.ndarray) -> KernelProblem:
+        """As `Problem.shard`; coefficients and scores stay those of all rows."""
+        return KernelProblem(*super().shard(examples)._parts(), grams=self.grams)
+
     @property
     def has_features(self) -> bool:
         return False

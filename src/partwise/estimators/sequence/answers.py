@@ -57,7 +57,6 @@ class SequenceAnswers(Answers):
         lengths = encoded.lengths[encoded.lengths > 0]
         true = [labels for labels in y if len(labels)]
         names = np.array(self.classes_.tolist(), object)
-        in_chunks = looks_like_chunks(names.tolist())
         scorer: Any = None
 
         def score(weights: np.ndarray) -> float:
@@ -66,6 +65,19 @@ class SequenceAnswers(Answers):
             scorer = model.scorer(encoded) if scorer is None else scorer
             labels, _ = model.best(scorer, None, n_threads(self.n_jobs))
             predicted = split(names[labels].tolist(), lengths)
-            return chunk_scores(true, predicted).f1 if in_chunks else token_accuracy(true, predicted)
+            return self._score_of_names(true, predicted)
 
         return score
+
+    @property
+    def score_name(self) -> str:
+        return "F1" if looks_like_chunks(self.classes_.tolist()) else "accuracy"
+
+    def score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
+        names = np.array(self.classes_.tolist(), object)
+        both = (split(names[codes].tolist(), problem.lengths) for codes in (true, predicted))
+        return self._score_of_names(*both)
+
+    def _score_of_names(self, true: list[list[Any]], predicted: list[list[Any]]) -> float:
+        in_chunks = looks_like_chunks(self.classes_.tolist())
+        return chunk_scores(true, predicted).f1 if in_chunks else token_accuracy(true, predicted)

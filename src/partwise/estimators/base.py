@@ -149,10 +149,9 @@ class DualEstimator(Answers, Estimator):
         """
         self._announce(problem, encoder)
         if self._is_followed:
-            follow = self.__dict__.get("_follow")
-            if follow is None:
-                from partwise.estimators.path.choice import choose_l2 as follow
-            solver, solution = follow(self, problem, encoder, source)
+            from partwise.estimators.path.choice import choose_l2
+
+            solver, solution = self.__dict__.get("_follow", choose_l2)(self, problem, encoder, source)
         else:
             solver, solution = self._solve(problem, warm_start)
         self._become(solver, solution, encoder, source)

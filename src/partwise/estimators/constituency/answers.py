@@ -92,5 +92,5 @@ class ConstituencyAnswers(Answers):
 
     def score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
         words = [["word"] * int(length) for length in problem.lengths]
-        both = (self._derivations.trees_of(nodes, words, self.outer_) for nodes in (true, predicted))
-        return bracket_scores(*both).f1
+        gold, found = (self._derivations.trees_of(nodes, words, self.outer_) for nodes in (true, predicted))
+        return bracket_scores(gold, found).f1

@@ -30,7 +30,7 @@ format: $(STAMP)
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[test,plots]'
+	$(BIN)/python -m pip install --quiet --editable '.[test,plots,docs,dist]'
 	touch $@
 
 clean:

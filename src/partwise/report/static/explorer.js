@@ -100,7 +100,8 @@ function grouped(answer, tree, tokens) {
     const isWrong = answer.true_segments && !answer.true_segments.some((each) => each[0] === first && each[1] === last && each[2] === name);
     const text = name + (p === undefined ? "" : ` ${percent(p)}`);
     result.push(make("span", { class: isWrong ? "segment wrong" : "segment", role: "group", "aria-label": text },
-      make("span", { class: "segment-name", dir: "auto" }, text), ...tokens.slice(first, last + 1)));
+      make("span", { class: "segment-name", dir: "auto" }, text),
+      make("span", { class: "segment-words" }, ...tokens.slice(first, last + 1))));
     k = last + 1;
   }
   return result;

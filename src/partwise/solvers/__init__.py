@@ -72,7 +72,7 @@ def _fastest(problem: Problem) -> Solver:
     ):
         # Sums over trees and segments become slower as potentials grow sharp; best ones do not.
         return BlockFrankWolfe()
-    if problem.has_features and is_first_order(problem.structure):
+    if problem.is_in_memory and is_first_order(problem.structure):
         return BlockFrankWolfe() if problem.l1 else SegmentAscent()
     return ExponentiatedGradient("gap", "newton", sharpen=True)
 

@@ -576,7 +576,7 @@ _TABLES = """
     n_features_in n_features_in_after_fitting pipeline_consistency positive_only_tag_during_fit
     readonly_memmap_input sample_weight_equivalence_on_dense_data
     sample_weight_equivalence_on_sparse_data sample_weights_list sample_weights_not_an_array
-    sample_weights_not_overwritten sample_weights_shape
+    sample_weights_not_overwritten sample_weights_pandas_series sample_weights_shape
 """
 EXPECTED = {
     "SequenceLabeler": {f"check_{name}": _RAGGED for name in _TABLES.split()},

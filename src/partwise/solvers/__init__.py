@@ -15,7 +15,8 @@ from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
 from partwise.solvers.needs import Needs, is_first_order
-from partwise.solvers.primal.gradient import LBFGS, ConjugateGradient
+from partwise.solvers.primal.gradient import ConjugateGradient
+from partwise.solvers.primal.lbfgs import LBFGS
 from partwise.solvers.primal.mira import MIRA, KBestMIRA, Perceptron
 from partwise.solvers.primal.sgd import SGD
 from partwise.solvers.saddle.excessive_gap import ExcessiveGap

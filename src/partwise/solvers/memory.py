@@ -17,7 +17,7 @@ from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
 from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
-from partwise.solvers.primal.gradient import LBFGS
+from partwise.solvers.primal.lbfgs import LBFGS
 
 # Numbers that a state, or its certificate, holds for every part.
 _NUMBERS_A_PART: dict[type, int] = {

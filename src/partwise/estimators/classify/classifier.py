@@ -14,6 +14,7 @@ from partwise.core.rows import RowData
 from partwise.errors import InputError
 from partwise.estimators.base import DualEstimator, Training, n_threads
 from partwise.estimators.classify.data import ClassData, read_attributes, read_matrix, with_always_on
+from partwise.estimators.classify.explain import ClassExplanations
 from partwise.estimators.classify.predictions import ClassPredictions
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.labels import classes_array
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from partwise.solvers import Progress, Solver
 
 
-class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
+class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEstimator):
     """Linear classifier for any loss of the family, with the certificate of its training.
 
     Parameters

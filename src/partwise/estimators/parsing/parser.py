@@ -21,6 +21,7 @@ from partwise.estimators.parsing.answers import ParsingAnswers
 from partwise.estimators.parsing.arc_encoder import ArcEncoder
 from partwise.estimators.parsing.arc_pruning import BEAM, ArcPruner
 from partwise.estimators.parsing.data import relation_codes, training_corpus
+from partwise.estimators.parsing.explain import ParsingExplanations
 from partwise.estimators.parsing.files import DependencyFileMixin
 from partwise.estimators.parsing.predictions import ParsingMixin
 from partwise.features.arcs import ArcFeatures
@@ -40,7 +41,7 @@ _HEADS_KEPT = 10
 _WORTH_PRUNING = 400_000  # arcs; with fewer, training on all of them takes no time
 
 
-class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
+class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, DependencyFileMixin):
     """Dependency parser: CRF, max-margin, and all losses between, trained in the dual.
 
     Parameters

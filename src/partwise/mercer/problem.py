@@ -92,8 +92,8 @@ class KernelProblem(Problem):
 
     def shard(self, examples: np.ndarray) -> KernelProblem:
         """As `Problem.shard`; coefficients and scores stay those of all rows."""
-        parts: Any = super().shard(examples)._parts()
-        return KernelProblem(*parts, grams=self.grams)
+        parts: Any = (*super().shard(examples)._parts(), {}, self.grams)
+        return KernelProblem(*parts)
 
     @property
     def has_features(self) -> bool:

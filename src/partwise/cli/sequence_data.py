@@ -177,10 +177,12 @@ def stream_predictions(path: str, options: DataOptions) -> Iterator[PredictionBa
 
 @contextmanager
 def _told_how_it_was_read(form: str, path: object) -> Iterator[None]:
-    """Errors of a reader with the format, which was guessed or is that of the training data."""
+    """Errors in lines of text with the format, which was guessed or is that of the training data."""
     try:
         yield
     except InputError as error:
+        if error.line is None:
+            raise
         raise InputError(
             f"{error.message} (read as {form}; --format says otherwise)", path, error.line
         ) from None

@@ -92,7 +92,8 @@ class KernelProblem(Problem):
 
     def shard(self, examples: np.ndarray) -> KernelProblem:
         """As `Problem.shard`; coefficients and scores stay those of all rows."""
-        return KernelProblem(*super().shard(examples)._parts(), {}, self.grams)
+        parts: Any = (*super().shard(examples)._parts(), {}, self.grams)
+        return KernelProblem(*parts)
 
     @property
     def has_features(self) -> bool:

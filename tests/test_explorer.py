@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -134,6 +135,16 @@ def test_an_answer_is_whole_and_its_numbers_agree(made, kind):
         assert answer["nodes"][0][3:5] == [0, n] and all(
             0 <= node[2] < k for k, node in enumerate(answer["nodes"]) if k
         )
+
+
+@pytest.mark.parametrize("kind", list(MAKERS))
+def test_threads_get_the_answers_that_one_gets(made, kind):
+    model, inputs, truths = made(kind)
+    explorer = explorer_of(model)
+    asked = [explorer.pick(inputs, truths, i % 3)[0] for i in range(24)]
+    expected = [explorer.answer(x) for x in asked[:3]]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(explorer.answer, asked)) == expected * 8
 
 
 @pytest.mark.parametrize("kind", list(MAKERS))

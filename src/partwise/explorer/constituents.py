@@ -33,6 +33,7 @@ class ConstituentExplorer(Explorer):
     """An example is a list of words, or of pairs (word, tag); its truth is a tree."""
 
     kind = "constituents"
+    longest = 100
 
     def answer(self, x: Any, truth: Tree | None = None, kbest: int = 3) -> dict[str, Any]:
         parsed = self.estimator.parse([x])

@@ -23,6 +23,7 @@ class GraphExplorer(Explorer):
     """An example is a graph; a node stands where sequences have a word."""
 
     kind = "graphs"
+    longest = 500
 
     def answer(self, x: GraphExample, truth: Any = None, kbest: int = 3) -> dict[str, Any]:
         [labels] = self.estimator.predict([x])
@@ -67,6 +68,9 @@ class GraphExplorer(Explorer):
             chosen = [(p, str(label) == t) for (label, p), t in zip(best, flat, strict=True)]
             found.predicted, found.every = _columns(chosen), _columns(every)
         return found
+
+    def size(self, x: GraphExample) -> int:
+        return x.n_nodes
 
     def read(self, request: dict[str, Any]) -> GraphExample:
         value = text_or(request, "graph")

@@ -99,6 +99,10 @@ class KernelProblem(Problem):
         return False
 
     @property
+    def is_in_memory(self) -> bool:
+        return all(gram.n_kept == gram.n for gram in self.grams.values())
+
+    @property
     def n_weights(self) -> int:
         return 2 * self.scorer.n_weights
 

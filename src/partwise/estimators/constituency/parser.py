@@ -174,8 +174,6 @@ class ConstituencyParser(
         """
         with self._refitting():
             problem, encoder = self._problem_for(X, y, sample_weight)
-            if self.verbose:
-                print("\n".join(self.before_training(problem)))
             self._fit_problem(problem, encoder)
         self._warn_unless_converged()
         return self

@@ -28,6 +28,8 @@ class SequenceAnswers(Answers):
     transition_coef_: Any
     top_transitions: Any
     n_jobs: int | None
+    solver: Any
+    tol: float
 
     def shown_settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = {"order": self.order, "scheme": self.scheme, "pairs": self.pairs}
@@ -48,6 +50,18 @@ class SequenceAnswers(Answers):
             return []
         found = self.top_transitions(len(self.classes_) ** 2)
         return [each for each in found if label is None or label in each[:2]][:n]
+
+    def before_training(self, problem: Problem) -> list[str]:
+        """What a higher order takes: tables of labels to its power, in time and in memory."""
+        if self.order == 1:
+            return []
+        from partwise.estimators.long_passes import estimated_seconds
+        from partwise.report.progress import duration
+        from partwise.solvers.memory import memory_estimate
+
+        seconds = duration(estimated_seconds(problem))
+        told = f"order {self.order} with {len(self.classes_)} labels: a pass takes about {seconds}"
+        return [told, str(memory_estimate(problem, self.solver, self.tol))]
 
     def scorer_during_fit(
         self, problem: Problem, encoder: Any, X: Any, y: Any

@@ -61,7 +61,8 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     scheme : {None, "IOB2", "IOBES", "BILOU", "IOB1"}
         Chunk scheme that labels must obey, in training and in prediction.
     order : int
-        How many labels back transitions look.
+        How many labels back transitions look. Time and memory grow with n_labels to the power order + 1; what they
+        will be is told before training, by the command line and with `verbose`.
     template : None, str, path or Template
         With it, tokens are rows of strings: a preset's name ("chunking", "ner", "pos"), a template in
         partwise's or CRF++'s syntax, or a file that holds one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -148,7 +149,7 @@ def reason_for(preset: str) -> str:
     }[preset] + " (--template chooses another)"
 
 
-COMMANDS = {
+COMMANDS: dict[str, Callable[..., None]] = {
     "sequence": train_sequence,
     "segments": train_segments,
     "classify": train_classify,

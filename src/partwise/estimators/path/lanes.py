@@ -16,6 +16,7 @@ from partwise.estimators.model import LinearModel
 from partwise.solvers import Solution, Solver, WarmStart
 
 Score = Callable[[Solver, Solution], float]
+_LOOSER = 10.0  # times the tolerance: models of folds are there to rank values of l2, and are dropped
 
 
 @dataclass
@@ -57,7 +58,7 @@ def fold_lanes(estimator: Any, problem: Problem, cv: Any, callback: Callable[[An
     lanes = []
     for train, test in folds(estimator, problem, cv):
         own = copy(estimator)
-        own.callback, own.verbose = callback, 0
+        own.callback, own.verbose, own.tol = callback, 0, min(_LOOSER * estimator.tol, 0.5)
         shard = problem.shard(train)
         shard.scorer.n_jobs = 1  # folds have threads of their own
         lanes.append(Lane(own, shard, held_out_score(estimator, problem, test)))

@@ -223,7 +223,8 @@ class ExponentiatedGradient:
             state.step[:] = safe_steps(problem)
         else:
             state.step[:] = np.minimum(weaker * state.step, min(state.beta[0], _LARGEST_STEP))
-        state.average[:] = refresh(problem, state.point())
+        # A state comes from a certificate, which left v exact, and l2 is not in v.
+        state.average[:] = state.v if changed <= {"l2"} else refresh(problem, state.point())
         state.n_averaged[0] = 0.0
         forget_gaps(state.seen, state.waited, state.clock)
         state.step_l2[0] = problem.l2

@@ -108,8 +108,7 @@ class DualEstimator(Answers, Estimator):
         begin_compiling(oracle, asks, "single" if self.tol >= SMALLEST_TOL_OF_SINGLE else "double", is_hard)
 
     def _announce(self, problem: Problem, encoder: Any) -> None:
-        """Before training: hand what is trained to a callback with a method `begin`, if the solver can train it, and
-        say what is worth saying."""
+        """Before training: hand what the solver can train to a callback with a method `begin`; say what is worth it."""
         begin = getattr(self.callback, "begin", None)
         if begin is not None:
             from partwise.solvers import solver_for

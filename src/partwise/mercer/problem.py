@@ -92,10 +92,8 @@ class KernelProblem(Problem):
 
     def shard(self, examples: np.ndarray) -> KernelProblem:
         """As `Problem.shard`; coefficients and scores stay those of all rows."""
-        own = super().shard(examples)
-        return KernelProblem(
-            own.scorer, own.gold, own.cost, own.example_weight, own.loss, own.l2, own.l1, grams=self.grams
-        )
+        parts: Any = (*super().shard(examples)._parts(), {}, self.grams)
+        return KernelProblem(*parts)
 
     @property
     def has_features(self) -> bool:

@@ -101,6 +101,8 @@ def _first_bytes(path: str) -> bytes:
 def _model(path: str) -> Given:
     try:
         header, arrays = load_model(path)
+        if header.get("estimator") == "RegularizationPath" and isinstance(header.get("results"), list):
+            return _path(path, header["results"])
         model = estimator_from(header, arrays, path)
     except InputError as error:
         return _salvaged(path, error)

@@ -267,3 +267,11 @@ def test_examples_of_graphs_fit_their_kinds_and_features():
     assert [node["kind"] for node in example["nodes"]] == ["a", "b"]
     assert example["edges"] == [{"nodes": [0, 1], "kind": "near", "features": [0.5]}]
     assert explorer.answer(explorer.read({"graph": example}))["labels"] == ["a", "b"]
+
+
+def test_sentences_that_a_grammar_does_not_know_are_told(made):
+    explorer = explorer_of(made("constituents")[0])
+    other_tags = explorer.answer([("the", "DT"), ("dog", "NN"), ("saw", "VBD")])
+    assert other_tags["note"].startswith("not explained: ") and "terms" not in other_tags
+    outside = explorer.answer([("the", "D")] * 3)
+    assert "substitute" in outside["note"] and outside["labels"] == ["D"] * 3

@@ -103,7 +103,7 @@ def draw(numbers: dict[str, Any]) -> Any:
                 **style,
             )
         panel.axhline(top, color="k", lw=0.8, ls=":")
-        panel.set(xscale="log", xlabel="passes", ylim=(-0.1 * top, 1.05 * top))
+        panel.set(xscale="log", xlabel="passes", ylim=(-0.1 * top, 1.6 * top))
         panel.legend(frameon=False, fontsize=7)
     axes[0].set(ylabel="dual; dotted: smallest primal", title="Batch EG, steps")
     axes[1].set_title(f"Batch EG, starts, η = {STEP:g}")
@@ -133,11 +133,13 @@ def verdicts(numbers: dict[str, Any]) -> list[Verdict]:
             f"{low:.1f} and {high:.1f}. SMO that moves what marginals allow has no plateau: {last['smo']:.1f}",
             last["smo entropy"] < 0.9 * low,
         ),
-        Verdict(
-            "EG lags at the start, overtakes SMO, and ends more than 10 % higher",
-            f"best batch EG ({batch}) {last[batch]:.1f}, ahead after {_when(after[batch])}; best online EG ({online}) "
-            f"{last[online]:.1f}, ahead after {_when(after[online])}",
-            max(last[batch], last[online]) > 1.1 * last["smo entropy"],
+        *(
+            Verdict(
+                f"EG lags at the start, overtakes SMO, and ends more than 10 % higher: {kind}",
+                f"the best of them ({name}) ends at {last[name]:.1f}, ahead after {_when(after[name])}",
+                last[name] > 1.1 * last["smo entropy"],
+            )
+            for kind, name in (("batch, its Figure 3", batch), ("online", online))
         ),
         Verdict(
             "(suggested there) a hybrid, SMO first and then EG, has the benefits of both",
@@ -157,7 +159,7 @@ def crossing(points: list[list[Any]], other: list[list[Any]]) -> float | None:
 
 
 def _when(passes: float | None) -> str:
-    return "no pass" if passes is None else f"{passes:.0f} passes"
+    return "none of the passes" if passes is None else f"{passes:.0f} passes"
 
 
 EXPERIMENTS = (

@@ -15,7 +15,8 @@ from reproduction.pictures import line, panels
 
 MOST_PASSES = 500.0
 TARGETS = (1e-1, 1e-2, 1e-3)
-FIXED, ADAPTIVE = "excessive-gap, the paper's L", "excessive-gap (adaptive L)"
+FIXED, TIGHTER = "excessive-gap, the paper's L", "excessive-gap, a tighter L"
+ADAPTIVE = "excessive-gap (adaptive L)"
 
 
 def run(data: Path, numbers: Numbers) -> None:
@@ -31,7 +32,7 @@ def run(data: Path, numbers: Numbers) -> None:
     numbers.once("constants", dict, constants)
     solvers = {
         FIXED: ExcessiveGap("fixed", published),
-        "excessive-gap, a tighter L": ExcessiveGap("fixed"),
+        TIGHTER: ExcessiveGap("fixed"),
         ADAPTIVE: ExcessiveGap(),
         "eg-batch, safe step": BatchEG("safe", "uniform"),
         "eg-batch": BatchEG(),
@@ -66,8 +67,8 @@ def draw(numbers: dict[str, Any]) -> Any:
     left.set(xscale="log", yscale="log", xlabel="iterations k", ylabel="duality gap")
     left.set_title("Dashed: the guarantee; dotted: with the tighter L")
     right.set(xscale="log", yscale="log", xlabel="CPU seconds", ylabel="best primal − best dual, relative")
-    right.set_ylim(1e-4, 10)
-    left.legend(frameon=False, fontsize=7)
+    right.set_ylim(1e-6, 10)
+    right.legend(frameon=False, fontsize=7, loc="lower left")
     return figure
 
 
@@ -77,9 +78,9 @@ def best_gaps(points: list[list[Any]]) -> list[float]:
     return list((primal - np.maximum.accumulate([p[DUAL] for p in points])) / primal)
 
 
-def slope(points: list[list[Any]], first: float) -> float:
-    """d log gap / d log k from iteration `first` on."""
-    late = [(p[SEEN], p[PRIMAL] - p[DUAL]) for p in points if p[SEEN] >= first]
+def slope(points: list[list[Any]]) -> float:
+    """d log gap / d log k over the later half of the iterations."""
+    late = [(p[SEEN], p[PRIMAL] - p[DUAL]) for p in points if p[SEEN] >= 0.5 * points[-1][SEEN]]
     return float(np.polyfit(*np.log(np.array(late).T), 1)[0])
 
 
@@ -90,19 +91,24 @@ def verdicts(numbers: dict[str, Any]) -> list[Verdict]:
     end = fixed[-1]
     same = next((p[SEEN] for p in adaptive if p[PRIMAL] - p[DUAL] <= end[PRIMAL] - end[DUAL]), None)
     batch = numbers["eg-batch, safe step"]
-    rates = [slope(points, 50) for points in (fixed, adaptive, batch)]
+    rates = [slope(points) for points in (fixed, numbers[TIGHTER], adaptive, batch)]
     passes = {name: first_below(numbers[name], 1e-2) for name in (ADAPTIVE, "eg-batch", "bmrm")}
     return [
         Verdict(
-            "the gap after k iterations is at most 6 L Σ log|Y| / ((k+1)(k+2)) (Theorem 1 and eq. 22)",
-            f"never more than {100 * share:.2g} % of it in {end[SEEN]} iterations",
+            "the gap after k iterations is at most 6 L Σ log(number of labellings) / ((k+1)(k+2)) (eq. 22)",
+            f"with the paper's L never more than {100 * share:.2g} % of it in {end[SEEN]} iterations",
             share <= 1.0,
         ),
         Verdict(
-            "O(1/√ε) iterations: the gap falls like 1/k²",
-            f"slope of log gap by log k beyond k = 50: {rates[0]:.2f} with the paper's L, {rates[1]:.2f} adaptive "
-            f"(batch EG, O(1/ε) in Table 1, with its safe step: {rates[2]:.2f})",
-            min(rates[:2]) <= -1.8,
+            "O(1/√ε) iterations: the gap falls like 1/k², with the paper's L",
+            f"slope of log gap by log k over the later half of {end[SEEN]} iterations: {rates[0]:.2f} (batch EG, "
+            f"O(1/ε) in Table 1, with its safe step: {rates[3]:.2f})",
+            rates[0] <= -1.8,
+        ),
+        Verdict(
+            "the same with less pessimistic L, under which the guarantee stays",
+            f"slope with a tighter bound {rates[1]:.2f}, with L found by trial {rates[2]:.2f}",
+            max(rates[1:3]) <= -1.8,
         ),
         Verdict(
             "faster than batch EG and BMRM, whose rates are O(1/ε) (Table 1)",

@@ -4,7 +4,10 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test hostile lint format docs dist clean
+# What `make test-torch` installs.
+TORCH ?= torch triton
+
+.PHONY: demo test test-torch hostile lint format docs dist clean
 
 demo: $(STAMP)
 	$(BIN)/partwise demo
@@ -12,6 +15,12 @@ demo: $(STAMP)
 # A file stays with one worker, so that little is compiled twice.
 test: $(STAMP) lint
 	$(BIN)/pytest -n 2 --dist loadfile
+
+# Structures as PyTorch layers (docs/neural.md): an environment of its own, since PyTorch is large.
+test-torch: $(STAMP)
+	$(PYTHON) -m venv $(VENV)-torch
+	$(VENV)-torch/bin/python -m pip install --quiet --editable '.[test]' $(TORCH)
+	$(VENV)-torch/bin/pytest tests/test_torch_*.py
 
 # Every attack on files, inputs and certificates, also those that take minutes (docs/reliability.md).
 hostile: $(STAMP)
@@ -44,4 +53,4 @@ $(STAMP): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site
+	rm -rf $(VENV) $(VENV)-torch .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site

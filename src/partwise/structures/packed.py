@@ -40,9 +40,7 @@ class Packed(NamedTuple):
     def room(self) -> Any:
         return self.structure.workspace(self.shapes, self.specification)
 
-    def answers(
-        self, which: str, wants_counts: int = 1, n_threads: int = 1
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def answers(self, which: str, wants_counts: int = 1, n_threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """Values (n,) of the oracle's "sums" or "best", and counts (part_ptr[n],) where they are wanted."""
         from partwise.compiled.ahead import obtain
         from partwise.compiled.boundary import addresses, pack

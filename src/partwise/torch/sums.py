@@ -79,8 +79,8 @@ def values_of(batch: Batch, which: str) -> torch.Tensor:
         function = log_partition_for(batch) if which == "sums" else None
         if function is not None:
             return function.apply(batch, *batch.scores)
-    elif not wanted:
-        values, _ = pack(batch).answers(which, 0, torch.get_num_threads())
+    elif which == "sums" and not wanted:  # a best labelling is written down in any case
+        values, _ = pack(batch).answers("sums", 0, torch.get_num_threads())
         return torch.from_numpy(values).to(batch.scores[0].dtype)
     return answer(batch, which)[0]
 
@@ -98,17 +98,15 @@ def hessian_product(
     batch = batch._replace(scores=scores)
     if not batch.n_examples:
         return list(direction)
-    size = torch.stack([each.detach().abs().flatten(1).amax(1) for each in direction if each[0].numel()]).amax(0)
+    size = torch.stack(
+        [each.detach().abs().flatten(1).amax(1) for each in direction if each[0].numel()]
+    ).amax(0)
     step = _STEPS[scores[0].dtype] / (size * batch.layout.most_parts(batch)).clamp(min=1e-30)
     total: list[Any] = [0.0] * len(scores)
     for distance, weight in ((1.0, 8.0), (-1.0, -8.0), (2.0, -1.0), (-2.0, 1.0)):
-        moved = [
-            s + (distance * as_first(step, s)) * v for s, v in zip(scores, direction, strict=True)
-        ]
+        moved = [s + (distance * as_first(step, s)) * v for s, v in zip(scores, direction, strict=True)]
         counts = answer(batch._replace(scores=tuple(moved)), "sums")[1:]
-        total = [
-            t + c * as_first(weight / (12.0 * step), c) for t, c in zip(total, counts, strict=True)
-        ]
+        total = [t + c * as_first(weight / (12.0 * step), c) for t, c in zip(total, counts, strict=True)]
     return total
 
 

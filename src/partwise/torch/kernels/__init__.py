@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from types import ModuleType
 
 import torch
@@ -23,10 +24,8 @@ def log_partition_for(batch: Batch) -> type[torch.autograd.Function] | None:
 
 
 def _kernels(batch: Batch) -> ModuleType | None:
-    if isinstance(batch.layout, ChainLayout):
-        from partwise.torch.kernels import chain as kernels
-    elif isinstance(batch.layout, TreeLayout):
-        from partwise.torch.kernels import trees as kernels
-    else:
-        return None
-    return kernels if kernels.fits(batch) else None
+    for layout, name in ((ChainLayout, "chain"), (TreeLayout, "trees")):
+        if isinstance(batch.layout, layout):
+            kernels = import_module(f"partwise.torch.kernels.{name}")
+            return kernels if kernels.fits(batch) else None
+    return None

@@ -15,8 +15,8 @@ from partwise.torch.layouts.chains import is_last
 from partwise.torch.sums import gradient_by_sums
 
 # Warps of a program by the padded number of labels.
-_WARPS = {16: 1, 32: 1, 64: 2, 128: 8}
-_WARPS_EACH = {16: 1, 32: 4, 64: 4, 128: 8}
+_WARPS = {16: 1, 32: 1, 64: 2, 128: 4}
+_WARPS_EACH = {16: 1, 32: 1, 64: 2, 128: 8}
 MOST_LABELS = 128  # their table of transitions stays in the registers of one program
 
 
@@ -29,7 +29,8 @@ class _Given:
     """Scores with masks applied, lengths and sizes: what all launches share."""
 
     def __init__(self, batch: Batch, scores: tuple[torch.Tensor, ...] | None = None):
-        structure, (node, edge) = batch.layout.structure, batch.scores if scores is None else scores
+        structure: Any = batch.layout.structure
+        node, edge = batch.scores if scores is None else scores
         self.n, self.length, self.n_labels = node.shape
         self.lengths, self.ragged = batch.lengths, batch.lengths is not None
         self.per_position = edge.ndim == 4
@@ -49,7 +50,7 @@ class _Given:
         self.lanes = max(16, triton.next_power_of_2(self.n_labels))
         warps = _WARPS_EACH if self.per_position else _WARPS
         self.common = {"LANES": self.lanes, "RAGGED": self.ragged, "num_warps": warps[self.lanes]}
-        self.ahead = 1 if self.lanes > 64 else 3
+        self.ahead = 1 if self.lanes > 32 else 3
 
     def forward(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Room that the backward pass reads (α̂, shifts, forms, one after another) and values (B,)."""

@@ -12,7 +12,9 @@ that numbers stay near 1:
 `sums` keeps S. The backward pass needs no further recursion over sums: P(y_{t−1} = i | y_t = j) =
 p_{t−1}(i) X(i, j) / S_t(j), so that from the middle outwards, with q = μ_t / S_t,
 
-    μ_{t−1}(i) = p_{t−1}(i) Σ_j X(i, j) q(j)        edge counts += p_{t−1}(i) X(i, j) q(j)        t < h, and likewise t ≥ h.
+    μ_{t−1}(i) = p_{t−1}(i) Σ_j X(i, j) q(j)        edge counts += p_{t−1}(i) X(i, j) q(j)        t < h,
+
+and on the other side likewise.
 
 That is right as long as no sum of a possible label falls below 1e-25; a sequence in which one does is done again from
 left to right on logarithms, where `sums` keeps α_t normalised to a maximum of 0, and its `form` says so to the backward
@@ -196,7 +198,9 @@ def backward(
             for step in range(1, h):
                 t = h - 1 - step
                 left_next = tl.load(known + t * L, mask=inside, other=0.0)
-                p = left_next * tl.exp(tl.load(at + t * L, mask=inside, other=float("-inf")) - tl.load(moved + t))
+                p = left_next * tl.exp(
+                    tl.load(at + t * L, mask=inside, other=float("-inf")) - tl.load(moved + t)
+                )
                 q = _ratio(mu, left)
                 counts += p[:, None] * q[None, :]
                 mu = p * tl.sum(X * q[None, :], 1)
@@ -204,7 +208,9 @@ def backward(
                 left = left_next
             for u in range(h + 1, n):
                 right_next = tl.load(known + u * L, mask=inside, other=0.0)
-                g = right_next * tl.exp(tl.load(at + u * L, mask=inside, other=float("-inf")) - tl.load(moved + u))
+                g = right_next * tl.exp(
+                    tl.load(at + u * L, mask=inside, other=float("-inf")) - tl.load(moved + u)
+                )
                 v = _ratio(nu, right)
                 counts += v[:, None] * g[None, :]
                 nu = g * tl.sum(X * v[:, None], 0)

@@ -1,8 +1,9 @@
 # mypy: ignore-errors
 """Sums over projective trees on a GPU, one program a sentence (Eisner 1996).
 
-Spans are kept by where they begin (`_s`) or end (`_e`) and by their width, so that what a sum combines lies in two rows,
-one read forwards and one backwards. With C→[i, j] headed by i, C←[i, j] by j, and I those with the arc between the ends:
+Spans are kept by where they begin (`_s`) or end (`_e`) and by their width, so that what a sum combines lies in two
+rows, one read forwards and one backwards. With C→[i, j] headed by i, C←[i, j] by j, and I those with the arc between
+the ends:
 
     B[i, j]  = log Σ_k exp( C→[i, k] + C←[k + 1, j] )      I→[i, j] = B + s(i, j)      I←[i, j] = B + s(j, i)
     C→[i, j] = log Σ_k exp( I→[i, k] + C→[k, j] )          C←[i, j] = log Σ_k exp( C←[i, k] + I←[k, j] )
@@ -106,7 +107,7 @@ def backward(
     arcs, lengths, room, value, weight, weight_stride, shares, counts, N, SINGLE: tl.constexpr,
     RAGGED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Add arc probabilities times `weight` (B,) to `counts` (B, N, N); `shares` (B, 6, N, N), like it, is 0 at first."""
+    """Add arc probabilities times `weight` (B,) to `counts` (B, N, N); it and `shares` (B, 6, N, N) begin at 0."""
     b = tl.program_id(0).to(tl.int64)
     n = (tl.load(lengths + b).to(tl.int32) + 1) if RAGGED else N
     off = 1 if SINGLE else 0
@@ -134,8 +135,12 @@ def backward(
         cr_s, cr_e = CR_S * area + i * N, CR_E * area + j * N
         cl_s, cl_e = CL_S * area + i * N, CL_E * area + j * N
         ir_s, il_e = IR_S * area + i * N, IL_E * area + j * N
-        right = tl.load(given + cr_s + w, mask=rows, other=0.0) + tl.load(given + cr_e + w, mask=rows, other=0.0)
-        left = tl.load(given + cl_s + w, mask=rows, other=0.0) + tl.load(given + cl_e + w, mask=rows, other=0.0)
+        right = tl.load(given + cr_s + w, mask=rows, other=0.0) + tl.load(
+            given + cr_e + w, mask=rows, other=0.0
+        )
+        left = tl.load(given + cl_s + w, mask=rows, other=0.0) + tl.load(
+            given + cl_e + w, mask=rows, other=0.0
+        )
         whole = tl.load(own + cr_s + w, mask=rows, other=float("-inf"))
         _share(own + ir_s, own + cr_e, given + ir_s, given + cr_e, rows, 1, w, w, whole, right, COLUMNS)
         whole = tl.load(own + cl_s + w, mask=rows, other=float("-inf"))
@@ -146,5 +151,17 @@ def backward(
         tl.store(out + (i + off) * N + j + off, right, mask=rows)
         tl.store(out + (j + off) * N + i + off, left, mask=rows & (i + off > 0))
         whole = tl.load(own + B_S * area + i * N + w, mask=rows, other=float("-inf"))
-        _share(own + cr_s, own + cl_e, given + cr_s, given + cl_e, rows, 0, w - 1, w - 1, whole, right + left, COLUMNS)
+        _share(
+            own + cr_s,
+            own + cl_e,
+            given + cr_s,
+            given + cl_e,
+            rows,
+            0,
+            w - 1,
+            w - 1,
+            whole,
+            right + left,
+            COLUMNS,
+        )
         tl.debug_barrier()

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """Sums over spanning trees on a GPU, one program a sentence: the inverse of the Laplacian (Koo et al. 2007).
 
-With w(h, m) = exp(score − largest score of m), which keeps all numbers at 1 or below, words h, m from 1 to n and the root 0:
+With w(h, m) = exp(score − largest score of m), which is 1 at most, words h, m from 1 to n and the root 0:
 
     any number of words under the root:  L(h, m) = −w(h, m),  L(m, m) = Σ_{h ≥ 0} w(h, m)
     one word under the root:             L(m, m) = Σ_{h ≥ 1} w(h, m),  and the row of the first word is w(0, m)
@@ -23,7 +23,9 @@ import triton.language as tl
 def _weights(scores, n, N, h, m):
     """exp(score − largest of the column), the largest ones, and where arcs are; words are counted from 0."""
     inside = (h[:, None] < n) & (m[None, :] < n) & (h[:, None] != m[None, :])
-    own = tl.load(scores + (h[:, None] + 1) * N + m[None, :] + 1, mask=inside, other=float("-inf")).to(tl.float64)
+    own = tl.load(scores + (h[:, None] + 1) * N + m[None, :] + 1, mask=inside, other=float("-inf")).to(
+        tl.float64
+    )
     root = tl.load(scores + m + 1, mask=m < n, other=float("-inf")).to(tl.float64)
     top = tl.maximum(tl.max(own, 0), root)
     top = tl.where(top == float("-inf"), 0.0, top)
@@ -79,7 +81,9 @@ def backward(
     n = tl.load(lengths + b).to(tl.int32) if RAGGED else N - 1
     h, m = tl.arange(0, ROWS), tl.arange(0, ROWS)
     own, root, _ = _weights(arcs + b * N * N, n, N, h, m)
-    scale = tl.where(tl.load(value + b) > float("-inf"), tl.load(weight + b * weight_stride), 0.0).to(tl.float64)
+    scale = tl.where(tl.load(value + b) > float("-inf"), tl.load(weight + b * weight_stride), 0.0).to(
+        tl.float64
+    )
     K, inside = inverse + b * N * N, (h[:, None] < n) & (m[None, :] < n)
     turned = tl.load(K + m[None, :] * N + h[:, None], mask=inside, other=0.0)
     itself = tl.load(K + m * (N + 1), mask=m < n, other=0.0)

@@ -28,6 +28,7 @@ class _Given:
     """Scores of arcs with those of their relations summed in, and sizes: what both launches share."""
 
     def __init__(self, batch: Batch, scores: tuple[torch.Tensor, ...]):
+        structure: Any = batch.layout.structure
         arcs = scores[0]
         self.relations = scores[1] if len(scores) > 1 else None
         if self.relations is not None:
@@ -38,12 +39,15 @@ class _Given:
         self.projective = isinstance(batch.layout.structure, Projective)
         rows = max(16, triton.next_power_of_2(self.size if self.projective else self.size - 1))
         self.common = {
-            "SINGLE": bool(batch.layout.structure.single_root),
+            "SINGLE": bool(structure.single_root),
             "RAGGED": batch.lengths is not None,
             "ROWS": rows,
         }
         if self.projective:
-            self.common |= {"COLUMNS": min(rows, 32), "num_warps": {16: 2, 32: 4, 64: 8, 128: 8, 256: 16}[rows]}
+            self.common |= {
+                "COLUMNS": min(rows, 32),
+                "num_warps": {16: 2, 32: 4, 64: 8, 128: 8, 256: 16}[rows],
+            }
         else:
             self.common |= {"num_warps": {16: 1, 32: 2, 64: 8, 128: 16}[rows]}
 

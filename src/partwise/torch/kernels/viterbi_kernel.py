@@ -11,7 +11,18 @@ from partwise.torch.kernels.chain_kernel import length_of
 
 @triton.jit
 def viterbi(
-    node, edge, lengths, back, label, value, T, L, edge_stride, position_stride, LANES: tl.constexpr, RAGGED: tl.constexpr,
+    node,
+    edge,
+    lengths,
+    back,
+    label,
+    value,
+    T,
+    L,
+    edge_stride,
+    position_stride,
+    LANES: tl.constexpr,
+    RAGGED: tl.constexpr,
 ):
     """Fill `label` (B, T), −1 in the padding, and `value` (B,); `back` (B, T, L) of int16 is room."""
     b = tl.program_id(0).to(tl.int64)

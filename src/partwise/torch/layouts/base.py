@@ -209,7 +209,9 @@ def read_lengths(
         if tuple(given.shape) != (n_examples, longest):
             raise InputError(f"the mask has shape {tuple(given.shape)}, expected ({n_examples}, {longest})")
         if checked and bool((given[:, 1:] & ~given[:, :-1]).any()):
-            raise InputError("the mask must be True at the first positions of an example and False behind them")
+            raise InputError(
+                "the mask must be True at the first positions of an example and False behind them"
+            )
         given = given.sum(1)
     if given.shape != (n_examples,) or given.is_floating_point():
         raise InputError(f"lengths must be {n_examples} whole numbers, not of shape {tuple(given.shape)}")

@@ -140,7 +140,5 @@ class ChainLayout(Layout):
 def is_last(node: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
     """1 at the last position of every example, else 0: (B or 1, T, 1)."""
     position = torch.arange(node.shape[1], device=node.device)
-    last = (
-        position == node.shape[1] - 1 if lengths is None else position[None] == (lengths[:, None] - 1)
-    )
+    last = position == node.shape[1] - 1 if lengths is None else position[None] == (lengths[:, None] - 1)
     return last.to(node.dtype).reshape(-1, node.shape[1], 1)

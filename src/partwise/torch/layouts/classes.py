@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from partwise.errors import InputError
+from partwise.structures.multiclass.multiclass import Multiclass
 from partwise.torch.layouts.base import Arrangement, Layout, require_tensor
 
 
@@ -15,6 +16,7 @@ class ClassLayout(Layout):
     """One tensor, one example a row; a labelling is a class, and a batch of them int64 (B,)."""
 
     names = ("scores",)
+    structure: Multiclass
 
     def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int]:
         if len(scores) != 1:

@@ -58,7 +58,10 @@ class GraphLayout(Layout):
         n_vertex, n_edge, example = V * S, E * S * S, np.arange(n)[:, None]
         part_ptr = offsets(np.full(n, n_vertex + n_edge))
         places = tuple(
-            ((part_ptr[:-1, None] + start + np.arange(size)).ravel(), (example * size + np.arange(size)).ravel())
+            (
+                (part_ptr[:-1, None] + start + np.arange(size)).ravel(),
+                (example * size + np.arange(size)).ravel(),
+            )
             for start, size in ((0, n_vertex), (n_vertex, n_edge))
         )
         return Arrangement(self.structure, self.structure.specification(), shapes, part_ptr, places)

@@ -30,7 +30,9 @@ class TreeLayout(Layout):
         arcs = require_tensor(scores[0], "arc_scores", (None, None, None), "(batch, n + 1, n + 1)")
         n, size = arcs.shape[:2]
         if arcs.shape[2] != size or size < 2:
-            raise InputError(f"arc_scores has shape {tuple(arcs.shape)}, expected (batch, n + 1, n + 1), n ≥ 1")
+            raise InputError(
+                f"arc_scores has shape {tuple(arcs.shape)}, expected (batch, n + 1, n + 1), n ≥ 1"
+            )
         if not self.structure.labelled:
             return (arcs,), n
         shape = (n, size, size, n_relations)

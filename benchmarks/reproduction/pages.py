@@ -19,7 +19,8 @@ by hand. `--list` names the experiments; DIR is the folder of the data sets, ../
 
 Curves called the paper's use the paper's iterate (the last weights, where this library returns the mean of a
 pass) and count what the paper counts: every step size tried is a visit. `auto` is what this library does by
-default, drawn beside them. CPU seconds are of one thread of a two-core machine that others used as well.
+default, drawn beside them. Looking at the gap is not counted, for either. CPU seconds are of one thread of a
+two-core machine that others used as well.
 """
 NOTATION = """\
 ## Notation

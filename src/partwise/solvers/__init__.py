@@ -19,6 +19,7 @@ from partwise.solvers.primal.gradient import ConjugateGradient
 from partwise.solvers.primal.lbfgs import LBFGS
 from partwise.solvers.primal.mira import MIRA, KBestMIRA, Perceptron
 from partwise.solvers.primal.sgd import SGD
+from partwise.solvers.restarts import n_restarts, solve_surely
 from partwise.solvers.saddle.excessive_gap import ExcessiveGap
 from partwise.solvers.saddle.extragradient import Extragradient
 from partwise.structures.grammar.parts import GrammarParts
@@ -112,6 +113,8 @@ __all__ = [
     "StepInfo",
     "StopReason",
     "WarmStart",
+    "n_restarts",
     "solve",
+    "solve_surely",
     "solver_for",
 ]

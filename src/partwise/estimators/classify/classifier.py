@@ -37,9 +37,10 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEs
     ----------
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
         "log" is multinomial logistic regression, "hinge" the multiclass SVM of Crammer and Singer.
-    l2 : float
+    l2 : float or "cv"
         Strength of the regulariser (l2/2)‖w‖². The C of scikit-learn's LogisticRegression is 1 / l2 with three
         classes or more and 2 / l2 with two.
+        "cv" chooses it by cross-validation.
     l1 : float
         Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
     solver, tol, max_passes, random_state, n_jobs, verbose, warm_start, time_limit, callback
@@ -55,6 +56,11 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEs
         Cost [true, predicted], for losses with γ > 0.
     min_count, hash_size
         For X given as dicts.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
 
     Attributes
     ----------

@@ -31,9 +31,10 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
     ----------
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
         "hinge" is the multiclass SVM of Crammer and Singer, "log" kernel logistic regression.
-    l2 : float
+    l2 : float or "cv"
         Strength of the regulariser. For two classes, "hinge" has the objective of scikit-learn's
         ``SVC(C=2 / l2)`` without its intercept.
+        "cv" chooses it by cross-validation.
     solver : str or Solver
         "auto", an "eg" solver, "bcfw" or "excessive-gap".
     tol, max_passes, random_state, n_jobs, verbose, time_limit, callback, certificate_every
@@ -54,6 +55,11 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
         Megabytes for the kernel matrix; rows beyond are computed anew whenever they are needed.
     support_tol : float
         Training points are dropped while that changes no score by more than this (a margin is 1).
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
 
     Attributes
     ----------

@@ -38,8 +38,9 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
     ----------
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
         "log" is the CRF, "hinge" the max-margin Markov network.
-    l2 : float
+    l2 : float or "cv"
         Strength C of the regulariser (C/2)‖w‖².
+        "cv" chooses it by cross-validation.
     l1 : float
         Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
     solver, tol, max_passes, random_state, n_jobs, verbose, warm_start, time_limit, callback, certificate_every
@@ -60,6 +61,11 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
         All labels there will ever be; None for those of the training data.
     min_count, hash_size
         For features given as dicts or lists of strings.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
 
     Attributes
     ----------

@@ -44,9 +44,10 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
     Parameters
     ----------
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
-    l2 : float
+    l2 : float or "cv"
         Strength of the regulariser (l2/2)‖w‖². With graph="none" and loss="log" every label is a logistic
         regression of its own, with scikit-learn's C = 2 / l2.
+        "cv" chooses it by cross-validation.
     l1 : float
         Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
     solver, tol, max_passes, random_state, n_jobs, verbose, time_limit, callback, certificate_every
@@ -61,6 +62,11 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         Give every label an intercept, regularised like all weights.
     min_count, hash_size
         For X given as dicts or lists of strings.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
 
     Attributes
     ----------

@@ -46,8 +46,9 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
     Parameters
     ----------
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
-    l2 : float
+    l2 : float or "cv"
         Strength of the regulariser (l2/2)‖w‖².
+        "cv" chooses it by cross-validation.
     l1 : float
         Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
     solver : str or Solver
@@ -93,6 +94,11 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
         has one, is called before with the problem and the encoder, for `scorer_during_fit`.
     certificate_every : float or None
         Passes between certificates; None makes them as often as is worth their cost.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
 
     Attributes
     ----------

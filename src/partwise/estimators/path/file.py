@@ -74,6 +74,7 @@ class PathFile:
             "estimator": KIND,
             "made_with": self.made_with(run),
             "points": [_plain(point) for point in run.points],
+            "results": [point.record() for point in run.points],
             "ended": run.ended,
         }
         save_model(self.path, header, arrays)
@@ -137,6 +138,7 @@ class PathFile:
             None if stored["train_score"] is None else float(stored["train_score"]),
             float(stored["seconds"]),
             float(stored["cpu_seconds"]),
+            float(stored["solving_cpu_seconds"]),
         )
 
     def _check_scores(self, run: PathRun) -> None:
@@ -164,6 +166,7 @@ def _plain(point: Point) -> dict[str, Any]:
         "train_score": point.train_score,
         "seconds": point.seconds,
         "cpu_seconds": point.cpu_seconds,
+        "solving_cpu_seconds": point.solving_cpu_seconds,
     }
 
 

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from partwise.compiled.clock import working_time
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.estimators.model import LinearModel
 from partwise.solvers import Solution, Solver, WarmStart
 
 Score = Callable[[Solver, Solution], float]
+_LOOSER = 10.0  # times the tolerance: models of folds are there to rank values of l2, and are dropped
 
 
 @dataclass
@@ -31,16 +33,21 @@ class Lane:
         What the value of l2 is judged by.
     before : WarmStart or None
         The solution at the value before.
+    cpu_seconds : float
+        Of the last value.
     """
 
     estimator: Any
     problem: Problem
     score: Score | None = None
     before: WarmStart | None = field(default=None, repr=False)
+    cpu_seconds: float = 0.0
 
     def advance(self, l2: float) -> tuple[Solver, Solution, float]:
         """Solve at the next value; returns the score too, nan without one."""
+        cpu = working_time()[1]
         solver, solution = self.estimator._solve(self.problem.with_l2(l2), self.before)
+        self.cpu_seconds = working_time()[1] - cpu
         self.before = WarmStart(solution.problem, solution.state)
         score = float("nan") if self.score is None else float(self.score(solver, solution))
         return solver, solution, score
@@ -51,7 +58,7 @@ def fold_lanes(estimator: Any, problem: Problem, cv: Any, callback: Callable[[An
     lanes = []
     for train, test in folds(estimator, problem, cv):
         own = copy(estimator)
-        own.callback, own.verbose = callback, 0
+        own.callback, own.verbose, own.tol = callback, 0, min(_LOOSER * estimator.tol, 0.5)
         shard = problem.shard(train)
         shard.scorer.n_jobs = 1  # folds have threads of their own
         lanes.append(Lane(own, shard, held_out_score(estimator, problem, test)))

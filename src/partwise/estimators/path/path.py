@@ -47,7 +47,7 @@ class RegularizationPath(Estimator):
     file : path or None
         File that keeps all points, and while the path is under way what it takes to go on.
     callback : callable or None
-        Called with the record of every point, as in `results_`; return True to stop.
+        Called with the record of every point, as in `results_`, and the `score_name`; return True to stop.
     verbose : int
         1 prints a line a value.
 
@@ -206,7 +206,8 @@ class RegularizationPath(Estimator):
         point = run.points[k]
         if self.verbose:
             print(one_line(point))
-        if self.callback is not None and self.callback(point.record()):
+        record = point.record() | {"score_name": run.lanes[0].estimator.score_name}
+        if self.callback is not None and self.callback(record):
             run.ended = run.ended or f"stopped by the callback after l2 = {point.l2:g}"
 
     def _set_results(self, trained: Any, run: PathRun) -> None:

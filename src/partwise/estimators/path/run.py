@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -31,7 +30,9 @@ class Point:
         By fold, or one for dev data; empty where nothing is scored.
     train_score : float or None
     seconds, cpu_seconds : float
-        Of all that was done at this value.
+        Of all that was done at this value; compiling does not count.
+    solving_cpu_seconds : float
+        Of training on all examples, its warm start and certificates included, without scores.
     """
 
     solver: Solver
@@ -40,6 +41,7 @@ class Point:
     train_score: float | None = None
     seconds: float = 0.0
     cpu_seconds: float = 0.0
+    solving_cpu_seconds: float = 0.0
 
     @property
     def l2(self) -> float:
@@ -61,6 +63,7 @@ class Point:
             "passes": self.solution.passes,
             "seconds": self.seconds,
             "cpu_seconds": self.cpu_seconds,
+            "solving_cpu_seconds": self.solving_cpu_seconds,
             "train_score": self.train_score,
             "dev_score": self.score,
             "scores": list(self.scores),
@@ -116,7 +119,10 @@ class PathRun:
                 left = self.time_limit - (working_time()[0] - started)
                 for lane in self.lanes:
                     lane.estimator.time_limit = max(left, 1e-3)
-            point = self._next_point()
+            try:
+                point = self._next_point()
+            except KeyboardInterrupt:
+                self.stopping, point = True, None
             if point is None:
                 self.ended = f"interrupted at l2 = {self.values[len(self.points)]:g}"
                 return
@@ -156,7 +162,7 @@ class PathRun:
     def _next_point(self) -> Point | None:
         """The next value on all lanes; None where it was cut short."""
         l2 = self.values[len(self.points)]
-        wall, cpu = time.perf_counter(), time.process_time()
+        wall, cpu = working_time()
         first = self.lanes[0]
         # What has to be compiled is, by the first two lanes, before several threads ask for it.
         alone = len(self.lanes) if self.n_threads == 1 else 0 if self.points else 2
@@ -173,13 +179,16 @@ class PathRun:
         weights = solution.weights.astype(np.float32).astype(np.float64)
         scores = [score for _, _, score in done[1:]] if first.score is None else [score]
         certificate = replace(solution.certificate, weights=weights)
+        train_score = None if self.train_score is None else float(self.train_score(solver, solution))
+        wall_now, cpu_now = working_time()
         return Point(
             solver,
             replace(solution, state=None, weights=weights, certificate=certificate),
             tuple(scores),
-            None if self.train_score is None else float(self.train_score(solver, solution)),
-            time.perf_counter() - wall,
-            time.process_time() - cpu,
+            train_score,
+            wall_now - wall,
+            cpu_now - cpu,
+            first.cpu_seconds,
         )
 
     def _side_by_side(self, lanes: list[Lane], l2: float) -> list[tuple[Solver, Solution, float]]:

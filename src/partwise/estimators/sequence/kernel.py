@@ -36,8 +36,9 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
     ----------
     loss : {"hinge", "log", "softmax_margin", "perceptron"} or Loss
         "hinge" is the max-margin Markov network, "log" the kernel CRF.
-    l2 : float
+    l2 : float or "cv"
         Strength of the regulariser (l2/2)‖w‖².
+        "cv" chooses it by cross-validation.
     solver : str or Solver
         "auto", an "eg" solver, "bcfw" or "excessive-gap".
     tol, max_passes, random_state, n_jobs, verbose, time_limit, callback, certificate_every
@@ -58,6 +59,11 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
         Megabytes for kernel matrices; rows beyond are computed anew whenever they are needed.
     support_tol : float
         Training positions are dropped while that changes the score of no part by more than this.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
 
     Attributes
     ----------

@@ -37,8 +37,9 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     ----------
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
         "log" is the CRF, "hinge" the max-margin Markov network.
-    l2 : float
+    l2 : float or "cv"
         Strength of the regulariser (l2/2)‖w‖²: twice CRFsuite's c2, the inverse of scikit-learn's C.
+        "cv" chooses it by cross-validation.
     l1 : float
         Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero; CRFsuite's c1.
     solver : str or Solver
@@ -80,6 +81,11 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         has one, is called before with the problem and the encoder, for `scorer_during_fit`.
     certificate_every : float or None
         Passes between certificates; None makes them as often as is worth their cost.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
 
     Attributes
     ----------

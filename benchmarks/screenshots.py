@@ -14,6 +14,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -214,6 +216,27 @@ def report_pictures(browser: Any, folder: Path, images: Path) -> None:
     picture(phone, section("examples"), images / "report_phone.png", 800)
 
 
+@contextmanager
+def served(folder: Path, model: str) -> Iterator[str]:
+    """The address of a server that runs meanwhile."""
+    command = [sys.executable, "-m", "partwise.cli", "serve", model, "--port", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().split()[3]
+        server.terminate()
+
+
+def serving_picture(browser: Any, folder: Path, images: Path) -> None:
+    """Of docs/serving.md."""
+    with served(folder, "segments.model") as address:
+        page = browser.new_page(viewport={"width": 820, "height": 900})
+        page.goto(address)
+        page.locator("#text").fill("Ada saw the light duck in every garden")
+        page.locator(".token", has_text="garden").click()
+        picture(page, section("try-it"), images / "serve.png", 720)
+
+
 def main() -> None:
     from playwright.sync_api import sync_playwright
 
@@ -229,6 +252,7 @@ def main() -> None:
         make_pages(folder)
         browser = driver.chromium.launch(executable_path=path, args=FLAGS)
         report_pictures(browser, folder, images)
+        serving_picture(browser, folder, images)
         browser.close()
 
 

@@ -37,6 +37,7 @@ from partwise.compiled.boundary import (
 )
 from partwise.compiled.dispatch import fragment, inner
 from partwise.compiled.simd import (
+    fetch_ahead,
     gather_rows,
     gather_scaled_rows,
     growth,
@@ -48,6 +49,7 @@ from partwise.compiled.simd import (
 )
 
 KIND, FIRST_ROW, N_ROWS, FIRST_PART = range(4)  # columns of `runs`
+_MOST_AHEAD = 1024  # entries of a run that are asked for before they are read
 
 
 class Rows(NamedTuple):
@@ -295,8 +297,32 @@ def scatter_run(kind, first_row, n_rows, weights, scale, delta, part, threshold,
     return total
 
 
+@inner
+def _fetch_run(kind, first_row, n_rows):  # type: ignore
+    """Ask for the features of some rows of a kind."""
+    last_row, n_dense = first_row + n_rows, kind.dense_start.size
+    first, last = kind.wide_ptr[first_row], kind.wide_ptr[last_row]
+    last = min(last, first + _MOST_AHEAD)
+    fetch_ahead(kind.wide_start, first, last)
+    if kind.wide_value.size > 0:
+        fetch_ahead(kind.wide_value, first, last)
+    if kind.narrow_start.size > 0:
+        first, last = kind.narrow_ptr[first_row], kind.narrow_ptr[last_row]
+        last = min(last, first + _MOST_AHEAD)
+        fetch_ahead(kind.narrow_start, first, last)
+        fetch_ahead(kind.narrow_count, first, last)
+    if n_dense > 0:
+        first = first_row * n_dense
+        fetch_ahead(kind.dense, first, min(last_row * n_dense, first + _MOST_AHEAD))
+
+
 @fragment
-def _score(table, example, weights, scale, scores, l1, row_work):  # type: ignore
+def _score(table, example, weights, scale, scores, l1, row_work, following):  # type: ignore
+    if following >= 0:  # visits in random order would wait for memory most of their time
+        for r in range(table.run_ptr[following], table.run_ptr[following + 1]):
+            run = table.runs[r]
+            kind = load_record(KindRows, row_address(table.kinds, run[KIND]))
+            _fetch_run(kind, run[FIRST_ROW], run[N_ROWS])
     for r in range(table.run_ptr[example], table.run_ptr[example + 1]):
         run = table.runs[r]
         kind = load_record(KindRows, row_address(table.kinds, run[KIND]))
@@ -316,28 +342,36 @@ def _scatter(table, example, weights, scale, delta, threshold, l1, row_work):  #
     return total
 
 
-def score_single_precision(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
+def score_single_precision(  # type: ignore
+    rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride, following
+):
     w, row = array_at(np.float32, weights, n_weights), array_at(np.float32, row_work, stride)
     own_scores = array_at(np.float64, scores, n_parts)
-    return _score(load_record(Rows, rows), example, w, scale, own_scores, None, row)
+    return _score(load_record(Rows, rows), example, w, scale, own_scores, None, row, following)
 
 
-def score_double_precision(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
+def score_double_precision(  # type: ignore
+    rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride, following
+):
     w, row = array_at(np.float64, weights, n_weights), array_at(np.float64, row_work, stride)
     own_scores = array_at(np.float64, scores, n_parts)
-    return _score(load_record(Rows, rows), example, w, scale, own_scores, None, row)
+    return _score(load_record(Rows, rows), example, w, scale, own_scores, None, row, following)
 
 
-def score_single_shrunk(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
+def score_single_shrunk(  # type: ignore
+    rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride, following
+):
     w, row = array_at(np.float32, weights, n_weights), array_at(np.float32, row_work, stride)
     own_scores, table = array_at(np.float64, scores, n_parts), load_record(Rows, rows)
-    return _score(table, example, w, scale, own_scores, table.l1, row)
+    return _score(table, example, w, scale, own_scores, table.l1, row, following)
 
 
-def score_double_shrunk(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
+def score_double_shrunk(  # type: ignore
+    rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride, following
+):
     w, row = array_at(np.float64, weights, n_weights), array_at(np.float64, row_work, stride)
     own_scores, table = array_at(np.float64, scores, n_parts), load_record(Rows, rows)
-    return _score(table, example, w, scale, own_scores, table.l1, row)
+    return _score(table, example, w, scale, own_scores, table.l1, row, following)
 
 
 def scatter_single_precision(  # type: ignore
@@ -372,7 +406,7 @@ def scatter_double_shrunk(  # type: ignore
     return _scatter(table, example, w, scale, own_delta, threshold, table.l1, row)
 
 
-SCORE_ARGUMENTS, SCATTER_ARGUMENTS = "iiiidiiii", "iiiidiidii"
+SCORE_ARGUMENTS, SCATTER_ARGUMENTS = "iiiidiiiii", "iiiidiidii"
 
 
 _ENTRIES = {

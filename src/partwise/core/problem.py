@@ -118,6 +118,11 @@ class Problem:
         return True
 
     @property
+    def is_in_memory(self) -> bool:
+        """Whether all that features are known by is, so that any row can be asked for at any time."""
+        return True
+
+    @property
     def n_sums(self) -> int:
         """Entries of what passes add up."""
         return self.n_weights

@@ -79,6 +79,7 @@ class Explorer(ABC):
     """
 
     kind: ClassVar[str]
+    longest: ClassVar[int] = 2000  # positions that are answered at a time
 
     def __init__(self, estimator: Any):
         self.estimator = estimator
@@ -102,6 +103,10 @@ class Explorer(ABC):
     @abstractmethod
     def read(self, request: dict[str, Any]) -> Any:
         """The one example that a request holds; InputError where it holds none."""
+
+    def size(self, x: Any) -> int:
+        """How many positions an example has."""
+        return len(x)
 
     @abstractmethod
     def expects(self) -> dict[str, str]:

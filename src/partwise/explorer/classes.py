@@ -65,6 +65,9 @@ class ClassExplorer(Explorer):
     def pick(self, inputs: Any, truths: Any, i: int) -> tuple[Any, Any]:
         return (inputs[i : i + 1], f"row {i + 1}"), truths[i]
 
+    def size(self, x: Any) -> int:
+        return 1
+
     def read(self, request: dict[str, Any]) -> Any:
         value = text_or(request, "row")
         if getattr(self.estimator, "_encoder", None) is not None:

@@ -17,6 +17,7 @@ class SegmentExplorer(SequenceExplorer):
     """Segments as triples (first, last, label), labels of positions in the scheme IOB2."""
 
     kind = "segments"
+    longest = 500
 
     def answer(self, x: Any, truth: Any = None, kbest: int = 3) -> dict[str, Any]:
         found = super().answer(x, truth, kbest)

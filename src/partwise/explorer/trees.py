@@ -26,13 +26,17 @@ from partwise.scoring.metrics import confusion
 
 _FEWEST, _MOST_HEADS = 0.001, 8
 _COLUMNS = ("form", "coarse_tag", "fine_tag", "lemma", "feats")
-_EXAMPLE = [("the", "DET"), ("old", "ADJ"), ("man", "NOUN"), ("saw", "VERB"), ("a", "DET"), ("dog", "NOUN")]
+_EXAMPLE = [
+    ("the", "DET", "DT"), ("old", "ADJ", "JJ"), ("man", "NOUN", "NN"), ("saw", "VERB", "VBD"), ("a", "DET", "DT"),
+    ("dog", "NOUN", "NN"),
+]  # fmt: skip
 
 
 class TreeExplorer(Explorer):
     """An example is a corpus of one sentence, which holds its true tree where that is known."""
 
     kind = "trees"
+    longest = 200
 
     def answer(self, x: DependencyCorpus, truth: Any = None, kbest: int = 3) -> dict[str, Any]:
         parsed = self.estimator.parse(x)
@@ -112,6 +116,9 @@ class TreeExplorer(Explorer):
         right = heads == corpus.heads
         return (np.concatenate(chosen), right), (np.concatenate(every), np.concatenate(is_true))
 
+    def size(self, x: DependencyCorpus) -> int:
+        return x.n_words
+
     def read(self, request: dict[str, Any]) -> DependencyCorpus:
         value = text_or(request, "tokens")
         if value is None:
@@ -138,10 +145,17 @@ class TreeExplorer(Explorer):
         return corpus_from_sentences(columns.pop("forms"), **columns)
 
     def expects(self) -> dict[str, str]:
+        features = self.estimator._encoder.arcs
+        tags, coarse = (set(features.known_values(source)) for source in ("tag", "coarse"))
+        # Where words had two tags, coarse ones are another set than those called tags.
+        has_both = bool(coarse) and bool(tags) and coarse != tags
+        penn = "NN" in tags and not has_both
+        columns = slice(0, 3) if has_both else slice(0, 3, 2) if penn else slice(0, 2)
+        names = "word, coarse tag, fine tag" if has_both else "word, tag"
         return {
-            "format": "one word a line: word, tag, perhaps fine tag, lemma and features, with tabs or spaces between "
-            "them; or lines of CoNLL-U",
-            "example": "\n".join("\t".join(pair) for pair in _EXAMPLE),
+            "format": f"one word a line: {names}, perhaps lemma and features, with tabs or spaces between them; or "
+            "lines of CoNLL-U",
+            "example": "\n".join("\t".join(row[columns]) for row in _EXAMPLE),
         }
 
 

@@ -90,9 +90,18 @@ class KernelProblem(Problem):
     def _parts(self) -> tuple[Any, ...]:
         return *super()._parts(), {}, self.grams
 
+    def shard(self, examples: np.ndarray) -> KernelProblem:
+        """As `Problem.shard`; coefficients and scores stay those of all rows."""
+        parts: Any = (*super().shard(examples)._parts(), {}, self.grams)
+        return KernelProblem(*parts)
+
     @property
     def has_features(self) -> bool:
         return False
+
+    @property
+    def is_in_memory(self) -> bool:
+        return all(gram.n_kept == gram.n for gram in self.grams.values())
 
     @property
     def n_weights(self) -> int:

@@ -102,7 +102,7 @@ def _heading(number: int, tree: Tree, true: set[Span] | None) -> str:
     if true is None:
         return f"Sentence {number}"
     wrong = len(_compared(tree, true)[0])
-    return f"Sentence {number}: " + (f"{wrong} wrong constituents" if wrong else "no wrong constituent")
+    return f"Sentence {number}: {wrong or 'no'} wrong constituent{'s' * (wrong > 1)}"
 
 
 def _legend(has_truth: bool, has_marginals: bool) -> str:

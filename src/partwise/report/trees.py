@@ -128,7 +128,9 @@ def _heading(number: int, tree: Tree, has_truth: bool) -> str:
         return f"Sentence {number}"
     heads, relations = _errors(tree)
     text = f"{heads} of {len(tree.forms)} heads wrong" if heads else "all heads right"
-    return f"Sentence {number}: {text}" + (f", {relations} relations wrong" if relations else "")
+    return f"Sentence {number}: {text}" + (
+        f", {relations} relation{'s' * (relations > 1)} wrong" if relations else ""
+    )
 
 
 def _legend(has_truth: bool, has_marginals: bool) -> str:

@@ -100,7 +100,8 @@ function grouped(answer, tree, tokens) {
     const isWrong = answer.true_segments && !answer.true_segments.some((each) => each[0] === first && each[1] === last && each[2] === name);
     const text = name + (p === undefined ? "" : ` ${percent(p)}`);
     result.push(make("span", { class: isWrong ? "segment wrong" : "segment", role: "group", "aria-label": text },
-      make("span", { class: "segment-name", dir: "auto" }, text), ...tokens.slice(first, last + 1)));
+      make("span", { class: "segment-name", dir: "auto" }, text),
+      make("span", { class: "segment-words" }, ...tokens.slice(first, last + 1))));
     k = last + 1;
   }
   return result;
@@ -129,7 +130,7 @@ function detailsOf(answer, first, end) {
   }
   if (terms.length) {
     const rows = terms.map(([, , name, label_, contribution]) => [name, label_, contribution]);
-    pair.append(make("div", {}, make("h4", {}, "what makes its score"), scrolling("terms of the score", weights(["feature", "label", "weight"], rows))));
+    pair.append(make("div", {}, make("h4", {}, "what makes its score"), scrolling("terms of the score", weights(["feature", "label", "contribution"], rows))));
   }
   if (!pair.childNodes.length) parts.push(make("p", { class: "note" }, "Nothing is known about this place beyond its label."));
   return [...parts, pair];
@@ -185,5 +186,5 @@ function againstTable(answer) {
     shortened(answer.tokens.slice(first, end).join(" "), 40), name, label_, contribution]);
   return make("div", {}, make("h3", {}, "Why this and not the next"),
     make("p", { class: "note" }, `It leads by ${shown(score)}; the largest terms of that lead. Those below zero speak for the other.`),
-    scrolling("terms of the lead", weights(["place", "feature", "label", "weight"], rows)));
+    scrolling("terms of the lead", weights(["place", "feature", "label", "contribution"], rows)));
 }

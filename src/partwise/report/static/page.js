@@ -1,6 +1,7 @@
 // The page: sections for whatever the data hold.
 
 const page = document.getElementById("page");
+const PAUSE = 350; // milliseconds without a key before what was typed is sent
 const content = JSON.parse(document.getElementById("data").textContent);
 
 function gapSection(runs) {
@@ -88,26 +89,28 @@ function examplesSection(given) {
     make("div", { class: "chooser" }, make("label", { for: "example" }, "Example"), chooser, step("Previous", -1), step("Next", 1)), room);
 }
 
-/** A form that asks the server. */
+/** A form that asks the server, also while somebody types. */
 function liveSection(live) {
-  const room = make("div", { "aria-live": "polite" }), status = make("p", { class: "warning", role: "alert" });
+  const room = make("div"), status = make("p", { class: "warning", role: "alert" });
   const input = make("textarea", { id: "text", rows: Math.min(Math.max(live.example.split("\n").length + 1, 3), 14), spellcheck: "false", dir: "auto" });
   input.value = live.example;
   const kbest = make("input", { id: "kbest", type: "number", min: 1, max: live.most_kbest, value: 3 });
-  let asked = 0;
+  let asked = 0, waiting = null, underWay = new AbortController();
   const ask = async () => {
     const own = (asked += 1);
-    status.textContent = "";
+    clearTimeout(waiting);
+    underWay.abort();
+    underWay = new AbortController();
     room.setAttribute("aria-busy", "true");
     try {
       const response = await fetch("predict", {
-        method: "POST", headers: { "Content-Type": "application/json" },
+        method: "POST", headers: { "Content-Type": "application/json" }, signal: underWay.signal,
         body: JSON.stringify({ text: input.value, kbest: Number(kbest.value) || 1 }),
       });
       const found = await response.json();
       if (own !== asked) return;
-      if (!response.ok) status.textContent = found.error;
-      else room.replaceChildren(answerView(found));
+      status.textContent = response.ok ? "" : found.error;
+      if (response.ok) room.replaceChildren(answerView(found));
     } catch {
       if (own === asked) status.textContent = "The server does not answer; is it still running?";
     } finally {
@@ -118,6 +121,8 @@ function liveSection(live) {
     make("label", { for: "text" }, `Type here: ${live.format}`), input,
     make("div", { class: "chooser" }, make("button", { type: "submit" }, "Predict"), make("label", { for: "kbest" }, "answers"), kbest));
   input.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); ask(); } });
+  input.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(ask, PAUSE); });
+  kbest.addEventListener("change", ask);
   ask();
   return section("Try it", form, status, room);
 }

@@ -56,7 +56,7 @@ function confusionMatrix({ labels, matrix, note }) {
         return cell;
       }));
   });
-  const corner = make("th", {}, "true ＼ predicted");
+  const corner = make("th", {}, "true / predicted");
   return make("div", {}, note ? make("p", { class: "note" }, note) : null,
     scrolling("confusion matrix", make("table", { class: "confusion" },
       make("thead", {}, make("tr", {}, corner, ...heads)), make("tbody", {}, ...rows))));

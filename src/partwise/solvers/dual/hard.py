@@ -31,7 +31,7 @@ def forget_averages(state: Any) -> None:
 
     The point's v must have been settled already.
     """
-    state.average[:], state.n_averaged[0] = state.v, 0.0
+    state.average[:], state.n_averaged[0] = state.v[: len(state.average)], 0.0
     state.gap[:], state.seen[:], state.waited[:], state.clock[0] = np.nan, -1.0, 1.0, 0.0
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from partwise.core.problem import Problem
+from partwise.core.products import on_own_thread
 from partwise.errors import InputError
 from partwise.solvers.base import StepInfo
 from partwise.solvers.bundle.active_set import maximise_on_simplex
@@ -83,6 +84,10 @@ class LBFGS(BatchGradient):
     def step(
         self, problem: Problem, state: LBFGSState, random: np.random.Generator
     ) -> tuple[LBFGSState, StepInfo]:
+        with on_own_thread():
+            return self._step(problem, state)
+
+    def _step(self, problem: Problem, state: LBFGSState) -> tuple[LBFGSState, StepInfo]:
         point, passes = current_point(problem, state)
         if passes:
             state = state._replace(value=np.array([point.value, point.dual, _linear_part(problem, point)]))

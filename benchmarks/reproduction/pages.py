@@ -51,12 +51,15 @@ linearisation (its gradient is a vector of expected counts), train the convex re
 def page(experiments: Mapping[str, Experiment]) -> str:
     measured = {name: each for name, each in experiments.items() if each.numbers() is not None}
     verdicts = {name: each.verdicts(each.numbers() or {}) for name, each in measured.items()}
-    pieces = [OPENING, NOTATION, summary(measured, verdicts)]
+    missing = [f"`{name}` ({each.source})" for name, each in experiments.items() if name not in measured]
+    pieces = [OPENING, NOTATION, summary(measured, verdicts, missing)]
     pieces += [section(each, verdicts[name]) for name, each in measured.items()]
     return "\n".join([*pieces, LEFT_OUT])
 
 
-def summary(measured: Mapping[str, Experiment], verdicts: Mapping[str, list[Verdict]]) -> str:
+def summary(
+    measured: Mapping[str, Experiment], verdicts: Mapping[str, list[Verdict]], missing: list[str]
+) -> str:
     every = [verdict.held for each in verdicts.values() for verdict in each]
     lines = ["## What held", ""]
     lines += wrapped(f"Of {len(every)} claims {every.count(True)} held and {every.count(False)} did not.")
@@ -64,6 +67,8 @@ def summary(measured: Mapping[str, Experiment], verdicts: Mapping[str, list[Verd
     for name, each in measured.items():
         held = [verdict.held for verdict in verdicts[name]]
         lines.append(f"| [`{name}`](#{name}) | {each.source} | {held.count(True)} of {len(held)} |")
+    if missing:
+        lines += ["", *wrapped(f"Commands whose numbers are not here: {', '.join(missing)}.")]
     return "\n".join([*lines, ""])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, get_type_hints
@@ -39,7 +39,9 @@ class Files:
     model: Annotated[
         str, typer.Option("--model", "-m", help="File to save the model to.", show_default=False)
     ]
-    dev: Annotated[str | None, typer.Option("--dev", help="Labelled data to score while training.")] = None
+    dev: Annotated[
+        str | None, typer.Option("--dev", help="Labelled data to score, and to choose among several --l2 by.")
+    ] = None
 
 
 @dataclass
@@ -56,8 +58,13 @@ class Objective:
         float | None, typer.Option("--gamma", help="How much costs widen the margin, with --beta.")
     ] = None
     l2: Annotated[
-        float, typer.Option("--l2", help="Strength of the regulariser (l2/2)|w|²; twice CRFsuite's c2.")
-    ] = 1.0
+        str,
+        typer.Option(
+            "--l2",
+            help="Strength of the regulariser (l2/2)|w|²; twice CRFsuite's c2. Several, as 0.1,0.3,1: the best on "
+            "--dev is kept. cv: chosen by cross-validation.",
+        ),
+    ] = "1"
     l1: Annotated[
         float,
         typer.Option("--l1", help="Strength of an l1 term, which makes most weights zero; CRFsuite's c1."),
@@ -70,12 +77,25 @@ class Objective:
         """Of an estimator."""
         return {
             "loss": self._loss(),
-            "l2": self.l2,
+            "l2": self.strength(),
             "l1": self.l1,
             "solver": self.solver,
             "tol": self.tol,
             "max_passes": self.max_passes,
         }
+
+    def values(self) -> list[float]:
+        """The values of --l2."""
+        try:
+            return [float(each) for each in self.l2.split(",")]
+        except ValueError:
+            raise InputError(
+                f"--l2 must be a number, several with commas, or cv, not {self.l2!r:.40}"
+            ) from None
+
+    def strength(self) -> float | str:
+        """`l2` of an estimator: of several values the first."""
+        return self.l2 if self.l2 == "cv" else self.values()[0]
 
     def _loss(self) -> Any:
         """The loss that --loss, or --beta and --gamma, ask for."""
@@ -124,21 +144,64 @@ class Running:
         return {"n_jobs": self.jobs, "random_state": self.seed, "time_limit": self.time_limit}
 
 
-def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
-    """Register a command whose help is its docstring, with the lines of each paragraph joined."""
+@dataclass
+class RunningPath(Running):
+    """How a path of l2 runs, what it keeps, and what it prints."""
+
+    l2_from: Annotated[float, typer.Option("--l2-from", help="Largest l2, unless --l2 lists values.")] = 100.0
+    l2_to: Annotated[float, typer.Option("--l2-to", help="Smallest l2.")] = 0.1
+    l2_ratio: Annotated[float, typer.Option("--l2-ratio", help="Between neighbours, below 1.")] = 0.7
+    l2_values: Annotated[
+        int | None, typer.Option("--l2-values", help="How many values, instead of --l2-ratio.")
+    ] = None
+    folds: Annotated[
+        int | None,
+        typer.Option("--folds", help="Score by cross-validation with so many folds, without --dev."),
+    ] = None
+    patience: Annotated[
+        int,
+        typer.Option("--patience", help="Stop when so many values in a row score clearly below the best."),
+    ] = 3
+    path: Annotated[
+        str | None, typer.Option("--path", help="File that keeps all points, and what it takes to go on.")
+    ] = None
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the path in --path.")] = False
+    plot: Annotated[str | None, typer.Option("--plot", help="PNG file to draw the path to.")] = None
+    keep_all: Annotated[
+        bool, typer.Option("--keep-all", help="Save a model for every value, beside --model.")
+    ] = False
+
+
+def add_command(
+    app: typer.Typer,
+    name: str,
+    function: Callable[..., None],
+    instead: Mapping[Any, Any] | None = None,
+    about: str | None = None,
+) -> None:
+    """Register a command whose help is its docstring, with the lines of each paragraph joined.
+
+    Parameters
+    ----------
+    instead : dict of dataclass to dataclass, optional
+        Groups of options to read in place of those that the function names.
+    about : str, optional
+        The first paragraph of the help, instead of the docstring's.
+    """
     paragraphs = [" ".join(each.split()) for each in (function.__doc__ or "").split("\n\n")]
+    paragraphs[0] = about or paragraphs[0]
     # Left to itself, the list of commands would cut this off in the middle of a sentence.
-    app.command(name, help="\n\n".join(paragraphs), short_help=paragraphs[0])(_flat(function))
+    app.command(name, help="\n\n".join(paragraphs), short_help=paragraphs[0])(_flat(function, instead or {}))
 
 
-def _flat(function: Callable[..., None]) -> Callable[..., None]:
+def _flat(function: Callable[..., None], instead: Mapping[Any, Any]) -> Callable[..., None]:
     """The function with an argument for each field of those that are dataclasses, in their places."""
     groups: dict[str, Any] = {}
     parameters: list[Parameter] = []
     for name, each in signature(function, eval_str=True).parameters.items():
         if is_dataclass(each.annotation):
-            groups[name] = each.annotation
-            parameters += _fields(each.annotation)
+            groups[name] = instead.get(each.annotation, each.annotation)
+            parameters += _fields(groups[name])
         else:
             parameters.append(each.replace(kind=Parameter.KEYWORD_ONLY))
 

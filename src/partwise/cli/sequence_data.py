@@ -96,12 +96,8 @@ def read_sequences(path: str, options: DataOptions) -> SequenceData:
     if options.format != "auto":
         return _parsed(text, path, options, settings)
     form = "conll" if has_settings else detect_format(text)
-    try:
+    with _told_how_it_was_read(form, path):
         return _parsed(text, path, replace(options, format=form), settings)
-    except InputError as error:
-        raise InputError(
-            f"{error.message} (read as {form}; --format says otherwise)", path, error.line
-        ) from None
 
 
 def _parsed(text: str, path: str, options: DataOptions, settings: dict[str, Any]) -> SequenceData:
@@ -144,7 +140,10 @@ class PredictionBatch:
     format: str
 
     def write(self, handle: Any, columns: Sequence[Sequence[Sequence[str]]]) -> None:
-        """Write the text with columns appended; ``columns[c][i][t]`` belongs to token t of sequence i."""
+        """Write the text with columns appended; ``columns[c][i][t]`` belongs to token t of sequence i.
+
+        Tagged text has room for one: where there are more, it is written as columns with tabs.
+        """
         flat = [[value for sequence in column for value in sequence] for column in columns]
         if self.format == "conll":
             write_predictions(handle, self.source, *flat)
@@ -155,11 +154,13 @@ class PredictionBatch:
         for sequence in self.tokens:
             here = rows[place : place + len(sequence)]
             place += len(sequence)
-            if self.format == "tagged":
+            if self.format == "tagged" and len(columns) == 1:
                 pairs = zip(sequence, here, strict=True)
-                words = (f"{word.replace('/', chr(92) + '/')}/{'/'.join(row)}" for word, row in pairs)
+                words = (f"{word.replace('/', chr(92) + '/')}/{label}" for word, (label,) in pairs)
                 lines.append(" ".join(words) + "\n")
             else:
+                if self.format == "tagged":
+                    here = [(word, *row) for word, row in zip(sequence, here, strict=True)]
                 lines.extend("\t".join(row) + "\n" for row in here)
                 lines.append("\n")
         handle.write("".join(lines))
@@ -170,16 +171,34 @@ def stream_predictions(path: str, options: DataOptions) -> Iterator[PredictionBa
     """Read a file, or standard input for "-", in batches of whole sequences."""
     with open_binary(path) as source:
         handle, options = _settled(source, path, options)
-        if options.format == "conll":
-            yield from _conll_batches(handle, path, options)
-        elif options.format == "crfsuite":
-            yield from _crfsuite_batches(handle, path)
-        else:
-            number = 1
-            for block in whole_lines(handle, _BATCH_LINES, path):
-                text = unix_newlines(decode(block, path, number).removeprefix("\ufeff"))
-                yield _tagged_batch(text) if options.format == "tagged" else _json_batch(text, path, number)
-                number += block.count(b"\n")
+        with _told_how_it_was_read(options.format, path):
+            yield from _batches(handle, path, options)
+
+
+@contextmanager
+def _told_how_it_was_read(form: str, path: object) -> Iterator[None]:
+    """Errors in lines of text with the format, which was guessed or is that of the training data."""
+    try:
+        yield
+    except InputError as error:
+        if error.line is None:
+            raise
+        raise InputError(
+            f"{error.message} (read as {form}; --format says otherwise)", path, error.line
+        ) from None
+
+
+def _batches(handle: Any, path: str, options: DataOptions) -> Iterator[PredictionBatch]:
+    if options.format == "conll":
+        yield from _conll_batches(handle, path, options)
+    elif options.format == "crfsuite":
+        yield from _crfsuite_batches(handle, path)
+    else:
+        number = 1
+        for block in whole_lines(handle, _BATCH_LINES, path):
+            text = unix_newlines(decode(block, path, number).removeprefix("\ufeff"))
+            yield _tagged_batch(text) if options.format == "tagged" else _json_batch(text, path, number)
+            number += block.count(b"\n")
 
 
 def _settled(handle: Any, path: str, options: DataOptions) -> tuple[Any, DataOptions]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -84,7 +85,7 @@ def train_sequence(
         if not dev_data.has_labels:
             raise InputError("no labels in this file; --dev needs them", files.dev)
         job.dev = (dev_data.x, dev_data.label_sequences())
-    run_training(job, json=running.json, quiet=running.quiet)
+    run_training(job, objective, running)
 
 
 def train_classify(
@@ -113,7 +114,7 @@ def train_classify(
     if files.dev is not None:
         dev_data = read_classes(files.dev, data.options)
         job.dev = (dev_data.x, dev_data.y)
-    run_training(job, json=running.json, quiet=running.quiet)
+    run_training(job, objective, running)
 
 
 def sequence_data(path: str, options: DataOptions, template: str | None) -> tuple[Any, str | None]:
@@ -148,9 +149,13 @@ def reason_for(preset: str) -> str:
     }[preset] + " (--template chooses another)"
 
 
-add_command(app, "sequence", train_sequence)
-add_command(app, "segments", train_segments)
-add_command(app, "classify", train_classify)
-add_command(app, "dependency", train_dependency)
-add_command(app, "graph", train_graph)
-add_command(app, "constituency", train_constituency)
+COMMANDS: dict[str, Callable[..., None]] = {
+    "sequence": train_sequence,
+    "segments": train_segments,
+    "classify": train_classify,
+    "dependency": train_dependency,
+    "graph": train_graph,
+    "constituency": train_constituency,
+}
+for _name, _function in COMMANDS.items():
+    add_command(app, _name, _function)

@@ -102,7 +102,7 @@ def train_constituency(
     if files.dev is not None:
         dev = read_trees(files.dev, format)
         job.dev = (as_sentences(dev.trees, need), dev)
-    run_training(job, json=running.json, quiet=running.quiet)
+    run_training(job, objective, running)
 
 
 def _siblings(text: str) -> int | None:

@@ -81,7 +81,7 @@ def train_dependency(
     job = Job(task, files.train, data, None, data.n_sentences)
     if files.dev is not None:
         job.dev = (read_dependencies(files.dev, format), None)
-    run_training(job, json=running.json, quiet=running.quiet)
+    run_training(job, objective, running)
 
 
 def _heads_kept(text: str) -> Any:

@@ -51,4 +51,4 @@ def train_graph(*, files: Files, objective: Objective, graph: GraphOptions, runn
     job = Job(task, files.train, data, None, len(data.graphs))
     if files.dev is not None:
         job.dev = (labelled(read_graphs(files.dev), files.dev, "--dev"), None)
-    run_training(job, json=running.json, quiet=running.quiet)
+    run_training(job, objective, running)

@@ -84,4 +84,4 @@ def train_segments(
         if not dev_data.has_labels:
             raise InputError("no labels in this file; --dev needs them", files.dev)
         job.dev = (dev_data.x, dev_data.label_sequences())
-    run_training(job, json=running.json, quiet=running.quiet)
+    run_training(job, objective, running)

@@ -11,12 +11,15 @@ from typing import Any
 
 from partwise.cli.common import error_console, print_json
 from partwise.cli.interruption import Interrupted, Interruption
+from partwise.cli.options import Objective, Running, RunningPath
 from partwise.cli.paths import STANDARD, check_paths
 from partwise.cli.tasks import Task
 from partwise.compiled.clock import seconds_compiling, telling, working_time
 from partwise.errors import InputError
 from partwise.report.progress import TrainingDisplay, duration, number
 from partwise.storage.model_file import save_estimator
+
+_LONG = 300  # words that no sentence has
 
 
 def check_model_path(model: str, inputs: Mapping[str, str | None]) -> None:
@@ -55,9 +58,13 @@ class Job:
     choices: str | None = None
 
 
-def run_training(job: Job, *, json: bool, quiet: bool) -> None:
-    """Fit, save and tell; exits with 130 when the user interrupted, after saving."""
-    console = error_console(quiet)
+def run_training(job: Job, objective: Objective, running: Running) -> None:
+    """Fit, save and tell, at one value of l2 or along a path; exits with 130 when interrupted, after saving."""
+    if isinstance(running, RunningPath) or "," in objective.l2:
+        from partwise.cli.path_run import run_path
+
+        return run_path(job, objective, running)
+    console = error_console(running.quiet)
     estimator, model = job.task.estimator, job.task.model
     started, compiled_before = working_time()[0], seconds_compiling()
     interruption = Interruption()
@@ -73,20 +80,43 @@ def run_training(job: Job, *, json: bool, quiet: bool) -> None:
         # Interrupted code may fail in its own way: a compiler that misses what a callback was to leave.
         if isinstance(error, InputError) or not (interruption.asked or isinstance(error, KeyboardInterrupt)):
             raise
-        raise Interrupted(_nothing_saved(model, interruption.trained)) from None
+        raise Interrupted(nothing_saved(model, interruption.trained)) from None
     interrupted = interruption.asked or estimator.stop_reason_.startswith("interrupted")
-    if json:
-        print_json(_summary(estimator, model, seconds, compile_seconds, scores, interrupted))
+    if running.json:
+        print_json(summary(estimator, model, seconds, compile_seconds, scores, interrupted))
     if console is not None:
         with suppress(OSError):  # a log that cannot be written is no failure of the training
-            _final_words(console, job.task, seconds, scores)
+            final_words(console, job.task, seconds, scores)
     if interrupted:
         raise Interrupted
 
 
-def _nothing_saved(model: str, trained: bool) -> str:
+def nothing_saved(model: str, trained: bool) -> str:
+    """What to say of a model that was not written."""
     when = "again before the model was saved" if trained else "before anything was trained"
     return f"interrupted {when}; {model} {'is as it was' if os.path.lexists(model) else 'was not written'}"
+
+
+def tell_job(console: Any, job: Job, problem: Any) -> None:
+    """What is trained on what, in one line."""
+    if console is None:
+        return
+    maps = [problem.scorer.maps[kind.name] for kind in problem.structure.kinds if not kind.tied]
+    sizes = [f"{problem.n_examples:,} examples", f"{int(problem.lengths.sum()):,} positions"]
+    if hasattr(problem.structure, "n_labels"):
+        sizes.append(f"{problem.structure.n_labels:,} labels")
+    sizes.append(f"{sum(each.n_dense + len(each.start) for each in maps):,} attributes")
+    words = [
+        f"{job.source}: read as {job.task.options.format}",
+        ", ".join(sizes),
+        *filter(None, [job.choices]),
+    ]
+    lines = ["; ".join(words)]
+    if job.task.options.format == "conll" and problem.n_examples == 1 and problem.lengths[0] >= _LONG:
+        lines.append(f"{job.source} is one sequence as a whole: it has no blank lines, which part sentences")
+    with suppress(OSError):
+        for line in lines:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 class _Watcher:
@@ -106,22 +136,7 @@ class _Watcher:
             self.display.dev_score = score
 
     def _tell(self, problem: Any) -> None:
-        """What is trained on what, in one line."""
-        job, console = self.job, self.display.console
-        if console is None:
-            return
-        maps = [problem.scorer.maps[kind.name] for kind in problem.structure.kinds if not kind.tied]
-        sizes = [f"{problem.n_examples:,} examples", f"{int(problem.lengths.sum()):,} positions"]
-        if hasattr(problem.structure, "n_labels"):
-            sizes.append(f"{problem.structure.n_labels:,} labels")
-        sizes.append(f"{sum(each.n_dense + len(each.start) for each in maps):,} attributes")
-        words = [
-            f"{job.source}: read as {job.task.options.format}",
-            ", ".join(sizes),
-            *filter(None, [job.choices]),
-        ]
-        with suppress(OSError):
-            console.print("; ".join(words), markup=False, highlight=False, soft_wrap=True)
+        tell_job(self.display.console, self.job, problem)
 
     def __call__(self, progress: Any) -> None:
         try:
@@ -155,10 +170,12 @@ def _dev_scores(job: Job) -> dict[str, Any] | None:
         return None  # the model is worth saving without them
 
 
-def _summary(
+def summary(
     estimator: Any, model: str, seconds: float, compile_seconds: float, dev: Any, interrupted: bool
 ) -> dict[str, Any]:
+    """What --json prints of a training."""
     return {
+        "l2": getattr(estimator, "l2_", estimator.l2),
         "model": model,
         "objective": estimator.objective_,
         "dual_objective": estimator.dual_objective_,
@@ -177,7 +194,8 @@ def _summary(
     }
 
 
-def _final_words(console: Any, task: Task, seconds: float, dev: Any) -> None:
+def final_words(console: Any, task: Task, seconds: float, dev: Any) -> None:
+    """What became of a training, and where it is."""
     from rich.markup import escape
 
     estimator, model = task.estimator, task.model
@@ -188,6 +206,10 @@ def _final_words(console: Any, task: Task, seconds: float, dev: Any) -> None:
         f"{estimator.duality_gap_:.2e}  after {estimator.n_passes_:.1f} passes, {duration(seconds)}",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
+    if hasattr(estimator, "l2_"):
+        mean = 100 * estimator.scores_.mean(axis=0).max()
+        words = f"l2 = {estimator.l2_:.4g}: mean {estimator.score_name} of {len(estimator.scores_)} folds {mean:.2f}"
+        console.print(words, highlight=False, soft_wrap=True)
     if dev is not None:
         console.print(task.dev_words(dev), highlight=False, soft_wrap=True)
     for note in estimator.training_notes():

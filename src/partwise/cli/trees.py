@@ -13,7 +13,7 @@ from partwise.cli.tasks import Evaluation, Task, Wanted, Write
 from partwise.core.losses import Loss
 from partwise.data import open_binary, read_dependencies, stream_dependencies, write_dependencies
 from partwise.errors import InputError
-from partwise.estimators.base import sharpness
+from partwise.estimators.probabilities import sharpness
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,6 +78,10 @@ class Trees(Task):
     def evaluation(self, path: str) -> Evaluation:
         found = tree_scores(self.estimator, read_dependencies(path, self.options.format))
         return Evaluation(found, partial(show_scores, scores=found))
+
+    def labelled(self, path: str) -> tuple[Any, Any]:
+        corpus = read_dependencies(path, self.options.format)
+        return corpus, corpus.heads
 
     def dev_scores(self, x: Any, y: Any) -> dict[str, Any]:
         found = tree_scores(self.estimator, x)

@@ -9,6 +9,7 @@ import numpy as np
 
 from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
+from partwise.data.frames import is_frame, is_numeric
 from partwise.errors import InputError
 from partwise.estimators.checks import checked_csr, is_sparse, refuse_masked
 from partwise.estimators.encoded import Encoded, KindSize, OwnRows
@@ -22,7 +23,9 @@ def looks_like_matrix(X: Any) -> bool:
     if hasattr(X, "dtype"):
         return X.dtype.kind in "biufc"
     for sequence in X:
-        if is_sparse(sequence) or hasattr(sequence, "iloc"):
+        if is_frame(sequence):
+            return all(is_numeric(each) for each in X if is_frame(each))
+        if is_sparse(sequence):
             return True
         if isinstance(sequence, np.ndarray) and sequence.dtype != object:
             return sequence.dtype.kind in "biufcmM"

@@ -14,7 +14,7 @@ from partwise.errors import InputError
 from partwise.report import palette
 from partwise.storage.atomic import write_atomically
 
-_STYLE = {
+STYLE = {
     "font.family": "sans-serif",
     "font.size": 10.0,
     "axes.edgecolor": palette.LINE,
@@ -61,8 +61,8 @@ def plot_convergence(
     runs = {name: records for name, records in runs.items() if len(records["passes"])}
     if not runs:
         raise InputError("there is no finite primal and dual in the history to draw")
-    pyplot = _pyplot()
-    with pyplot.rc_context(_STYLE):
+    pyplot = load_pyplot()
+    with pyplot.rc_context(STYLE):
         figure, axes = pyplot.subplots(
             1, len(runs) + 1, figsize=(4.6 * (len(runs) + 1), 3.9), layout="constrained", squeeze=False
         )
@@ -70,7 +70,7 @@ def plot_convergence(
             _draw_meeting(panel, name, records)
         _draw_gaps(axes[0][-1], runs, tol)
         figure.get_layout_engine().set(w_pad=0.12, h_pad=0.08, wspace=0.04)
-        return _finish(pyplot, figure, path)
+        return finish(pyplot, figure, path)
 
 
 def _draw_meeting(panel: Any, name: str, records: Mapping[str, np.ndarray]) -> None:
@@ -154,9 +154,9 @@ def plot_dates(
     marginals : ndarray (n, length, 10)
         The chain's probability of each digit.
     """
-    pyplot = _pyplot()
+    pyplot = load_pyplot()
     n_dates, length = digits.shape
-    with pyplot.rc_context({**_STYLE, "axes.grid": False}):
+    with pyplot.rc_context({**STYLE, "axes.grid": False}):
         figure = pyplot.figure(figsize=(11.5, 0.75 + 2.05 * n_dates))
         outer = figure.add_gridspec(
             n_dates, 2, width_ratios=[2.5, length], left=0.025, right=0.985, wspace=0.02,
@@ -179,7 +179,7 @@ def plot_dates(
             0.985, 1 - 0.24 / height, "bars: the chain's probability of each digit", fontsize=10, ha="right",
             va="top", color=palette.SOFT_INK,
         )  # fmt: skip
-        return _finish(pyplot, figure, path)
+        return finish(pyplot, figure, path)
 
 
 def _draw_readings(panel: Any, digits: np.ndarray, alone: np.ndarray, chain: np.ndarray) -> None:
@@ -237,7 +237,8 @@ def _finite(history: Sequence[Mapping[str, float]]) -> dict[str, np.ndarray]:
     return dict(zip(keys, columns, strict=True))
 
 
-def _finish(pyplot: Any, figure: Any, path: str | os.PathLike[str] | None) -> bytes:
+def finish(pyplot: Any, figure: Any, path: str | os.PathLike[str] | None) -> bytes:
+    """The figure as a PNG image, written to `path` if given."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=140)
     pyplot.close(figure)
@@ -247,7 +248,8 @@ def _finish(pyplot: Any, figure: Any, path: str | os.PathLike[str] | None) -> by
     return data
 
 
-def _pyplot() -> Any:
+def load_pyplot() -> Any:
+    """Matplotlib, drawing to memory; InputError where it is not installed."""
     try:
         import matplotlib
     except ImportError:

@@ -9,17 +9,21 @@ from partwise.solvers.bundle.cutting_plane import BMRM, SVMStruct
 from partwise.solvers.driver import Progress, solve, with_precision
 from partwise.solvers.dual.batch_gradient import BatchEG, PrimalEG
 from partwise.solvers.dual.block_coordinate import BlockFrankWolfe
+from partwise.solvers.dual.crammer_singer import CrammerSinger
 from partwise.solvers.dual.exponentiated_gradient import Annealing, ExponentiatedGradient
 from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
 from partwise.solvers.needs import Needs, is_first_order
-from partwise.solvers.primal.gradient import LBFGS, ConjugateGradient
+from partwise.solvers.primal.gradient import ConjugateGradient
+from partwise.solvers.primal.lbfgs import LBFGS
 from partwise.solvers.primal.mira import MIRA, KBestMIRA, Perceptron
 from partwise.solvers.primal.sgd import SGD
+from partwise.solvers.restarts import n_restarts, solve_surely
 from partwise.solvers.saddle.excessive_gap import ExcessiveGap
 from partwise.solvers.saddle.extragradient import Extragradient
 from partwise.structures.grammar.parts import GrammarParts
+from partwise.structures.multiclass.multiclass import Multiclass
 from partwise.structures.segments.parts import SemiMarkovParts
 from partwise.structures.trees.parts import TreeParts
 
@@ -33,6 +37,7 @@ SOLVERS: dict[str, Solver] = {
     "eg-primal": PrimalEG(),
     "bcfw": BlockFrankWolfe(),
     "segments": SegmentAscent(),
+    "crammer-singer": CrammerSinger(),
     "extragradient": Extragradient(),
     "excessive-gap": ExcessiveGap(),
     "lbfgs": LBFGS(),
@@ -66,6 +71,8 @@ def _fastest(problem: Problem) -> Solver:
     """By the tables that benchmarks/sequence.py, multiclass.py, dependency.py and segments.py print."""
     if not problem.loss.is_hard:
         return ExponentiatedGradient("gap", "newton")
+    if isinstance(problem.structure, Multiclass) and problem.has_features and not problem.l1:
+        return CrammerSinger()
     if problem.lengths.max() == 1 or isinstance(
         problem.structure, (TreeParts, SemiMarkovParts, GrammarParts)
     ):
@@ -88,6 +95,7 @@ __all__ = [
     "BlockFrankWolfe",
     "Certificate",
     "ConjugateGradient",
+    "CrammerSinger",
     "ExcessiveGap",
     "ExponentiatedGradient",
     "Extragradient",
@@ -105,6 +113,8 @@ __all__ = [
     "StepInfo",
     "StopReason",
     "WarmStart",
+    "n_restarts",
     "solve",
+    "solve_surely",
     "solver_for",
 ]

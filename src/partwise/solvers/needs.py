@@ -31,6 +31,8 @@ class Needs:
         Sums and maxima over labellings are exact, and a maximiser is a labelling.
     first_order : bool
         Consistent marginals of parts are always those of a distribution: classes, chains of order 1.
+    classes : bool
+        A labelling is one label, and labels share no weights: plain classes.
     ridge : bool
         The regulariser has no l1 term.
     """
@@ -40,6 +42,7 @@ class Needs:
     whole_labels: bool = False
     exact: bool = False
     first_order: bool = False
+    classes: bool = False
     ridge: bool = False
 
 
@@ -47,6 +50,7 @@ NEEDS_FIRST_ORDER = (
     "keeps marginals of classes, or of neighbours in chains of order 1, and this structure has other parts: use an "
     "'eg' solver or 'bcfw'"
 )
+NEEDS_CLASSES = "is for classes, and this structure has other parts: use an 'eg' solver, 'bcfw' or 'segments'"
 
 
 def is_first_order(structure: Structure) -> bool:
@@ -66,6 +70,7 @@ def refusal(problem: Problem, needs: Needs) -> str | None:
         "needs features, and this problem has a kernel function in their place: use an 'eg' solver, or 'bcfw' "
         "where beta = inf": needs.features and not problem.has_features,
         NEEDS_FIRST_ORDER: needs.first_order and not is_first_order(structure),
+        NEEDS_CLASSES: needs.classes and not isinstance(structure, Multiclass),
         f"works with l2 alone, and this problem has l1 = {problem.l1:g}: use an 'eg' solver, 'lbfgs' where beta is "
         "finite, or 'bcfw' where it is not": needs.ridge and problem.l1 > 0.0,
         "needs true labels, and this problem has expectations of them: use an 'eg' solver or 'bmrm'": (

@@ -14,6 +14,7 @@ from partwise.core.rows import RowData
 from partwise.errors import InputError
 from partwise.estimators.base import DualEstimator, Training, n_threads
 from partwise.estimators.classify.data import ClassData, read_attributes, read_matrix, with_always_on
+from partwise.estimators.classify.explain import ClassExplanations
 from partwise.estimators.classify.predictions import ClassPredictions
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.labels import classes_array
@@ -26,19 +27,20 @@ from partwise.structures import Multiclass
 from partwise.structures.multiclass.softmax import MULTICLASS
 
 if TYPE_CHECKING:
-    from partwise.solvers import Progress, Solver
+    from partwise.solvers import Progress, Solution, Solver
 
 
-class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
+class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEstimator):
     """Linear classifier for any loss of the family, with the certificate of its training.
 
     Parameters
     ----------
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
         "log" is multinomial logistic regression, "hinge" the multiclass SVM of Crammer and Singer.
-    l2 : float
+    l2 : float or "cv"
         Strength of the regulariser (l2/2)‖w‖². The C of scikit-learn's LogisticRegression is 1 / l2 with three
         classes or more and 2 / l2 with two.
+        "cv" chooses it by cross-validation.
     l1 : float
         Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
     solver, tol, max_passes, random_state, n_jobs, verbose, warm_start, time_limit, callback
@@ -54,6 +56,11 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
         Cost [true, predicted], for losses with γ > 0.
     min_count, hash_size
         For X given as dicts.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
 
     Attributes
     ----------
@@ -81,7 +88,7 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
     def __init__(
         self,
         loss: str | Loss = "log",
-        l2: float = 1.0,
+        l2: float | Literal["cv"] = 1.0,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_passes: float = 200,
@@ -100,6 +107,8 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
         time_limit: float | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -120,6 +129,8 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
         self.time_limit = time_limit
         self.callback = callback
         self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
 
     task = "classes"
 
@@ -144,7 +155,8 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
             self._begin_compiling(MULTICLASS)
             data = ClassData.read(self, X, y, sample_weight)
             previous = getattr(self, "_training", None) if self.warm_start else None
-            self._fit(data.weighted(self.class_weight).in_order(), previous)
+            data = data.weighted(self.class_weight)
+            self._fit(data if self._has_folds else data.in_order(), previous)
         self._warn_unless_converged()
         return self
 
@@ -189,19 +201,21 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
             np.ones(n, np.int64),
             {"node": RowData(feature_map, rows, dense)},
             loss=self.loss,
-            l2=self.l2,
+            l2=self._l2,
             l1=self.l1,
             cost=self.cost,
             example_weight=data.weights,
             n_jobs=n_threads(self.n_jobs),
         )
-        self._announce(problem, data.encoder)
-        solver, solution = self._solve(problem, warm_state(self, problem, previous))
+        self.classes_ = data.classes
+        self._fit_problem(problem, data.encoder, data, warm_state(self, problem, previous))
+
+    def _become(self, solver: Solver, solution: Solution, encoder: Any, source: ClassData) -> None:
+        problem = solution.problem
         self._set_certificate(solution)
-        self._training = Training(problem, solver, solution.state, solution.weights, data)
-        self.classes_, self._encoder = data.classes, data.encoder
-        pairs = Pairs.of(feature_map, solution.weights)
-        self._set_weights(pairs, n_features)
+        self._training = Training(problem, solver, solution.state, solution.weights, source)
+        self._encoder = encoder
+        self._set_weights(Pairs.of(problem.scorer.maps["node"], solution.weights), source.X.shape[1])
 
     def _set_weights(self, pairs: Pairs, n_features: int) -> None:
         table = np.zeros((len(self.classes_), n_features + 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from partwise.mercer.functions import PRECOMPUTED, check_square
 from partwise.structures import Multiclass
 
 if TYPE_CHECKING:
-    from partwise.solvers import Progress, Solver
+    from partwise.estimators.kernel_base import KernelSource
+    from partwise.solvers import Progress, Solution, Solver
 
 
 class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
@@ -30,9 +31,10 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
     ----------
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
         "hinge" is the multiclass SVM of Crammer and Singer, "log" kernel logistic regression.
-    l2 : float
+    l2 : float or "cv"
         Strength of the regulariser. For two classes, "hinge" has the objective of scikit-learn's
         ``SVC(C=2 / l2)`` without its intercept.
+        "cv" chooses it by cross-validation.
     solver : str or Solver
         "auto", an "eg" solver, "bcfw" or "excessive-gap".
     tol, max_passes, random_state, n_jobs, verbose, time_limit, callback, certificate_every
@@ -53,6 +55,11 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
         Megabytes for the kernel matrix; rows beyond are computed anew whenever they are needed.
     support_tol : float
         Training points are dropped while that changes no score by more than this (a margin is 1).
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
 
     Attributes
     ----------
@@ -77,7 +84,7 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
     def __init__(
         self,
         loss: str | Loss = "hinge",
-        l2: float = 1.0,
+        l2: float | Literal["cv"] = 1.0,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_passes: float = 1000,
@@ -98,6 +105,8 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
         time_limit: float | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -120,6 +129,8 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
         self.time_limit = time_limit
         self.callback = callback
         self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
 
     task = "classes"
 
@@ -161,12 +172,17 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
             used = np.arange(len(X)) if sample_weight is None else np.flatnonzero(sample_weight)
             data = replace(data, X=data.X[:, used])
         else:
-            data = data.in_order()
+            data = data if self._has_folds else data.in_order()
         self.classes_ = data.classes
         lengths = np.ones(len(data.codes), np.int64)
+        self._used = None if used is None else (used, len(X))
         self._train(Multiclass(len(data.classes)), function, data.X, data.codes, lengths, None, data.weights)
-        if used is not None:
-            self._support = replace(self._support, points=used[self._support.points], n_features=len(X))
+
+    def _become(self, solver: Solver, solution: Solution, encoder: None, source: KernelSource) -> None:
+        super()._become(solver, solution, encoder, source)
+        if self._used is not None:
+            used, n_features = self._used
+            self._support = replace(self._support, points=used[self._support.points], n_features=n_features)
 
     def _scores(self, X: Any) -> np.ndarray:
         """Scores of all classes, (n, n_classes)."""

@@ -22,7 +22,6 @@ from partwise.estimators.constituency.explain import ConstituencyExplanations
 from partwise.estimators.constituency.files import ConstituencyFileMixin
 from partwise.estimators.constituency.predictions import ConstituencyMixin
 from partwise.estimators.encoded import Encoded
-from partwise.estimators.model import compact
 from partwise.features.span_templates import span_templates
 from partwise.features.spans import SpanFeatures
 from partwise.structures import Grammar
@@ -43,8 +42,9 @@ class ConstituencyParser(
     Parameters
     ----------
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
-    l2 : float
+    l2 : float or "cv"
         Strength of the regulariser (l2/2)‖w‖².
+        "cv" chooses it by cross-validation.
     solver : str or Solver
         "auto", a name from ``partwise.solvers.SOLVERS``, or a solver object.
     tol : float
@@ -81,6 +81,11 @@ class ConstituencyParser(
         has one, is called before with the problem and the encoder, for `scorer_during_fit`.
     certificate_every : float or None
         Passes between certificates; None makes them as often as is worth their cost.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
 
     Attributes
     ----------
@@ -114,7 +119,7 @@ class ConstituencyParser(
     def __init__(
         self,
         loss: str | Loss = "log",
-        l2: float = 1.0,
+        l2: float | Literal["cv"] = 1.0,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_passes: float = 200,
@@ -135,6 +140,8 @@ class ConstituencyParser(
         time_limit: float | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -157,6 +164,8 @@ class ConstituencyParser(
         self.time_limit = time_limit
         self.callback = callback
         self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ConstituencyParser:
         """Train.
@@ -171,15 +180,7 @@ class ConstituencyParser(
         """
         with self._refitting():
             problem, encoder = self._problem_for(X, y, sample_weight)
-            if self.verbose:
-                print("\n".join(self.before_training(problem)))
-            self._announce(problem, encoder)
-            _, solution = self._solve(problem)
-            self._set_certificate(solution)
-            self._encoder, self._model = compact(
-                problem.structure, encoder, problem.scorer.maps, solution.weights
-            )
-            self._loss = problem.loss
+            self._fit_problem(problem, encoder)
         self._warn_unless_converged()
         return self
 
@@ -252,7 +253,7 @@ class ConstituencyParser(
             encoded.shapes_for(structure),
             encoded.rows(structure, maps),
             loss=self.loss,
-            l2=self.l2,
+            l2=self._l2,
             l1=self.l1,
             cost=self.cost,
             example_weight=sample_weight,

@@ -30,7 +30,7 @@ from partwise.estimators.multilabel.structure import (
 from partwise.estimators.protocol import ClassifierProtocol
 
 if TYPE_CHECKING:
-    from partwise.solvers import Progress, Solver
+    from partwise.solvers import Progress, Solution, Solver
 
 _AUTO_LIMIT = 2**18  # entries of tables, every pass and for every example; messages are cheaper than more
 
@@ -44,9 +44,10 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
     Parameters
     ----------
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
-    l2 : float
+    l2 : float or "cv"
         Strength of the regulariser (l2/2)‖w‖². With graph="none" and loss="log" every label is a logistic
         regression of its own, with scikit-learn's C = 2 / l2.
+        "cv" chooses it by cross-validation.
     l1 : float
         Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
     solver, tol, max_passes, random_state, n_jobs, verbose, time_limit, callback, certificate_every
@@ -61,6 +62,11 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         Give every label an intercept, regularised like all weights.
     min_count, hash_size
         For X given as dicts or lists of strings.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
 
     Attributes
     ----------
@@ -90,7 +96,7 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
     def __init__(
         self,
         loss: str | Loss = "log",
-        l2: float = 1.0,
+        l2: float | Literal["cv"] = 1.0,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_passes: float = 200,
@@ -107,6 +113,8 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         time_limit: float | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -125,6 +133,8 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         self.time_limit = time_limit
         self.callback = callback
         self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -148,7 +158,8 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         with self._refitting():
             self._check_parameters()
             check_choice("inference", self.inference, ("auto", "exact", "tree-reweighted"))
-            self._fit(MultilabelData.read(self, X, y, sample_weight).in_order())
+            data = MultilabelData.read(self, X, y, sample_weight)
+            self._fit(data if self._has_folds else data.in_order())
         self._warn_unless_converged()
         return self
 
@@ -170,18 +181,21 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
             shapes,
             {LABELS: rows},
             loss=self.loss,
-            l2=self.l2,
+            l2=self._l2,
             l1=self.l1,
             example_weight=data.weights,
             n_jobs=n_threads(self.n_jobs),
         )
-        self._announce(problem, data.encoder)
-        solver, solution = self._solve(problem)
+        self._fit_problem(problem, data.encoder, data)
+
+    def _become(self, solver: Solver, solution: Solution, encoder: Any, source: MultilabelData) -> None:
+        problem = solution.problem
         self._set_certificate(solution)
-        self._training = Training(problem, solver, solution.state, solution.weights, data)
-        whole = LinearModel(structure, problem.scorer.maps, solution.weights)
+        self._training = Training(problem, solver, solution.state, solution.weights, source)
+        whole = LinearModel(problem.structure, problem.scorer.maps, solution.weights)
         pairs = [Pairs.of(whole.maps[LABELS], whole.weights_of(LABELS))]
-        self._set_model(LinearModel.assemble(structure, [size], pairs, whole.tied_weights))
+        size = self._size(source.X.shape[1])
+        self._set_model(LinearModel.assemble(problem.structure, [size], pairs, whole.tied_weights))
 
     def _shaped(self, n_labels: int, n: int) -> tuple[Any, Any, str]:
         """Structure, shapes of n examples, and why "auto" did not choose exact inference, if so."""
@@ -245,6 +259,11 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         order = np.argsort(-np.abs(table), axis=None, kind="stable")[:n]
         places = zip(*np.unravel_index(order, table.shape), strict=True)
         return [(names[j], rows[i], float(table[i, j])) for i, j in places if table[i, j]]
+
+    def score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
+        """Share of examples whose labels are all right."""
+        right = (true == predicted).reshape(problem.n_examples, -1)
+        return float(right.all(axis=1).mean())
 
     def known_labels(self) -> list[Any]:
         return list(range(len(self.coef_)))

@@ -16,11 +16,11 @@ from partwise.errors import InputError
 from partwise.estimators.base import n_threads
 from partwise.estimators.checks import check_choice, real_numbers
 from partwise.estimators.encoded import Encoded
-from partwise.estimators.model import compact
 from partwise.estimators.parsing.answers import ParsingAnswers
 from partwise.estimators.parsing.arc_encoder import ArcEncoder
 from partwise.estimators.parsing.arc_pruning import BEAM, ArcPruner
 from partwise.estimators.parsing.data import relation_codes, training_corpus
+from partwise.estimators.parsing.explain import ParsingExplanations
 from partwise.estimators.parsing.files import DependencyFileMixin
 from partwise.estimators.parsing.predictions import ParsingMixin
 from partwise.features.arcs import ArcFeatures
@@ -40,14 +40,15 @@ _HEADS_KEPT = 10
 _WORTH_PRUNING = 400_000  # arcs; with fewer, training on all of them takes no time
 
 
-class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
+class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, DependencyFileMixin):
     """Dependency parser: CRF, max-margin, and all losses between, trained in the dual.
 
     Parameters
     ----------
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
-    l2 : float
+    l2 : float or "cv"
         Strength of the regulariser (l2/2)‖w‖².
+        "cv" chooses it by cross-validation.
     l1 : float
         Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
     solver : str or Solver
@@ -93,6 +94,11 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         has one, is called before with the problem and the encoder, for `scorer_during_fit`.
     certificate_every : float or None
         Passes between certificates; None makes them as often as is worth their cost.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
 
     Attributes
     ----------
@@ -127,7 +133,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
     def __init__(
         self,
         loss: str | Loss = "log",
-        l2: float = 1.0,
+        l2: float | Literal["cv"] = 1.0,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_passes: float = 200,
@@ -151,6 +157,8 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         time_limit: float | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -176,6 +184,8 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         self.time_limit = time_limit
         self.callback = callback
         self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DependencyParser:
         """Train.
@@ -192,13 +202,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         """
         with self._refitting():
             problem, encoder = self.problem_for(X, y, sample_weight)
-            self._announce(problem, encoder)
-            _, solution = self._solve(problem)
-            self._set_certificate(solution)
-            self._encoder, self._model = compact(
-                problem.structure, encoder, problem.scorer.maps, solution.weights
-            )
-            self._loss = problem.loss
+            self._fit_problem(problem, encoder)
         self._warn_unless_converged()
         return self
 
@@ -309,7 +313,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
             shapes,
             encoded.rows(structure, maps),
             loss=self.loss,
-            l2=self.l2,
+            l2=self._l2,
             l1=self.l1,
             cost="heads" if self.cost == "heads" or not structure.labelled else "labelled",
             example_weight=sample_weight,

@@ -17,7 +17,7 @@ from partwise.estimators.base import n_threads
 from partwise.estimators.checks import check_choice
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.labels import classes_array
-from partwise.estimators.model import LinearModel, compact
+from partwise.estimators.model import LinearModel
 from partwise.estimators.segments.answers import SegmentAnswers
 from partwise.estimators.segments.data import Gold, SegmentData, gold_of
 from partwise.estimators.segments.encoder import SegmentEncoder
@@ -40,8 +40,9 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
     Parameters
     ----------
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
-    l2 : float
+    l2 : float or "cv"
         Strength C of the regulariser (C/2)‖w‖².
+        "cv" chooses it by cross-validation.
     l1 : float
         Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
     solver : str or Solver
@@ -77,6 +78,11 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         has one, is called before with the problem and the encoder, for `scorer_during_fit`.
     certificate_every : float or None
         Passes between certificates; None makes them as often as is worth their cost.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
 
     Attributes
     ----------
@@ -110,7 +116,7 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
     def __init__(
         self,
         loss: str | Loss = "log",
-        l2: float = 1.0,
+        l2: float | Literal["cv"] = 1.0,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_passes: float = 200,
@@ -128,6 +134,8 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         time_limit: float | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -147,6 +155,8 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         self.time_limit = time_limit
         self.callback = callback
         self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -172,15 +182,7 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         """
         with self._refitting():
             problem, encoder = self.problem_for(X, y, sample_weight)
-            self._announce(problem, encoder)
-            if self.verbose:
-                print("\n".join(self.before_training(problem)))
-            _, solution = self._solve(problem)
-            self._set_certificate(solution)
-            self._encoder, self._model = compact(
-                problem.structure, encoder, problem.scorer.maps, solution.weights
-            )
-            self._loss = problem.loss
+            self._fit_problem(problem, encoder)
         self._warn_unless_converged()
         return self
 
@@ -234,7 +236,7 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
             encoded.shapes_for(structure),
             encoded.rows(structure, maps),
             loss=self.loss,
-            l2=self.l2,
+            l2=self._l2,
             l1=self.l1,
             example_weight=data.weights(),
             n_jobs=n_threads(self.n_jobs),

@@ -27,7 +27,7 @@ from partwise.structures.chain.forward_backward import CHAIN
 from partwise.structures.chain.high_order import HIGH_ORDER
 
 if TYPE_CHECKING:
-    from partwise.solvers import Progress, Solver
+    from partwise.solvers import Progress, Solution, Solver
 
 
 class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, SequenceAnswers, SequenceFileMixin):
@@ -37,8 +37,9 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     ----------
     loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
         "log" is the CRF, "hinge" the max-margin Markov network.
-    l2 : float
+    l2 : float or "cv"
         Strength of the regulariser (l2/2)‖w‖²: twice CRFsuite's c2, the inverse of scikit-learn's C.
+        "cv" chooses it by cross-validation.
     l1 : float
         Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero; CRFsuite's c1.
     solver : str or Solver
@@ -61,7 +62,8 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     scheme : {None, "IOB2", "IOBES", "BILOU", "IOB1"}
         Chunk scheme that labels must obey, in training and in prediction.
     order : int
-        How many labels back transitions look.
+        How many labels back transitions look. Time and memory grow with n_labels to the power order + 1; what they
+        will be is told before training, by the command line and with `verbose`.
     template : None, str, path or Template
         With it, tokens are rows of strings: a preset's name ("chunking", "ner", "pos"), a template in
         partwise's or CRF++'s syntax, or a file that holds one.
@@ -79,6 +81,11 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         has one, is called before with the problem and the encoder, for `scorer_during_fit`.
     certificate_every : float or None
         Passes between certificates; None makes them as often as is worth their cost.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
 
     Attributes
     ----------
@@ -107,7 +114,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     def __init__(
         self,
         loss: str | Loss = "log",
-        l2: float = 1.0,
+        l2: float | Literal["cv"] = 1.0,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_passes: float = 200,
@@ -128,6 +135,8 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         time_limit: float | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -150,6 +159,8 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         self.time_limit = time_limit
         self.callback = callback
         self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -221,13 +232,18 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         problem = self._problem(structure, encoder, encoded, data, codes)
         source = Source(data, encoder, codes)
         self.classes_ = classes_array(labels)
+        if not (codes < 0).any():
+            self._fit_problem(problem, encoder, source, warm_state(self, problem, previous))
+            return
+        if self._is_followed:
+            raise InputError("l2 can be chosen where all labels are known; y has some that are None")
         self._announce(problem, encoder)
-        if (codes < 0).any():
-            self._fit_marginalised(problem, source)
-        else:
-            solver, solution = self._solve(problem, warm_state(self, problem, previous))
-            self._set_certificate(solution)
-            self._training = Training(problem, solver, solution.state, solution.weights, source)
+        self._fit_marginalised(problem, source)
+        self._set_model()
+
+    def _become(self, solver: Solver, solution: Solution, encoder: Any, source: Source) -> None:
+        self._set_certificate(solution)
+        self._training = Training(solution.problem, solver, solution.state, solution.weights, source)
         self._set_model()
 
     def _problem(
@@ -246,7 +262,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
             encoded.shapes_for(structure),
             encoded.rows(structure, maps),
             loss=self.loss,
-            l2=self.l2,
+            l2=self._l2,
             l1=self.l1,
             cost=self.cost,
             example_weight=data.weights(),

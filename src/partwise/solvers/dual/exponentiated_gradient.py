@@ -51,6 +51,13 @@ class Annealing(NamedTuple):
     hold: float = 5.0
     decay: float = 0.7
 
+    def check(self) -> None:
+        """Raise InputError where l2 would not fall to itself."""
+        if not (1.0 <= self.start < np.inf and 0.0 <= self.hold < np.inf and 0.0 < self.decay < 1.0):
+            raise InputError(
+                f"annealing needs start >= 1, hold >= 0 and a decay between 0 and 1, not {self!r:.80}"
+            )
+
     def factor(self, passes: float) -> float:
         """What to multiply l2 with after `passes` passes."""
         return 1.0 + (self.start - 1.0) * self.decay ** max(passes - self.hold, 0.0)
@@ -114,6 +121,8 @@ class ExponentiatedGradient:
                 raise InputError(f"{field} must be one of {', '.join(allowed)}, not {getattr(self, field)!r}")
         if isinstance(self.initial_step, (int, float)) and not 0 < self.initial_step < np.inf:
             raise InputError(f"initial_step must be > 0 or 'search', not {self.initial_step!r}")
+        if self.annealing is not None:
+            self.annealing.check()
         if self.sharpen and self.step_rule == "safe":
             raise InputError(
                 "sharpen=True climbs the dual of a finite beta, and step_rule='safe' promises that the dual of "
@@ -229,7 +238,8 @@ class ExponentiatedGradient:
             state.step[:] = safe_steps(problem)
         else:
             state.step[:] = np.minimum(weaker * state.step, min(state.beta[0], _LARGEST_STEP))
-        state.average[:] = refresh(problem, state.point())
+        # A state comes from a certificate, which left v exact, and l2 is not in v.
+        state.average[:] = state.v if changed <= {"l2"} else refresh(problem, state.point())
         if self.acceleration is not None:
             self.acceleration.forget(state)
         state.n_averaged[0] = 0.0

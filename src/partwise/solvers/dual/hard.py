@@ -39,7 +39,8 @@ def settle(problem: Problem, mu: np.ndarray, point: Any) -> np.ndarray:
     """Recompute a point's v, costs and norm from the expected part counts `mu`; returns v in double precision."""
 
     def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
-        mixture_pass(problem.batch, first, last, mu, v, point.cost, scratch)
+        for piece in problem.pieces(first, last, v=v):
+            mixture_pass(*piece, mu, v, point.cost, scratch)
 
     v = problem.settled(problem.over_examples(np.float64, work))
     point.v[:], point.norm[0] = v, problem.squared_norm(v)

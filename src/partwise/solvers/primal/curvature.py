@@ -1,0 +1,263 @@
+"""How P bends near some weights, roughly: a matrix in blocks, whose inverse gives quasi-Newton steps their shape.
+
+The Hessian of P is l2·I + β Σ_i c_i Cov_i(φ). A row with attributes x adds about v_k x xᵀ to the block of label k,
+where v_k = μ_k (1 − μ_k) is the variance of its part. So the attributes of a label have the block Xᵀ diag(v) X, taken
+from some rows only, chosen in proportion to v; where they are too many, the sparse ones have its diagonal. Tied parts,
+which an example has many times over, have the covariance over examples of (true − expected) counts, which is the
+Hessian's where the model fits; elsewhere its diagonal is too large, and that of rare parts takes its place.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from partwise.compiled.examples import Scratch
+from partwise.compiled.rows import FIRST_PART, FIRST_ROW, KIND, N_ROWS, KindRows, packed_rows
+from partwise.core.arrays import block_of, positions, ranges
+from partwise.core.batch_pass import scatter_pass
+from partwise.core.predict_pass import counts_pass
+from partwise.core.problem import Problem
+
+_FEWEST_COLUMNS, _MOST_COLUMNS = 4, 4000  # of a block that is worth it, and that is factorised
+_MOST_PASSES = 30.0  # that factorising it may cost
+_SAMPLE = 3000  # rows that a block is estimated from; at least three for each column
+_LABELS_APART = 6.0  # passes that blocks of all labels may cost before labels share one
+_OF_ALL = 0.1  # share of all labels in the block of one, which makes up for a sample without some columns
+_RIDGE = 0.1  # of its own diagonal that is added to the block of tied parts: they are seen once an example
+_ROUNDING = 1e-6  # of the mean of its diagonal that is added to a block from products in single precision
+_MOST_PARTS = 1 << 25  # beyond, some of the examples must do
+
+
+def is_worthwhile(problem: Problem) -> bool:
+    """Whether some kind of rows has attributes for a block."""
+    return problem.has_features and any(_n_columns(rows) > 0 for rows in problem.scorer.kinds)
+
+
+def _n_columns(rows: KindRows) -> int:
+    """Attributes of a kind that go into a block: all, or the dense ones, or none where that would cost too much."""
+    n_rows, n_dense = len(rows.wide_ptr) - 1, rows.dense_start.size
+    all_wide = rows.narrow_label.size == 0 and rows.mask.size == 0
+    for n in (rows.n_weights // rows.stride if all_wide else 0, n_dense):
+        passes = 2.5 * n * n / max(n_rows * rows.width, 1)  # that finding eigenvectors takes the time of
+        if _FEWEST_COLUMNS <= n <= min(_MOST_COLUMNS, n_rows) and passes <= _MOST_PASSES:
+            return n
+    return 0
+
+
+class Curvature:
+    """The matrix at some weights; calling it applies its inverse to a vector of weights."""
+
+    def __init__(self, problem: Problem, weights: np.ndarray):
+        sample, scale = _sampled(problem)
+        counts = _expected_counts(sample, weights)
+        variance = scale * problem.loss.beta * _variances(sample, counts)
+        self.diagonal = problem.l2 + _diagonal(sample, variance)
+        self.blocks: list[_Block] = []
+        for number, kind in enumerate(problem.structure.kinds):
+            n_columns = _n_columns(problem.scorer.kinds[number])
+            if n_columns:
+                self.blocks.append(_block(sample, number, n_columns, variance, problem.l2))
+            elif kind.tied and kind.width <= _MOST_COLUMNS and weights.any():
+                # at zero, differences to the truth say nothing of variances
+                self.blocks.append(_tied_block(sample, number, counts, scale, problem.l2))
+
+    def __call__(self, vector: np.ndarray) -> np.ndarray:
+        result = vector / self.diagonal
+        for block in self.blocks:
+            block.apply(vector, result)
+        return result
+
+
+class _Block(Protocol):
+    def apply(self, vector: np.ndarray, result: np.ndarray) -> None:
+        """Write the block's part of the inverse times `vector` to `result`, both (n_weights,)."""
+
+
+class _Columns(NamedTuple):
+    """Where the weights of a block's attributes lie."""
+
+    first: int
+    shape: tuple[int, int]
+    width: int
+
+    def of(self, vector: np.ndarray) -> np.ndarray:
+        """Their part of a vector, (n_columns, width); a view."""
+        n_columns, stride = self.shape
+        return vector[self.first : self.first + n_columns * stride].reshape(self.shape)[:, : self.width]
+
+
+class _LabelBlocks(NamedTuple):
+    """A block for each label; `inverse` is (width, n_columns, n_columns)."""
+
+    columns: _Columns
+    inverse: np.ndarray
+
+    def apply(self, vector: np.ndarray, result: np.ndarray) -> None:
+        own = self.columns.of(vector).T[:, :, None]
+        self.columns.of(result)[...] = np.matmul(self.inverse, own)[:, :, 0].T
+
+
+class _SharedBlock(NamedTuple):
+    """One block but for a factor for each label, by its eigenvectors; `eigenvalue` is (n_columns, width)."""
+
+    columns: _Columns
+    eigenvector: np.ndarray
+    eigenvalue: np.ndarray
+
+    def apply(self, vector: np.ndarray, result: np.ndarray) -> None:
+        along = self.eigenvector.T @ self.columns.of(vector)
+        self.columns.of(result)[...] = self.eigenvector @ (along / self.eigenvalue)
+
+
+class _TiedBlock(NamedTuple):
+    first: int
+    inverse: np.ndarray
+
+    def apply(self, vector: np.ndarray, result: np.ndarray) -> None:
+        own = slice(self.first, self.first + len(self.inverse))
+        result[own] = self.inverse @ vector[own]
+
+
+# -- moments of parts ---------------------------------------------------------------------------------
+
+
+def _sampled(problem: Problem) -> tuple[Problem, float]:
+    """The problem, or as many of its examples as are looked at, and how many each of them stands for."""
+    n = problem.n_examples
+    wanted = max(1, int(n * min(1.0, _MOST_PARTS / max(problem.n_parts, 1))))
+    if wanted == n:
+        return problem, 1.0
+    chosen = np.random.default_rng(0).permutation(n)[:wanted]
+    return problem.shard(np.sort(chosen)), n / wanted
+
+
+def _expected_counts(problem: Problem, weights: np.ndarray) -> np.ndarray:
+    """Of all parts under the loss-augmented model, (n_parts,)."""
+    beta, no_parts = problem.loss.beta, np.zeros(0, np.int64)
+    counts, log_total = np.zeros(problem.n_parts), np.zeros(problem.n_examples)
+
+    def work(first: int, last: int, scratch: Scratch, thread: int) -> None:
+        for piece in problem.pieces(first, last, weights):
+            counts_pass(
+                *piece, weights, beta, beta * problem.loss.gamma, no_parts, no_parts,
+                problem.batch.part_ptr, counts, log_total, scratch,
+            )  # fmt: skip
+
+    problem.scorer.over_examples(np.float64, work, None, ("sums",))
+    return counts
+
+
+def _variances(problem: Problem, counts: np.ndarray) -> np.ndarray:
+    """Variance of every part times its example's weight, (n_parts,); of tied parts as if they were rare."""
+    part_ptr, n_tied = problem.batch.part_ptr, problem.batch.n_tied
+    variance = np.maximum(counts * (1.0 - counts), 0.0)
+    tied = (part_ptr[1:, None] - n_tied + np.arange(n_tied)).ravel()
+    variance[tied] = counts[tied]
+    return variance * np.repeat(problem.example_weight, np.diff(part_ptr))
+
+
+def _diagonal(problem: Problem, variance: np.ndarray) -> np.ndarray:
+    """Σ variance · (value of the attribute)², (n_weights,), for all attributes but dense ones."""
+    squared = [
+        rows._replace(
+            wide_value=rows.wide_value**2, narrow_value=rows.narrow_value**2, dense_start=rows.dense_start[:0]
+        )
+        for rows in problem.scorer.kinds
+    ]
+    table, held = packed_rows(squared, problem.scorer.run_ptr, problem.scorer.runs)
+    batch, result = problem.batch._replace(rows=table), np.zeros(problem.n_weights)
+    scratch = problem.scorer.scratch(np.float64, 0, ())
+    scatter_pass(batch, 0, problem.n_examples, variance, result, scratch)
+    del held
+    return result
+
+
+def _uses(problem: Problem, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of a kind in the order of the examples that have them, and each time where its parts begin."""
+    scorer, part_ptr = problem.scorer, problem.batch.part_ptr
+    mine = scorer.runs[:, KIND] == number
+    runs, example = scorer.runs[mine], block_of(scorer.run_ptr)[mine]
+    n_rows, width = runs[:, N_ROWS], scorer.kinds[number].width
+    begin = np.repeat(part_ptr[example] + runs[:, FIRST_PART], n_rows)
+    return ranges(runs[:, FIRST_ROW], n_rows), begin + width * positions(n_rows)
+
+
+# -- blocks -------------------------------------------------------------------------------------------
+
+
+def _block(problem: Problem, number: int, n_columns: int, variance: np.ndarray, l2: float) -> _Block:
+    """Of the first attributes of a kind."""
+    rows: KindRows = problem.scorer.kinds[number]
+    row, part = _uses(problem, number)
+    own = variance[part[:, None] + np.arange(rows.width)]
+    columns = _Columns(rows.first_weight, (n_columns, rows.stride), rows.width)
+    size = max(_SAMPLE, 3 * n_columns)
+    chosen, weight = _chosen(own.sum(axis=1), size)
+    values = _matrix(rows, row[chosen], n_columns)
+    scale = np.sqrt(np.mean(values**2, axis=0))
+    scale[~(scale > 0.0)] = 1.0
+    of_all = _weighted_gram(values / scale, weight)
+    totals = own.sum(axis=0) / max(float(own.sum()), 1e-300)
+    if n_columns * min(size, len(row)) > 2 * _LABELS_APART * len(row):
+        eigenvalue, eigenvector = np.linalg.eigh(of_all * scale * scale[:, None])
+        return _SharedBlock(columns, eigenvector, l2 + np.maximum(eigenvalue, 0.0)[:, None] * totals)
+    inverse = np.empty((rows.width, n_columns, n_columns))
+    at = np.arange(n_columns)
+    for label, share in enumerate(totals):
+        chosen, weight = _chosen(own[:, label], size)
+        values = _matrix(rows, row[chosen], n_columns)
+        block = _weighted_gram((values / scale).astype(np.float32), weight)
+        block = (1.0 - _OF_ALL) * block + _OF_ALL * share * of_all
+        block[at, at] += l2 / scale**2 + _ROUNDING * np.trace(block) / n_columns
+        inverse[label] = np.linalg.inv(block) / (scale * scale[:, None])
+    return _LabelBlocks(columns, inverse)
+
+
+def _chosen(weight: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """About `size` of the rows, in proportion to their weights, and the weights they have for all."""
+    if len(weight) <= 1.5 * size or not weight.any():
+        return np.arange(len(weight)), weight
+    so_far = np.cumsum(weight)
+    at = np.searchsorted(so_far, (np.arange(size) + 0.5) / size * so_far[-1])
+    at, often = np.unique(np.minimum(at, len(weight) - 1), return_counts=True)
+    return at, often * (so_far[-1] / size)
+
+
+def _matrix(rows: KindRows, row: np.ndarray, n_columns: int) -> np.ndarray:
+    """Some rows with their first attributes written out, (len(row), n_columns) of float64."""
+    n_dense = rows.dense_start.size
+    result = np.zeros((len(row), n_columns))
+    result[:, :n_dense] = rows.dense[row]
+    if n_columns > n_dense:
+        sizes = rows.wide_ptr[row + 1] - rows.wide_ptr[row]
+        at = ranges(rows.wide_ptr[row], sizes)
+        values = rows.wide_value[at] if rows.wide_value.size else 1.0
+        result[np.repeat(np.arange(len(row)), sizes), rows.wide_start[at] // rows.stride] = values
+    return result
+
+
+def _weighted_gram(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Xᵀ diag(weight) X in double precision, from a product in that of X."""
+    rooted = values * np.sqrt(weight)[:, None].astype(values.dtype)
+    return (rooted.T @ rooted).astype(np.float64)
+
+
+def _tied_block(problem: Problem, number: int, counts: np.ndarray, scale: float, l2: float) -> _Block:
+    """Of parts that all examples share."""
+    rows: KindRows = problem.scorer.kinds[number]
+    _, part = _uses(problem, number)
+    difference = -counts
+    amount = problem.batch.gold_amount if problem.batch.gold_amount.size else 1.0
+    np.add.at(difference, problem.gold_places(), amount)
+    own = difference[part[:, None] + np.arange(rows.width)]
+    weight = problem.example_weight
+    own -= weight @ own / max(float(weight.sum()), 1e-300)
+    block = scale * problem.loss.beta * ((own * weight[:, None]).T @ own)
+    at = np.arange(rows.width)
+    as_if_rare = scale * problem.loss.beta * (weight @ counts[part[:, None] + at])
+    shrink = np.sqrt(np.minimum(1.0, as_if_rare / np.maximum(block[at, at], 1e-300)))
+    block *= shrink * shrink[:, None]
+    block[at, at] += l2 + _RIDGE * block[at, at]
+    return _TiedBlock(rows.first_weight, np.linalg.inv(block))

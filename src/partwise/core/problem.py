@@ -117,6 +117,16 @@ class Problem:
         return True
 
     @property
+    def certified(self) -> str:
+        """What a certificate is of, see `core/exactness.py`."""
+        return self.structure.exactness
+
+    @property
+    def known(self) -> tuple[np.ndarray, ...]:
+        """All that is known of the labels."""
+        return self.batch.gold_ptr, self.batch.gold_part, self.batch.gold_amount
+
+    @property
     def n_sums(self) -> int:
         """Entries of what passes add up."""
         return self.n_weights

@@ -10,6 +10,7 @@ from partwise.solvers.driver import Progress, solve, with_precision
 from partwise.solvers.dual.batch_gradient import BatchEG, PrimalEG
 from partwise.solvers.dual.block_coordinate import BlockFrankWolfe
 from partwise.solvers.dual.exponentiated_gradient import Annealing, ExponentiatedGradient
+from partwise.solvers.dual.mixtures import MixtureAscent
 from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
@@ -51,7 +52,8 @@ SOLVERS: dict[str, Solver] = {
 def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-3) -> Solver:
     """The solver of that name, or the one itself; "auto" takes the fastest measured for the problem.
 
-    Its precision follows `tol`, unless it was fixed.
+    Its precision follows `tol`, unless it was fixed. Where labels are known in part, online EG has no dual to climb,
+    and `MixtureAscent` is what it stands for.
     """
     if solver == "auto":
         solver = _fastest(problem)
@@ -59,6 +61,8 @@ def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-
         if solver not in SOLVERS:
             raise InputError(f"unknown solver {solver!r}; there are auto, {', '.join(SOLVERS)}")
         solver = SOLVERS[solver]
+    if problem.certified == "local" and isinstance(solver, ExponentiatedGradient):
+        solver = MixtureAscent(solver.precision)
     return with_precision(solver, tol)
 
 
@@ -92,6 +96,7 @@ __all__ = [
     "ExponentiatedGradient",
     "Extragradient",
     "KBestMIRA",
+    "MixtureAscent",
     "Needs",
     "Perceptron",
     "PrimalEG",

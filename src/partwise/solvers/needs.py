@@ -33,6 +33,8 @@ class Needs:
         Consistent marginals of parts are always those of a distribution: classes, chains of order 1.
     ridge : bool
         The regulariser has no l1 term.
+    partial : bool
+        Not a need: labels may be known in part.
     """
 
     loss: Literal["any", "smooth", "hard"] = "any"
@@ -41,6 +43,7 @@ class Needs:
     exact: bool = False
     first_order: bool = False
     ridge: bool = False
+    partial: bool = False
 
 
 NEEDS_FIRST_ORDER = (
@@ -59,6 +62,9 @@ def refusal(problem: Problem, needs: Needs) -> str | None:
     loss, structure = problem.loss, problem.structure
     has_beta = f"loss={loss.name!r} has beta = {loss.beta:g}"
     unmet = {
+        "needs labels that are known whole, and some are not observed (None): use 'auto', 'lbfgs' or 'cg'": (
+            problem.certified == "local" and not needs.partial
+        ),
         f"needs a smooth loss (finite beta) and {has_beta}: use an 'eg' solver, 'sgd', or Loss(beta, gamma) "
         "with a large beta": needs.loss == "smooth" and loss.is_hard,
         f"needs beta = inf and {has_beta}: use an 'eg' solver or 'bmrm'": needs.loss == "hard"

@@ -97,7 +97,7 @@ class LBFGS(_Gradient):
 
     memory: int = 10
     name = "lbfgs"
-    needs = Needs(loss="smooth")
+    needs = Needs(loss="smooth", partial=True)
 
     def check(self, problem: Problem) -> None:
         if not isinstance(self.memory, int) or self.memory < 1:
@@ -155,7 +155,7 @@ class ConjugateGradient(_Gradient):
     """Nonlinear conjugate gradient, Polak–Ribière+, restarted where it no longer descends."""
 
     name = "cg"
-    needs = Needs(loss="smooth", ridge=True)
+    needs = Needs(loss="smooth", ridge=True, partial=True)
 
     def init(self, problem: Problem, random: np.random.Generator) -> CGState:
         weights, gradient, direction = np.zeros((3, problem.n_weights))

@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test hostile lint format clean
+.PHONY: demo test hostile lint format docs dist clean
 
 demo: $(STAMP)
 	$(BIN)/partwise demo
@@ -18,6 +18,16 @@ hostile: $(STAMP)
 	$(BIN)/pytest -n 2 --dist loadfile -m "hostile or not hostile" \
 		tests/test_hostile_*.py tests/test_certificates.py tests/test_model_file.py tests/test_model_fuzz.py
 
+# The pages and the API reference as a site, in site/; a broken link is an error.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+# Wheel and sdist in dist/, tried in an environment of their own.
+dist: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist > /dev/null
+	$(BIN)/python tests/check_dist.py dist
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -30,8 +40,8 @@ format: $(STAMP)
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[test,plots]'
+	$(BIN)/python -m pip install --quiet --editable '.[test,plots,docs,dist]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site

@@ -10,7 +10,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,28 +75,44 @@ def trajectory(
     each time that passes have grown by the share `spacing`. A point is passes, CPU seconds, primal, dual, wall
     seconds, and what `watch` says of passes and weights.
     """
+    points: list[list[Any]] = []
+    reached: dict[str, dict[str, float]] = {}
+    for point in certified_points(problem, solver, max_passes, max_cpu, spacing, watch):
+        points.append(point)
+        reached = first_within(points, optimum, targets)
+        if len(reached) == len(targets):
+            break
+    return {"reached": reached, "points": points, "cpu_per_pass": points[-1][1] / points[-1][0]}
+
+
+def certified_points(
+    problem: Any,
+    solver: Any,
+    max_passes: float,
+    max_cpu: float = math.inf,
+    spacing: float = 0.0,
+    watch: Callable[[float, Any], float | None] = lambda passes, weights: None,
+) -> Iterator[list[Any]]:
+    """The points of `trajectory`, for as long as the caller wants more of them."""
     import numpy as np
 
     random = np.random.default_rng(0)
     cpu, wall = time.process_time(), time.perf_counter()
     state = solver.init(problem, random)
     seconds, wall_seconds, passes = time.process_time() - cpu, time.perf_counter() - wall, 0.0
-    points: list[list[Any]] = []
-    reached: dict[str, dict[str, float]] = {}
-    while passes < max_passes and seconds < max_cpu and len(reached) < len(targets):
+    due = 0.0
+    while passes < max_passes and seconds < max_cpu:
         cpu, wall = time.process_time(), time.perf_counter()
         state, info = solver.step(problem, state, random)
         seconds += time.process_time() - cpu
         wall_seconds += time.perf_counter() - wall
         passes += info.passes
-        last = passes >= max_passes or seconds >= max_cpu
-        if points and not last and passes < points[-1][0] * (1.0 + spacing):
+        if passes < due and passes < max_passes and seconds < max_cpu:
             continue
+        due = passes * (1.0 + spacing)
         _, certificate = solver.certificate(problem, type(state)(*(np.copy(a) for a in state)))
         seen = watch(passes, certificate.weights)
-        points.append([passes, seconds, certificate.primal, certificate.dual, wall_seconds, seen])
-        reached = first_within(points, optimum, targets)
-    return {"reached": reached, "points": points, "cpu_per_pass": seconds / passes}
+        yield [passes, seconds, certificate.primal, certificate.dual, wall_seconds, seen]
 
 
 def first_within(

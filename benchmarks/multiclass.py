@@ -35,9 +35,9 @@ from scipy import sparse
 TARGET = 1e-3
 
 
-def read(folder: Path) -> tuple[Any, np.ndarray]:
-    images = gzip.decompress((folder / "train-images-idx3-ubyte.gz").read_bytes())
-    labels = gzip.decompress((folder / "train-labels-idx1-ubyte.gz").read_bytes())
+def read(folder: Path, part: str = "train") -> tuple[Any, np.ndarray]:
+    images = gzip.decompress((folder / f"{part}-images-idx3-ubyte.gz").read_bytes())
+    labels = gzip.decompress((folder / f"{part}-labels-idx1-ubyte.gz").read_bytes())
     x = np.frombuffer(images, np.uint8, offset=16).reshape(-1, 784)
     return sparse.csr_matrix(x.astype(np.float64) / 255), np.frombuffer(labels, np.uint8, offset=8).astype(
         int
@@ -45,12 +45,15 @@ def read(folder: Path) -> tuple[Any, np.ndarray]:
 
 
 def build_problem(folder: Path, l2: float, loss: str) -> Any:
+    return problem_of(*read(folder), l2, loss)
+
+
+def problem_of(x: Any, y: np.ndarray, l2: float, loss: str) -> Any:
     from partwise.core.maps import FeatureMap
     from partwise.core.problem import Problem
     from partwise.core.rows import AttributeRows, RowData
     from partwise.structures import Multiclass
 
-    x, y = read(folder)
     rows = AttributeRows(x.indptr.astype(np.int64), x.indices.astype(np.int32), x.data)
     own = {"node": RowData(FeatureMap.build(10, 784), rows)}
     return Problem.build(Multiclass(10), y, np.ones(len(y), int), own, l2=l2, loss=loss)

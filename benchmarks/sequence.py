@@ -1,10 +1,11 @@
-"""Chunking against CRFsuite's L-BFGS: CPU seconds and passes to a given suboptimality, memory, F1, tagging.
+"""Chunking or names against CRFsuite's L-BFGS: CPU seconds and passes to a suboptimality, memory, F1, tagging.
 
     python benchmarks/sequence.py --data DIR/conll2000 [--l2 2,0.2] [--pairs observed,all]
-                                  [--l1 0] [--iterations 260] [--json out.json]
+                                  [--l1 0] [--template chunking] [--iterations 260] [--json out.json]
 
-Both train the same features (word and POS windows, bigrams, POS trigrams; all transitions) to the same
-objective; CRFsuite's c2 is l2 / 2, its c1 is l1. Each run has a process of its own, one after another, on one thread.
+Both train the same features (those of a template, by default word and POS windows, bigrams, POS trigrams; all
+transitions) to the same objective; CRFsuite's c2 is l2 / 2, its c1 is l1. Each run has a process of its own, one
+after another, on one thread.
 """
 
 from __future__ import annotations
@@ -48,11 +49,10 @@ def build_problem(
     loss: str = "log",
     *,
     l1: float = 0.0,
-    template: str = "chunking",
     n_sentences: int | None = None,
     longest: int | None = None,
 ) -> Any:
-    """The training part, or its first sentences, with features of a template that comes with partwise.
+    """The training part, or its first sentences, with features of the template for chunking.
 
     With `longest`, longer sentences are cut into pieces, which keep the features they had in the sentence.
     """
@@ -69,7 +69,7 @@ def build_problem(
     ptr = data.sequence_ptr[: None if n_sentences is None else n_sentences + 1]
     labels, encoded = np.unique(data.labels[: ptr[-1]], return_inverse=True)
     columns = [list(column[: ptr[-1]]) for column in data.columns]
-    extractor = AttributeExtractor(load_template(template).bind(len(columns)))
+    extractor = AttributeExtractor(load_template("chunking").bind(len(columns)))
     rows = extractor.fit_transform(columns, ptr)
     node_map = FeatureMap.build(len(labels), extractor.n_attributes, 0, rows, encoded, pairs)  # type: ignore
     lengths = np.diff(ptr) if longest is None else pieces(np.diff(ptr), longest)
@@ -86,12 +86,12 @@ def pieces(lengths: Any, longest: int) -> Any:
     return np.array([len(piece) for sentence in cuts for piece in sentence])
 
 
-def feature_strings(data: Any) -> list[list[list[str]]]:
+def feature_strings(data: Any, template: str = "chunking") -> list[list[list[str]]]:
     """The same attributes as strings, which is what CRFsuite takes."""
     from partwise.features.attributes import AttributeExtractor
     from partwise.features.templates import load_template
 
-    extractor = AttributeExtractor(load_template("chunking").bind(len(data.columns)))
+    extractor = AttributeExtractor(load_template(template).bind(len(data.columns)))
     rows = extractor.fit_transform(data.columns, data.sequence_ptr)
     names = extractor.names()
     tokens = [
@@ -103,18 +103,18 @@ def feature_strings(data: Any) -> list[list[list[str]]]:
 # -- tasks, each in a process of its own ----------------------------------------------------------
 
 
-def task_optimum(folder: Path, l2: float, l1: float, pairs: str) -> dict[str, Any]:
-    dual, primal = certified_optimum(build_problem(folder, l2, pairs, l1=l1))
+def task_optimum(folder: Path, l2: float, l1: float, pairs: str, template: str) -> dict[str, Any]:
+    dual, primal = certified_optimum(build_problem(folder, l2, pairs, l1=l1, template=template))
     return {"dual": dual, "primal": primal}
 
 
 def task_partwise(
-    folder: Path, l2: float, l1: float, pairs: str, solver: str, optimum: float
+    folder: Path, l2: float, l1: float, pairs: str, template: str, solver: str, optimum: float
 ) -> dict[str, Any]:
     from partwise.solvers import solver_for
 
     start = time.process_time()
-    problem = build_problem(folder, l2, pairs, l1=l1)
+    problem = build_problem(folder, l2, pairs, l1=l1, template=template)
     prepare = time.process_time() - start
     chosen = solver_for(problem, solver)
     start = time.process_time()
@@ -134,14 +134,14 @@ def task_partwise(
 
 
 def task_crfsuite(
-    folder: Path, l2: float, l1: float, pairs: str, optimum: float, iterations: int
+    folder: Path, l2: float, l1: float, pairs: str, template: str, optimum: float, iterations: int
 ) -> dict[str, Any]:
     """CRFsuite's own log, with a CPU clock read at every line of it."""
     import pycrfsuite
 
     train = read(folder, "train")
     trainer = pycrfsuite.Trainer("lbfgs", verbose=False)
-    for x, y in zip(feature_strings(train), train.label_sequences(), strict=True):
+    for x, y in zip(feature_strings(train, template), train.label_sequences(), strict=True):
         trainer.append(x, y)
     trainer.set_params(
         {
@@ -178,19 +178,19 @@ def task_crfsuite(
         "cpu_per_pass": (clocks[-1] - start) / max(len(losses), 1),
         "best_loss": min(losses),
         "megabytes": peak_megabytes(),
-        **_tag_with_crfsuite(folder, path),
+        **_tag_with_crfsuite(folder, path, template),
     }
     Path(path).unlink()
     return result
 
 
-def _tag_with_crfsuite(folder: Path, path: str) -> dict[str, float]:
+def _tag_with_crfsuite(folder: Path, path: str, template: str) -> dict[str, float]:
     import pycrfsuite
 
     from partwise.scoring.metrics import chunk_scores
 
     test = read(folder, "test")
-    features = feature_strings(test)
+    features = feature_strings(test, template)
     tagger = pycrfsuite.Tagger()
     tagger.open(path)
     start = time.process_time()
@@ -205,15 +205,15 @@ def _tag_with_crfsuite(folder: Path, path: str) -> dict[str, float]:
     }
 
 
-def task_tagging(folder: Path, l2: float, l1: float, pairs: str) -> dict[str, Any]:
+def task_tagging(folder: Path, l2: float, l1: float, pairs: str, template: str) -> dict[str, Any]:
     """Train to 1e-3 through the public interface, from the same strings, and tag the test set."""
     from partwise import SequenceLabeler
     from partwise.scoring.metrics import chunk_scores
 
     train, test = read(folder, "train"), read(folder, "test")
     model = SequenceLabeler(l2=l2, l1=l1, pairs=pairs, tol=1e-3)
-    model.fit(feature_strings(train), train.label_sequences())
-    features = feature_strings(test)
+    model.fit(feature_strings(train, template), train.label_sequences())
+    features = feature_strings(test, template)
     model.predict(features[:10])
     start = time.process_time()
     predicted = model.predict(features)
@@ -235,9 +235,16 @@ def task_tagging(folder: Path, l2: float, l1: float, pairs: str) -> dict[str, An
 
 
 def compare(
-    folder: Path, l2: float, l1: float, pairs: str, solvers: list[str], skip_peer: bool, iterations: int
+    folder: Path,
+    l2: float,
+    l1: float,
+    pairs: str,
+    template: str,
+    solvers: list[str],
+    skip_peer: bool,
+    iterations: int,
 ) -> dict[str, Any]:
-    shared = {"folder": str(folder), "l2": l2, "l1": l1, "pairs": pairs}
+    shared = {"folder": str(folder), "l2": l2, "l1": l1, "pairs": pairs, "template": template}
     optimum = in_child(__file__, "optimum", **shared)
     value = 0.5 * (optimum["dual"] + optimum["primal"])
     result: dict[str, Any] = {"l2": l2, "l1": l1, "pairs": pairs, "optimum": optimum, "partwise": {}}
@@ -286,7 +293,7 @@ def main() -> None:
         __doc__,
         l2="2,0.2",
         solvers="eg-gap,eg-permuted,eg",
-        more={"--pairs": "observed", "--l1": "0", "--iterations": None},
+        more={"--pairs": "observed", "--l1": "0", "--template": "chunking", "--iterations": None},
     )
     if options.task:
         settings = json.loads(options.options)
@@ -300,6 +307,7 @@ def main() -> None:
             float(l2),
             float(options.l1),
             pairs,
+            options.template,
             options.solvers.split(","),
             options.skip_peer,
             int(options.iterations or (260 if float(l2) >= 1 else 420)),

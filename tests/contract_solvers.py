@@ -112,6 +112,7 @@ class SolverContract:
 
     solver: Solver
     cases = tuple(CASES)
+    usual_case = "tied"
     smooth_only = hard_only = False
     tolerance = 1e-6
     hard_tolerance, hard_primal_tolerance = 1e-6, 1e-6
@@ -193,24 +194,24 @@ class SolverContract:
                 raise KeyboardInterrupt
 
         loss = self.usual_loss
-        found = self.run("tied", loss, max_passes=1000, callback=interrupt)
+        found = self.run(self.usual_case, loss, max_passes=1000, callback=interrupt)
         assert found.stop_reason is StopReason.INTERRUPTED
         assert not found.converged
-        written, best = problem_of("tied", loss).written_out, optimum("tied", loss)
+        written, best = problem_of(self.usual_case, loss).written_out, optimum(self.usual_case, loss)
         assert found.certificate.primal == pytest.approx(written.primal(found.weights), rel=1e-9)
         assert found.certificate.dual <= best * (1 + 1e-7)
         assert best <= found.certificate.primal * (1 + 1e-7)
 
     def test_interrupted_before_the_first_step(self) -> None:
         """A state that no step has touched can be certified too."""
-        problem = problem_of("tied", self.usual_loss).problem
+        problem = problem_of(self.usual_case, self.usual_loss).problem
         state = self.solver.init(problem, np.random.default_rng(0))
         _, certificate = self.solver.certificate(problem, state)
         assert certificate.gap >= -1e-9 * abs(certificate.primal)
         assert certificate.primal == pytest.approx(problem.primal(certificate.weights), rel=1e-12)
 
     def test_goes_on_with_another_l2(self) -> None:
-        problem = problem_of("tied", self.usual_loss).problem
+        problem = problem_of(self.usual_case, self.usual_loss).problem
         first = solve(problem, self.solver, tol=1e-3, max_passes=self.max_passes)
         weaker = problem.with_l2(1.0)
         _, carried_over = self.solver.certificate(
@@ -218,7 +219,7 @@ class SolverContract:
         )
         assert carried_over.primal == pytest.approx(weaker.primal(carried_over.weights), rel=1e-12)
         second = solve(weaker, self.solver, tol=1e-2, max_passes=self.max_passes, warm_start=first)
-        best = optimum("tied", self.usual_loss, 1.0)
+        best = optimum(self.usual_case, self.usual_loss, 1.0)
         assert second.certificate.dual <= best * (1 + 1e-7)
         assert second.certificate.primal <= best * 1.011  # the tolerance is relative to the primal
 

@@ -34,7 +34,7 @@ from partwise.solvers import (
     solve,
     solver_for,
 )
-from partwise.solvers.driver import with_precision
+from partwise.solvers.driver import Schedule, with_precision
 from partwise.solvers.dual.exponentiated_gradient import _visit
 from partwise.solvers.fingerprint import changes, fingerprint
 from partwise.solvers.needs import check_solver, refusal
@@ -246,6 +246,32 @@ def test_an_interrupted_run_with_crossed_bounds_says_so() -> None:
         usual("log").problem, Recital((1.0, 2.0)), certificate_every=9, callback=lambda progress: True
     )
     assert found.stop_reason is StopReason.UNSOUND
+
+
+@pytest.mark.parametrize("fall", [0.5, 0.9, 0.98, 0.995])
+@pytest.mark.parametrize(
+    "estimate",
+    [
+        pytest.param(lambda passes, gap: gap, id="exact"),
+        pytest.param(lambda passes, gap: 3.0 * gap, id="too large"),
+        pytest.param(lambda passes, gap: gap * 4.0 / (1.0 + passes**0.3), id="drifting"),
+        pytest.param(lambda passes, gap: gap * (1.0 + 0.9 * math.sin(passes)), id="wavering"),
+        pytest.param(lambda passes, gap: math.nan, id="none"),
+    ],
+)
+def test_certificates_are_made_when_the_gap_is_small_enough(fall: float, estimate: Any) -> None:
+    """Neither many passes too late, nor many of them; whatever the estimate is worth."""
+    tol = 1e-3
+    needed = math.ceil(math.log(tol) / math.log(fall))
+    schedule, made, passes, gap = Schedule(tol, None), 0, 0, 1.0
+    while made == 0 or schedule.last < passes or gap > tol:
+        passes, gap = passes + 1, gap * fall
+        info = StepInfo(1.0, 1.0 - gap, estimate(passes, gap))
+        if schedule.is_due(passes, info):
+            made += 1
+            schedule.made(passes, info, Certificate(1.0, 1.0 - gap, np.zeros(1)))
+    assert passes <= 1.06 * needed + 2
+    assert made <= 4 + 0.11 * needed
 
 
 EXTREMES: dict[str, dict[str, Any]] = {

@@ -307,9 +307,9 @@ def test_the_guide_names_every_solver_loss_and_template_function() -> None:
     for loss, structure, words in (
         ("log", "classes", "finite β"),
         ("log", "chain", "finite β"),
-        ("hinge", "classes", "classes and for trees with β = ∞"),
+        ("hinge", "classes", "classes with β = ∞"),
         ("hinge", "chain", "sequences with β = ∞"),
-        ("hinge", "spanning tree", "classes and for trees with β = ∞"),
+        ("hinge", "spanning tree", "trees with β = ∞"),
         ("hinge", "chain of order 2", "chains of order 2 and more"),
     ):
         chosen = solver_for(tiny_problem(*STRUCTURES[structure], Loss.of(loss))).name

@@ -27,7 +27,8 @@ from partwise import (
 from partwise.data import Tree, corpus_from_sentences, parse_graphs
 from partwise.data.conll import parse_conll
 from partwise.errors import InputError
-from partwise.report.model_page import model_page
+from partwise.explorer.report import model_section
+from partwise.report.bundle import scripted_page
 from partwise.report.summary import summarize
 from partwise.storage import model_file
 from partwise.storage.model_file import load, save_model
@@ -189,7 +190,7 @@ def check(path, inputs):
     try:
         header, arrays = model_file.load_model(path)
         model = model_file.estimator_from(header, arrays, path)
-        model_page(summarize(model, header, 3), "m")
+        scripted_page("m", {"model": model_section("m", summarize(model, header, 3))})
         predicted = model.predict(inputs)
         if isinstance(model, (SequenceLabeler, KernelSequenceLabeler)):
             assert [len(each) for each in predicted] == [

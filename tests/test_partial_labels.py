@@ -147,9 +147,10 @@ def test_limits_hold_for_the_whole_run_with_one_warning() -> None:
 def test_a_run_goes_on_from_its_checkpoint_and_from_another_l2(tmp_path) -> None:  # type: ignore[no-untyped-def]
     problem = problem_of(HIDDEN)
     file = tmp_path / "run.npz"
-    whole = solve(problem, MixtureAscent(), tol=1e-6)
-    solve(problem, MixtureAscent(), tol=1e-6, max_passes=4, checkpoint=file)
-    resumed = solve(problem, MixtureAscent(), tol=1e-6, checkpoint=file, resume=True)
+    settings = {"tol": 1e-6, "certificate_every": 2}
+    whole = solve(problem, MixtureAscent(), **settings)
+    solve(problem, MixtureAscent(), **settings, max_passes=4, checkpoint=file)
+    resumed = solve(problem, MixtureAscent(), **settings, checkpoint=file, resume=True)
     np.testing.assert_array_equal(resumed.weights, whole.weights)
     with pytest.raises(InputError, match="was made with another true labels"):
         solve(problem_of(hide(Y, 0.4, 1)), MixtureAscent(), checkpoint=file, resume=True)
@@ -180,9 +181,13 @@ def test_l1_masks_weights_and_matrices() -> None:
     for labels in model.predict(X):
         assert all(b != "I-X" or a != "O" for a, b in itertools.pairwise(["O", *labels]))
     random = np.random.default_rng(0)
-    dense = [random.normal(size=(len(x), 3)) * [1.0, 100.0, 0.01] for x in X]
-    values = [SequenceLabeler(solver=s, tol=1e-4).fit(dense, HIDDEN).objective_ for s in ("auto", "lbfgs")]
+    dense = [random.normal(size=(len(x), 5)) * [1.0, 3.0, 0.1, 2.0, 1.0] for x in X]
+    values = [SequenceLabeler(solver=s, tol=1e-4).fit(dense, HIDDEN).objective_ for s in ("auto", "eg")]
     np.testing.assert_allclose(values, values[0], rtol=2e-4)
+    whole = problem_of(HIDDEN, loss="softmax_margin")
+    halves = [whole.shard(np.arange(k, len(X), 2)) for k in (0, 1)]
+    at = random.normal(size=whole.n_weights)
+    assert sum(half.losses(at)[0].sum() for half in halves) == pytest.approx(whole.losses(at)[0].sum())
 
 
 @pytest.mark.parametrize("solver", ["auto", "lbfgs"])

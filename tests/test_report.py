@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from partwise.errors import InputError
-from partwise.report import html
+from partwise.report import html, palette
+from partwise.report.numbers import shown
 from partwise.report.plots import plot_convergence, plot_dates, value_range
 from partwise.report.progress import TrainingDisplay, duration, number, seconds_left
 from partwise.report.svg import Line, line_chart, ticks
@@ -76,6 +77,22 @@ def test_pages_escape_everything_and_fetch_nothing():
         assert tag != "link" and not any(name.startswith("on") for name in attributes)
         assert attributes.get("src", "data:").startswith("data:") and "href" not in attributes
     assert page.count("<svg") == 4  # two charts, each with the frame that clips its curves
+
+
+def test_numbers_are_for_people_and_never_broken():
+    assert shown(0.000466497, "relative gap") == "0.047 %" and shown(0.93614, "dev f1") == "93.61 %"
+    assert shown(9.66667, "passes") == "9.7" and shown(12.0, "passes") == "12"
+    assert shown(65.2, "seconds") == "1 min 05 s" and shown(1234567.8) == "1,234,568"
+    assert shown(0.001) == "0.001" and shown(1e-9) == "1e-09" and shown(math.inf, "relative gap") == "inf"
+    assert shown(True) == "yes" and shown(None) == "" and shown(12345) == "12,345"
+    table = html.table(("name", "n"), [("a longer name than is kept whole", "0.047 %"), ("b", "1 min 05 s")])
+    assert table.count('<td class="whole right">') == 2 and "<td>a longer" in table
+    assert table.startswith('<div class="scroll">')
+    page = html.page("t", "l", [("facts", html.facts({"relative gap": 0.001, "scheme": None}))])
+    assert '<td class="whole">0.1 %</td>' in page and "<th>scheme" not in page
+    assert "anywhere" not in page and "prefers-color-scheme: dark" in page
+    assert set(palette.LIGHT) == set(palette.DARK)
+    assert set(re.findall(r"var\(--([\w-]+)\)", page + html.convergence(HISTORY, 1e-3))) <= set(palette.LIGHT)
 
 
 def test_pictures(tmp_path):

@@ -9,15 +9,19 @@ import numpy as np
 import pytest
 from contract_solvers import SolverContract, optimum, problem_of
 from problems import WrittenOut, as_distributions, small
-from test_kernel_problem import kernelised
+from test_kernel_problem import explicit_vector, kernelised
 
 from partwise.core.arrays import offsets
 from partwise.core.problem import Problem
 from partwise.errors import InputError
+from partwise.mercer.functions import KernelFunction
+from partwise.mercer.gram import Gram
+from partwise.mercer.problem import KernelProblem
 from partwise.solvers import SegmentAscent, solve, solver_for
 from partwise.solvers.dual.segment_store import COST, ENTRY, EXAMPLE, FIRST, N_ENTRIES, N_PAIRS, PATH, SQUARED
 from partwise.solvers.dual.segments import SegmentState
 from partwise.solvers.dual.untied import untied
+from partwise.structures import Chain
 
 CASES = ("multiclass", "tied", "untied", "masked")
 SOLVER = SegmentAscent(precision="double")
@@ -145,7 +149,8 @@ def test_auto_takes_it_for_max_margin_chains() -> None:
     assert isinstance(solver_for(problem_of("tied", "hinge").problem), SegmentAscent)
     assert solver_for(problem_of("untied", "hinge").problem, tol=1e-6) == SegmentAscent(precision="double")
     assert not isinstance(solver_for(problem_of("order2", "hinge").problem), SegmentAscent)
-    assert not isinstance(solver_for(kernelised(small("tied", "hinge"))), SegmentAscent)
+    assert isinstance(solver_for(kernelised(small("tied", "hinge"))), SegmentAscent)
+    assert not isinstance(solver_for(kernelised(small("tied", "hinge"), 1e-3)), SegmentAscent)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +158,7 @@ def test_auto_takes_it_for_max_margin_chains() -> None:
     [
         (lambda: problem_of("tied", "log").problem, "beta = inf"),
         (lambda: problem_of("order2", "hinge").problem, "chains of order 1"),
-        (lambda: kernelised(small("tied", "hinge")), "kernel function"),
+        (lambda: kernelised(small("tied", "hinge"), 1e-3), "whole kernel matrix in memory"),
     ],
 )
 def test_what_it_cannot_do_is_refused(problem: Any, message: str) -> None:
@@ -161,3 +166,30 @@ def test_what_it_cannot_do_is_refused(problem: Any, message: str) -> None:
         solve(problem(), SegmentAscent())
     with pytest.raises(InputError, match="n_sweeps"):
         solve(problem_of("tied", "hinge").problem, SegmentAscent(n_sweeps=-1))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_linear_kernel_is_the_same_problem(case: str) -> None:
+    data = small(case, "hinge", features="dense" if case == "multiclass" else "real", weighted=True, n=12)
+    problem, random = kernelised(data), np.random.default_rng(0)
+    state = SOLVER.init(problem, random)
+    for _ in range(3):
+        state, _ = SOLVER.step(problem, state, random)
+    np.testing.assert_allclose(state.v, problem.settled(state.v), rtol=1e-9, atol=1e-9)
+    found, expected = (solve(each, SOLVER, tol=1e-9, max_passes=400) for each in (problem, data.problem))
+    assert found.certificate.dual == pytest.approx(expected.certificate.dual, rel=1e-8)
+    weights = explicit_vector(problem, data, found.weights)
+    assert data.problem.primal(weights) == pytest.approx(found.certificate.primal, rel=1e-8)
+
+
+@pytest.mark.parametrize("l2", [0.01, 1.0])
+def test_kernels_of_many_labels_converge_in_tens_of_passes(l2: float) -> None:
+    """Where as many labellings compete as points allow: 26 labels, two points of every kind, no margin to spare."""
+    random = np.random.default_rng(0)
+    labels = np.tile(np.arange(26), 4)
+    points = random.normal(size=(26, 40))[labels] + random.normal(size=(len(labels), 40))
+    gram = Gram.of_points(KernelFunction("rbf", {"gamma": 0.01}), points, 10.0)
+    problem = KernelProblem.of_kernels(Chain(26), labels, np.full(13, 8), {"node": gram}, loss="hinge", l2=l2)
+    found = solve(problem, solver_for(problem), tol=1e-3, max_passes=100)
+    assert found.converged
+    assert problem.primal(found.weights) == pytest.approx(found.certificate.primal, rel=1e-9)

@@ -576,7 +576,7 @@ _TABLES = """
     n_features_in n_features_in_after_fitting pipeline_consistency positive_only_tag_during_fit
     readonly_memmap_input sample_weight_equivalence_on_dense_data
     sample_weight_equivalence_on_sparse_data sample_weights_list sample_weights_not_an_array
-    sample_weights_not_overwritten sample_weights_shape
+    sample_weights_not_overwritten sample_weights_pandas_series sample_weights_shape
 """
 EXPECTED = {
     "SequenceLabeler": {f"check_{name}": _RAGGED for name in _TABLES.split()},
@@ -589,6 +589,17 @@ EXPECTED = {
 )
 def test_scikit_learns_checks(estimator: object, check: object) -> None:
     check(estimator)  # type: ignore[operator]
+
+
+def test_a_higher_order_tells_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    model = SequenceLabeler(template="pos", order=2, verbose=1, max_passes=1, tol=0.9)
+    model.fit([["a", "b", "c"]], [["A", "B", "A"]])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("order 2 with 2 labels: a pass takes about 0.0 s") and lines[1].startswith(
+        "memory:"
+    )
+    SequenceLabeler(template="pos", verbose=1, tol=0.9).fit([["a", "b"]], [["A", "B"]])
+    assert "memory" not in capsys.readouterr().out
 
 
 # -- real data, and the price of importing -------------------------------------------------------------

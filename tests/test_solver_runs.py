@@ -123,7 +123,7 @@ def test_unknown_solver_is_named() -> None:
         ("tied", "hinge", "segments"),
         ("untied", "hinge", "segments"),
         ("order2", "hinge", "eg-gap"),
-        ("multiclass", "hinge", "bcfw"),
+        ("multiclass", "hinge", "crammer-singer"),
         ("projective", "hinge", "bcfw"),
         ("spanning", "hinge", "bcfw"),
     ],

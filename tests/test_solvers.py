@@ -86,10 +86,12 @@ class TestPrimalEG(SolverContract):
 
 
 class TestLBFGS(SolverContract):
+    """Its dual point is a mixture, of which it keeps a bound; that is compared with the optimum."""
+
     solver, smooth_only = LBFGS(), True
 
-    def dual_point(self, written: WrittenOut, state: Any) -> list[np.ndarray]:
-        return model_point(written, state.weights)
+    def dual_point(self, written: WrittenOut, state: Any) -> None:
+        return None
 
 
 class TestConjugateGradient(SolverContract):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from partwise.data import corpus_from_sentences, read_dependencies
 from partwise.errors import InputError
 from partwise.report import palette
+from partwise.report.arc_layout import levels
 from partwise.report.html import write_page
-from partwise.report.tree_svg import levels
 from partwise.report.trees import tree_page
 
 NAME = "{http://www.w3.org/2000/svg}"
@@ -60,7 +60,7 @@ def test_one_arc_a_word_with_its_label():
             texts(drawing, "word") == CORPUS.forms[sentence]
             and texts(drawing, "tag") == CORPUS.fine_tags[sentence]
         )
-        assert [texts(group, "relation")[0] for group in groups] == CORPUS.relations[sentence]
+        assert [texts(group, "relation")[0] for group in edges(drawing, "name")] == CORPUS.relations[sentence]
     assert not edges(first, "gold") and "wrong" not in ElementTree.tostring(first, encoding="unicode")
     assert "Scores" not in page and "2 sentences, 5 words" in page
 
@@ -69,7 +69,7 @@ def end_points(group):
     """Where an arc begins and ends; those of the root are vertical."""
     path = group.find(f"{NAME}path").get("d")
     numbers = [float(text) for text in re.findall(r"-?[\d.]+", path)]
-    return (numbers[0], numbers[0]) if "V" in path else (numbers[0], numbers[-2])
+    return (numbers[0], numbers[-3 if "Q" in path else 0])
 
 
 def test_arcs_lead_from_heads_to_words():
@@ -102,7 +102,7 @@ def test_wrong_arcs_are_marked_and_the_truth_is_shown():
     first, second = drawings(page)
     assert [group.get("class") for group in edges(first)] == ["edge wrong", "edge", "edge", "edge"]
     gold = edges(first, "gold")
-    assert len(gold) == 1 and texts(gold[0], "relation") == ["nsubj"]
+    assert len(gold) == 1 and texts(edges(first, "name")[-1], "relation") == ["nsubj"]
     places = [
         float(text.get("x")) for text in first.iter(f"{NAME}text") if text.get("class").startswith("word")
     ]
@@ -117,14 +117,14 @@ def test_wrong_arcs_are_marked_and_the_truth_is_shown():
     assert "Sentence 1: 1 of 4 heads wrong" in page and "Sentence 2: all heads right" in page
     # A root that was missed hangs from the lower border.
     missed = drawings(tree_page(CORPUS, np.array([2, 3, 0, 2, 0])))[0]
-    roots = [group for group in edges(missed, "gold") if "V" in group.find(f"{NAME}path").get("d")]
+    roots = [group for group in edges(missed, "gold") if "Q" not in group.find(f"{NAME}path").get("d")]
     ends = [float(re.findall(r"[\d.]+", group.find(f"{NAME}path").get("d"))[1]) for group in roots]
     assert len(roots) == 1 and 0 < ends[0] < float(missed.get("height"))
 
 
 def test_colours_follow_the_reader_and_nothing_is_fetched(tmp_path):
     page = tree_page(CORPUS, CORPUS.heads)
-    assert "prefers-color-scheme: dark" in page and palette.DARK_PAGE in page and palette.WRONG in page
+    assert "prefers-color-scheme: dark" in page and palette.DARK["page"] in page and palette.WRONG in page
     assert "stroke-dasharray" in page and "overflow-x: auto" in page
     tags = Collector(page).tags
     assert not {"script", "link", "img", "iframe", "object"} & {tag for tag, _ in tags}
@@ -145,7 +145,7 @@ def test_hostile_words_are_escaped():
     assert "<script" not in page
     (drawing,) = drawings(page)
     assert texts(drawing, "word")[:3] == [HOSTILE, "\ufffd" * 3, "\ufffd"]
-    assert texts(edges(drawing)[0], "relation") == [HOSTILE + "x"]
+    assert texts(edges(drawing, "name")[0], "relation") == [HOSTILE + "x"]
     assert len(edges(drawing)) == 6 and len(edges(drawing, "gold")) == 2
     assert ("script" not in {tag for tag, _ in Collector(page).tags}) and page.encode("utf-8")
 
@@ -162,6 +162,79 @@ def test_arcs_pass_over_those_they_cover(numbers):
         for other_level, other in zip(found, spans, strict=True):
             if span and other and span != other and span[0] <= other[0] and other[1] <= span[1]:
                 assert level > other_level
+
+
+def boxes(drawing):
+    """Left, top, right and bottom of every relation's name, and the lines (x, y, x, y) of all arcs."""
+    labels = [each for each in drawing.iter(f"{NAME}text") if each.get("class").startswith("relation")]
+    found = []
+    for each in labels:
+        x, y, half = float(each.get("x")), float(each.get("y")), 3.1 * len(each.text)
+        found.append((x - half, y - 8, x + half, y + 1))
+    lines = []
+    for path in (each.get("d") for each in drawing.iter(f"{NAME}path")):
+        x, y = map(float, re.match(r"M(\S+) ([\d.]+)", path).groups())
+        for kind, numbers in re.findall(r"([VHQ])([^VHQ]*)", path):
+            *_, to_x, to_y = [x, y, *map(float, numbers.split())]
+            to_x, to_y = (x, to_y) if kind == "V" else (to_y, y) if kind == "H" else (to_x, to_y)
+            lines.append((x, y, to_x, to_y))
+            x, y = to_x, to_y
+    return found, lines
+
+
+def projective(numbers):
+    """A projective tree: every word behind the first is put beside the subtree of an earlier one."""
+    heads = [0]
+    for number in numbers:
+        open_words = [len(heads)]  # heads of the right border
+        while heads[open_words[-1] - 1]:
+            open_words.append(heads[open_words[-1] - 1])
+        heads.append(open_words[number % len(open_words)])
+    return heads
+
+
+@given(st.lists(st.integers(0, 10**6), max_size=14), st.integers(1, 18), st.booleans())
+def test_no_arc_crosses_a_label(numbers, width, mirrored):
+    heads = projective(numbers)
+    n = len(heads)
+    if mirrored:
+        heads = [n + 1 - head if head else 0 for head in reversed(heads)]
+    names = ["abcdefghijklmnopqrs"[: 1 + (width * word) % 19] for word in range(n)]
+    corpus = corpus_from_sentences([["w"] * n], heads=[heads], relations=[names])
+    (drawing,) = drawings(tree_page(corpus))
+    labels, lines = boxes(drawing)
+    assert len(labels) == n and len(lines) >= n
+    for left, top, right, bottom in labels:
+        for x, y, to_x, to_y in lines:
+            apart = (
+                max(x, to_x) <= left or min(x, to_x) >= right or max(y, to_y) <= top or min(y, to_y) >= bottom
+            )
+            assert apart
+    for one in labels:
+        assert sum(one[0] < b[2] and b[0] < one[2] and one[1] < b[3] and b[1] < one[3] for b in labels) == 1
+
+
+def test_labels_step_aside_and_lie_above_all_arcs():
+    heads = [[5, 4, 0, 3, 3, 2]]  # arcs to 1 and 2 and 6 cross
+    corpus = corpus_from_sentences([["w" * 12] * 6], heads=heads, relations=[["name"] * 6])
+    page = tree_page(corpus)
+    (drawing,) = drawings(page)
+    labels, lines = boxes(drawing)
+    upright = [line for line in lines if line[0] == line[2]]
+    for left, top, right, bottom in labels:
+        assert not any(
+            left < x < right and min(y, y_) < bottom and max(y, y_) > top for x, y, _, y_ in upright
+        )
+    kinds = [each.tag.removeprefix(NAME) for each in drawing.iter() if each.tag.endswith(("}path", "}text"))]
+    assert kinds == sorted(kinds)  # paths, then texts
+
+
+def test_the_worst_come_first():
+    page = tree_page(CORPUS, np.array([2, 0, 2, 2, 1]), ["nsubj", "root", "advmod", "punct", "root"])
+    assert page.index("Sentence 2: 1 of 1 heads wrong") < page.index("Sentence 1: all heads right")
+    first = tree_page(CORPUS, np.array([2, 0, 2, 2, 1]), most=1)
+    assert "the worst 1 are drawn" in first and "Sentence 1" not in first
+    assert "the truth, below" in page and "the truth, below" not in tree_page(CORPUS)
 
 
 def test_what_cannot_be_drawn_is_refused():

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from partwise.estimators.graph.labeler import GraphLabeler
     from partwise.estimators.multilabel.classifier import MultilabelClassifier
     from partwise.estimators.parsing.parser import DependencyParser
+    from partwise.estimators.path.path import RegularizationPath
     from partwise.estimators.segments.labeler import SegmentLabeler
     from partwise.estimators.sequence.crf import CRF
     from partwise.estimators.sequence.kernel import KernelSequenceLabeler
@@ -38,6 +39,7 @@ __all__ = [
     "Loss",
     "MultilabelClassifier",
     "PerPosition",
+    "RegularizationPath",
     "SegmentLabeler",
     "SequenceLabeler",
     "__version__",
@@ -57,6 +59,7 @@ _HOMES = {
     "Loss": "partwise.core.losses",
     "MultilabelClassifier": "partwise.estimators.multilabel.classifier",
     "PerPosition": "partwise.estimators.sequence.per_position",
+    "RegularizationPath": "partwise.estimators.path.path",
     "SegmentLabeler": "partwise.estimators.segments.labeler",
     "SequenceLabeler": "partwise.estimators.sequence.labeler",
     "load": "partwise.storage.model_file",

@@ -12,7 +12,7 @@ import typer
 
 from partwise import __version__
 from partwise.cli import compile as compile_command
-from partwise.cli import demo, evaluate, inspect, predict, report, train
+from partwise.cli import demo, evaluate, inspect, predict, report, serve, train
 from partwise.cli.interruption import Interrupted, ignore_further
 from partwise.cli.options import add_command
 from partwise.compiled.clock import telling
@@ -34,6 +34,7 @@ add_command(app, "predict", predict.predict)
 add_command(app, "evaluate", evaluate.evaluate)
 add_command(app, "inspect", inspect.inspect)
 add_command(app, "report", report.report)
+add_command(app, "serve", serve.serve)
 add_command(app, "compile", compile_command.compile_ahead)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from partwise.cli.class_data import ClassData, read_classes, stream_classes
 from partwise.cli.common import write_lines
-from partwise.cli.probabilities import Distribution, as_text, distributions
 from partwise.cli.tasks import Evaluation, Task, Wanted, Write
 from partwise.errors import InputError
+from partwise.report.probabilities import Distribution, as_text, distributions
 from partwise.scoring.labelling import LabellingScores, labelling_scores
 
 
@@ -80,6 +80,10 @@ class Classes(Task):
         rows = read_classes(path, self.options)
         scores = self._scores(rows.x, rows.y)
         return Evaluation(scores.as_dict() | {"n_rows": scores.n_labels}, partial(show, scores=scores))
+
+    def labelled(self, path: str) -> tuple[Any, Any]:
+        rows = read_classes(path, self.options)
+        return rows.x, rows.y.tolist()  # type: ignore[union-attr]
 
     def dev_scores(self, x: Any, y: Any) -> dict[str, Any]:
         return self._scores(x, y).in_short()

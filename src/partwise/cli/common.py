@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TextIO
 
 from partwise.errors import InputError
+from partwise.report.json_values import finite_only
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -143,14 +143,3 @@ def print_json(values: dict[str, Any]) -> None:
     target = standard_output()
     in_full = (getattr(target, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
     target.write(json.dumps(finite_only(values), ensure_ascii=not in_full) + "\n")
-
-
-def finite_only(value: Any) -> Any:
-    """`value` with numbers that are not finite replaced by None."""
-    if isinstance(value, dict):
-        return {str(key): finite_only(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite_only(inner) for inner in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

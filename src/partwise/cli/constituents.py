@@ -16,7 +16,7 @@ from partwise.data.brackets import escaped
 from partwise.data.treebank import parse_trees
 from partwise.errors import InputError
 from partwise.estimators.base import sharpness
-from partwise.estimators.constituency.data import as_sentences
+from partwise.estimators.constituency.data import as_sentences, by_sentence
 from partwise.scoring.brackets import BracketScores, bracket_scores
 
 FORMATS = ("brackets", "export", "text", "tagged")
@@ -101,11 +101,23 @@ class Constituents(Task):
         write_page_to(page, text)
 
     def evaluation(self, path: str) -> Evaluation:
+        found = tree_scores(self.estimator, self._read(path))
+        return Evaluation(found, partial(show_scores, scores=found))
+
+    def _read(self, path: str) -> list[Tree]:
         format = self.options.format
         if format in ("text", "tagged"):
             raise InputError(f"--format {format} has no trees to compare with")
-        found = tree_scores(self.estimator, read_trees(path, format).trees)
-        return Evaluation(found, partial(show_scores, scores=found))
+        return read_trees(path, format).trees
+
+    def labelled(self, path: str) -> tuple[Any, Any]:
+        trees = self._read(path)
+        sentences = as_sentences(trees, self.estimator.has_tags_)
+        words = by_sentence(sentences, sentences.forms)
+        if sentences.tags is None:
+            return words, trees
+        tags = by_sentence(sentences, sentences.tags)
+        return [list(zip(*pair, strict=True)) for pair in zip(words, tags, strict=True)], trees
 
     def dev_scores(self, x: Any, y: Any) -> dict[str, Any]:
         found = tree_scores(self.estimator, y.trees)

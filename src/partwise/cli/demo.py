@@ -205,6 +205,7 @@ def _telling_dates(readings: list[Reading], test: DigitDates) -> np.ndarray:
 def _write_pictures(folder: Any, readings: list[Reading], test: DigitDates) -> None:
     from partwise.errors import InputError
     from partwise.report import html
+    from partwise.report.numbers import shown
     from partwise.report.plots import plot_convergence, plot_dates
 
     try:
@@ -220,12 +221,13 @@ def _write_pictures(folder: Any, readings: list[Reading], test: DigitDates) -> N
         test.images[rows], test.digits[rows], readings[0].digits[rows], readings[1].digits[rows],
         _digit_marginals(readings[1].estimator, test, rows), folder / "predictions.png",
     )  # fmt: skip
-    titles = ("", "digits right", "dates right", "primal", "dual", "relative gap", "passes", "seconds")
+    titles = ("", "digits right", "dates right", "primal", "dual", "relative gap", "passes", "time")
     table = [
         (
             each.name, f"{100 * each.right_digits:.1f} %", f"{100 * each.right_dates:.1f} %",
-            each.estimator.objective_, each.estimator.dual_objective_, each.estimator.duality_gap_,
-            each.estimator.n_passes_, round(each.seconds, 2),
+            each.estimator.objective_, each.estimator.dual_objective_,
+            shown(each.estimator.duality_gap_, "relative gap"), shown(each.estimator.n_passes_, "passes"),
+            shown(each.seconds, "seconds"),
         )
         for each in readings
     ]  # fmt: skip

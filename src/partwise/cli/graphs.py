@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 from partwise.cli.common import DataOptions, write_lines
-from partwise.cli.probabilities import distributions
 from partwise.cli.tasks import Evaluation, Task, Wanted, Write
 from partwise.data import open_binary, read_graphs
 from partwise.data.graph_jsonl import GraphLine, stream_graphs
 from partwise.data.graphs import Graphs
 from partwise.errors import InputError
 from partwise.estimators.base import sharpness
+from partwise.report.probabilities import distributions
 
 
 class LabelledGraphs(Task):
@@ -75,6 +75,10 @@ class LabelledGraphs(Task):
 
         predicted = [list(map(str, own.tolist())) for own in self.estimator.predict(data)]
         return labelling_scores(data.labels or [], predicted)
+
+    def labelled(self, path: str) -> tuple[Any, Any]:
+        data = labelled(read_graphs(path), path, "evaluation")
+        return data.graphs, data.labels
 
     def dev_scores(self, x: Any, y: Any) -> dict[str, Any]:
         return self._scores(x).in_short()

@@ -50,12 +50,12 @@ def show(console: Any, summary: Summary, path: str) -> None:
 def _print_facts(console: Any, values: dict[str, Any]) -> None:
     from rich.markup import escape
 
-    from partwise.report.html import shown
+    from partwise.report.numbers import shown
 
     width = max(map(len, values))
     for name, value in values.items():
         if value is not None:
-            console.print(f"  {name:<{width}}  {escape(shown(value))}", soft_wrap=True)
+            console.print(f"  {name:<{width}}  {escape(shown(value, name))}", soft_wrap=True)
     console.print()
 
 

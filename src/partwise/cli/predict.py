@@ -17,7 +17,11 @@ def predict(
     model: ModelFile,
     data: Annotated[str, typer.Argument(help="Data with or without labels; - is standard input.")] = "-",
     marginals: Annotated[
-        bool, typer.Option("--marginals", help="Also append the probability of every label.")
+        bool,
+        typer.Option(
+            "--marginals",
+            help="Also append the probabilities of the labels, as one column: label:probability,label:probability.",
+        ),
     ] = False,
     kbest: Annotated[int, typer.Option(min=1, help="Append the K best labellings, a column each.")] = 1,
     json: Annotated[
@@ -35,8 +39,10 @@ def predict(
 ) -> None:
     """Label data. Every line is kept as it is; the predicted label is appended as a column.
 
-    With --marginals a second column holds label:probability pairs, the most probable first. Text written
-    as word/TAG comes back in that form, JSON lines as with --json, CRFsuite attributes as labels alone.
+    With --marginals a second column holds label:probability pairs with commas between them, the most probable
+    first, four decimals each, those below 0.001 left out. Text written as word/TAG comes back in that form, and with
+    --marginals or --kbest as columns, a word a line with tabs: word, label(s), pairs; a blank line ends a sentence.
+    JSON lines come back as with --json, CRFsuite attributes as labels alone.
 
     A labeler of graphs writes every object back with the labels of its nodes in it.
 

@@ -1,28 +1,122 @@
-"""`partwise report`: a model as one self-contained HTML page."""
+"""`partwise report`: models and runs as one page that needs no other file."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from partwise.cli.options import ModelFile, Top
+from partwise.cli.options import OtherFormat, Top
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from partwise.report.runs import Given
+
+_SILENCE = 2.0  # seconds between lines that say how far it is
 
 
 def report(
-    model: ModelFile,
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            help="Model files; also checkpoints, and what train --json printed.", metavar="MODEL|RUN..."
+        ),
+    ],
     output: Annotated[str, typer.Option("--output", "-o", help="HTML file to write; - is standard output.")],
+    data: Annotated[
+        str | None,
+        typer.Option("--data", "--dev", help="Labelled data, for scores, reliability and examples."),
+    ] = None,
+    examples: Annotated[
+        int, typer.Option(min=0, help="How many examples of the data to show, worst first.")
+    ] = 200,
     top: Top = 30,
+    format: OtherFormat = None,
 ) -> None:
-    """Write a page with the convergence picture, the certificate and the largest weights."""
-    from partwise.cli.common import error_console, load_with_header, write_page_to
+    """Write a page with the curves of all runs, and of the first model its certificate and largest weights; with
+    labelled data also scores, confusions, reliability, and examples to look into.
+
+    The page works offline and shows what can be shown: what is damaged or not finished is said in one line.
+    """
+    from partwise.cli.common import error_console, write_page_to
     from partwise.cli.paths import STANDARD, check_paths
-    from partwise.report.model_page import model_page
+    from partwise.errors import InputError
+    from partwise.report.bundle import scripted_page
+    from partwise.report.runs import read_given
+
+    inputs = (
+        {f"MODEL {k}": path for k, path in enumerate(models, 1)} if len(models) > 1 else {"MODEL": models[0]}
+    )
+    check_paths({"--output": output}, {**inputs, "--data": data})
+    console = error_console()
+    given = [read_given(path) for path in models]
+    if all(each.is_empty for each in given):
+        raise InputError(given[0].note, given[0].name)
+    _tell(console, [f"{each.name}: {each.note}" for each in given if each.note])
+    title = f"Model {models[0]}" if len(models) == 1 else f"{len(models)} runs"
+    write_page_to(output, scripted_page(title, _content(given, data, examples, top, format, console)))
+    if output != STANDARD:
+        _tell(console, [f"page written to {output}"])
+
+
+def _content(
+    given: list[Given], data: str | None, examples: int, top: int, format: str | None, console: Console | None
+) -> dict[str, Any]:
+    """All that the page shows."""
+    from partwise.explorer.report import model_section
     from partwise.report.summary import summarize
 
-    check_paths({"--output": output}, {"MODEL": model})
-    estimator, header = load_with_header(model)
-    write_page_to(output, model_page(summarize(estimator, header, top), model))
-    console = error_console()
-    if console is not None and output != STANDARD:
-        console.print(f"page written to {output}", highlight=False, markup=False, soft_wrap=True)
+    notes = [f"{each.name}: {each.note}" for each in given if each.note]
+    content: dict[str, Any] = {
+        "runs": [each.run() for each in given if each.kind != "path"],
+        "paths": [{"name": each.name, "points": each.path} for each in given if each.path],
+        "notes": notes,
+    }
+    first = next((each for each in given if each.model is not None), None)
+    if first is None:
+        return content
+    content["model"] = model_section(first.name, summarize(first.model, first.header, top))
+    if not content["model"]["features"]:
+        notes.append("no largest weights: this model has none by name")
+    if sum(each.model is not None for each in given) > 1:
+        notes.append(f"weights, scores and examples are those of the first model, {first.name}")
+    if data is None:
+        notes.append("no scores, reliability or examples: they need labelled data (--data)")
+        return content
+    content |= _labelled(first, data, examples, format, console)
+    return content
+
+
+def _labelled(
+    given: Given, data: str, examples: int, format: str | None, console: Console | None
+) -> dict[str, Any]:
+    """What labelled data say."""
+    from partwise.cli.common import DataOptions
+    from partwise.cli.tasks import task_of
+    from partwise.explorer.base import explorer_of
+    from partwise.explorer.report import example_section, score_section
+
+    task = task_of(given.model, DataOptions.of(given.header, given.name), given.name, format)
+    inputs, truths = task.labelled(data)
+    explorer, last = explorer_of(given.model, given.name), time.monotonic()
+    evidence = explorer.evidence(inputs, truths)
+
+    def told(done: int) -> None:
+        nonlocal last
+        if time.monotonic() > last + _SILENCE:
+            last = time.monotonic()
+            _tell(console, [f"{done} of {min(examples, len(evidence.errors))} examples explained"])
+
+    section = score_section(evidence)
+    section["data"] = data
+    return {
+        "scores": section,
+        "explorer": example_section(explorer, inputs, truths, evidence, examples, told),
+    }
+
+
+def _tell(console: Console | None, lines: list[str]) -> None:
+    for line in lines if console is not None else ():
+        console.print(line, highlight=False, markup=False, soft_wrap=True)  # type: ignore[union-attr]

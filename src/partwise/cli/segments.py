@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from partwise.cli.probabilities import Distribution, distributions
 from partwise.cli.sequence_data import PredictionBatch
 from partwise.cli.sequences import Sequences
 from partwise.cli.tasks import Wanted
 from partwise.estimators.segments.data import iob2
 from partwise.estimators.sequence.data import lengths_of
+from partwise.report.probabilities import Distribution, distributions
 
 
 class Segments(Sequences):

@@ -144,7 +144,10 @@ class PredictionBatch:
     format: str
 
     def write(self, handle: Any, columns: Sequence[Sequence[Sequence[str]]]) -> None:
-        """Write the text with columns appended; ``columns[c][i][t]`` belongs to token t of sequence i."""
+        """Write the text with columns appended; ``columns[c][i][t]`` belongs to token t of sequence i.
+
+        Tagged text has room for one: where there are more, it is written as columns with tabs.
+        """
         flat = [[value for sequence in column for value in sequence] for column in columns]
         if self.format == "conll":
             write_predictions(handle, self.source, *flat)
@@ -155,11 +158,13 @@ class PredictionBatch:
         for sequence in self.tokens:
             here = rows[place : place + len(sequence)]
             place += len(sequence)
-            if self.format == "tagged":
+            if self.format == "tagged" and len(columns) == 1:
                 pairs = zip(sequence, here, strict=True)
-                words = (f"{word.replace('/', chr(92) + '/')}/{'/'.join(row)}" for word, row in pairs)
+                words = (f"{word.replace('/', chr(92) + '/')}/{label}" for word, (label,) in pairs)
                 lines.append(" ".join(words) + "\n")
             else:
+                if self.format == "tagged":
+                    here = [(word, *row) for word, row in zip(sequence, here, strict=True)]
                 lines.extend("\t".join(row) + "\n" for row in here)
                 lines.append("\n")
         handle.write("".join(lines))

@@ -8,10 +8,17 @@ from functools import partial
 from typing import Any
 
 from partwise.cli.common import write_lines
-from partwise.cli.probabilities import Distribution, as_text, distributions
-from partwise.cli.sequence_data import PredictionBatch, check_kind, read_sequences, stream_predictions
+from partwise.cli.sequence_data import (
+    PredictionBatch,
+    SequenceData,
+    check_kind,
+    read_sequences,
+    stream_predictions,
+)
 from partwise.cli.tasks import Evaluation, Task, Wanted, Write
+from partwise.data.conll import Columns
 from partwise.errors import InputError
+from partwise.report.probabilities import Distribution, as_text, distributions
 
 
 class Sequences(Task):
@@ -77,13 +84,26 @@ class Sequences(Task):
         from partwise.cli.evaluate import show
         from partwise.scoring.labelling import labelling_scores
 
+        data = self._read(path)
+        scores = labelling_scores(data.label_sequences(), self._labels(data.x))
+        counts = {"n_sequences": data.n_sequences, "n_tokens": scores.n_labels}
+        return Evaluation(scores.as_dict() | counts, partial(show, scores=scores))
+
+    def _read(self, path: str) -> SequenceData:
         data = read_sequences(path, self.options)
         check_kind(self.estimator, data.x, path)
         if not data.has_labels or None in data.labels():
             raise InputError("some positions have no label; evaluation needs them all", path)
-        scores = labelling_scores(data.label_sequences(), self._labels(data.x))
-        counts = {"n_sequences": data.n_sequences, "n_tokens": scores.n_labels}
-        return Evaluation(scores.as_dict() | counts, partial(show, scores=scores))
+        return data
+
+    def labelled(self, path: str) -> tuple[Any, Any]:
+        data = self._read(path)
+        inputs = data.x
+        if isinstance(inputs, Columns):
+            is_word = len(inputs.columns) == 1
+            inputs = inputs.column_sequences() if is_word else inputs.row_sequences()
+        pairs = [(x, y) for x, y in zip(inputs, data.label_sequences(), strict=True) if len(x)]
+        return [x for x, _ in pairs], [y for _, y in pairs]
 
     def dev_scores(self, x: Any, y: Any) -> dict[str, Any]:
         from partwise.scoring.labelling import labelling_scores

@@ -89,6 +89,10 @@ class Task(ABC):
         """Scores on a labelled file."""
 
     @abstractmethod
+    def labelled(self, path: str) -> tuple[Any, Any]:
+        """Inputs and truths of a labelled file, as the task's explorer takes them."""
+
+    @abstractmethod
     def dev_scores(self, x: Any, y: Any) -> dict[str, Any]:
         """Scores on data that are in memory, for the training record."""
 

@@ -79,6 +79,10 @@ class Trees(Task):
         found = tree_scores(self.estimator, read_dependencies(path, self.options.format))
         return Evaluation(found, partial(show_scores, scores=found))
 
+    def labelled(self, path: str) -> tuple[Any, Any]:
+        corpus = read_dependencies(path, self.options.format)
+        return corpus, corpus.heads
+
     def dev_scores(self, x: Any, y: Any) -> dict[str, Any]:
         found = tree_scores(self.estimator, x)
         return {name: found[name] for name in ("uas", "las", "uas_no_punctuation", "las_no_punctuation")}

@@ -80,6 +80,12 @@ def length_of(batch, example):  # type: ignore
 @fragment
 def score_example(batch, example, weights, scale, scores, scratch):  # type: ignore
     """Write scale · (part scores under `weights`); returns the number of parts."""
+    return score_before(batch, example, -1, weights, scale, scores, scratch)
+
+
+@fragment
+def score_before(batch, example, following, weights, scale, scores, scratch):  # type: ignore
+    """The same, while the features of the example `following` are fetched from memory; −1 is none."""
     count = batch.part_ptr[example + 1] - batch.part_ptr[example]
     call_address(
         scratch.calls[SCORE],
@@ -93,6 +99,7 @@ def score_example(batch, example, weights, scale, scores, scratch):  # type: ign
             count,
             address_of(scratch.row, 0),
             scratch.row.size,
+            following,
         ),
     )
     return count

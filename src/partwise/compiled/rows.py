@@ -8,14 +8,16 @@ pairs that were never observed at zero), or *narrow*, a short list of observed l
 and go through vector loops; rare ones, most of the vocabulary, stay compact.
 
 Score and scatter are called by address, so that rows known through a kernel function (`mercer/block.py`) can take
-their place. Where the regulariser has an l1 term, visits keep v = l2·w before it is shrunk: scores then are those of
+their place. Passes over many examples have the scores of dense attributes computed beforehand, by a product of matrices
+for a chunk of rows, and those attributes' weights changed afterwards; the growth that scatter returns leaves them out.
+Where the regulariser has an l1 term, visits keep v = l2·w before it is shrunk: scores then are those of
 shrink(v, l1) = v − clip(v, −l1, l1), and growth is that of ‖shrink(v, l1)‖². With `l1` None, a type and so another
 compiled function, nothing is shrunk.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,15 +25,19 @@ from partwise.compiled.boundary import (
     Addressed,
     IntegerMatrix,
     Integers,
+    RealMatrix,
     ShortIntegers,
     SingleMatrix,
     Singles,
     array_at,
     load_record,
+    pack,
     row_address,
+    stack_packed,
 )
 from partwise.compiled.dispatch import fragment, inner
 from partwise.compiled.simd import (
+    fetch_ahead,
     gather_rows,
     gather_scaled_rows,
     growth,
@@ -43,6 +49,7 @@ from partwise.compiled.simd import (
 )
 
 KIND, FIRST_ROW, N_ROWS, FIRST_PART = range(4)  # columns of `runs`
+_MOST_AHEAD = 1024  # entries of a run that are asked for before they are read
 
 
 class Rows(NamedTuple):
@@ -88,7 +95,11 @@ class KindRows(NamedTuple):
     dense : ndarray (n_rows, n_dense) of float32
         Attributes every row has; their wide weights come first.
     dense_start : ndarray (n_dense,) of int32
-        Where they begin.
+        Where they begin; empty where products of matrices take their place, see ``core/products.py``.
+    place : ndarray (n_rows,) of int32
+        Of each row in the two tables below; empty where there are no products.
+    given, change : ndarray (n_places, width) of float64
+        The scores of the rows' dense attributes, and the sum of what was scattered through them.
     """
 
     width: int
@@ -107,6 +118,9 @@ class KindRows(NamedTuple):
     mask: Singles
     dense: SingleMatrix
     dense_start: ShortIntegers
+    place: ShortIntegers
+    given: RealMatrix
+    change: RealMatrix
 
 
 @fragment
@@ -117,6 +131,10 @@ def _score_row(kind, row, weights, out, l1):  # type: ignore
     stride, n_dense = kind.stride, kind.dense_start.size
     if n_dense > 0:
         gather_scaled_rows(out, kind.dense_start, kind.dense[row], 0, n_dense, weights, stride, l1)
+    elif kind.place.size > 0:
+        at = kind.place[row]
+        for j in range(kind.width):
+            out[j] = kind.given[at, j]
     first, last = kind.wide_ptr[row], kind.wide_ptr[row + 1]
     if kind.wide_value.size > 0:
         gather_scaled_rows(out, kind.wide_start, kind.wide_value, first, last, weights, stride, l1)
@@ -136,6 +154,8 @@ def _score_single(kind, row, weights, l1):  # type: ignore
     total = 0.0
     for d in range(kind.dense_start.size):
         total += kind.dense[row, d] * shrunk(weights[kind.dense_start[d]], l1)
+    if kind.place.size > 0:
+        total += kind.given[kind.place[row], 0]
     first, last = kind.wide_ptr[row], kind.wide_ptr[row + 1]
     if kind.wide_value.size > 0:
         for k in range(first, last):
@@ -151,6 +171,7 @@ def _is_plain(kind):  # type: ignore
     """Whether a row that has one attribute is just that attribute's weights."""
     return (
         kind.dense_start.size == 0
+        and kind.place.size == 0
         and kind.narrow_label.size == 0
         and kind.wide_value.size == 0
         and kind.mask.size == 0
@@ -189,6 +210,10 @@ def _scatter_row(kind, row, weights, delta, l1):  # type: ignore
         total += scatter_scaled_rows(
             weights, kind.dense_start, kind.dense[row], 0, kind.dense_start.size, delta, mask, stride, l1
         )
+    elif kind.place.size > 0:
+        change, at = kind.change, kind.place[row]
+        for j in range(kind.width):
+            change[at, j] += delta[j]
     start, value = kind.wide_start, kind.wide_value
     first, last = kind.wide_ptr[row], kind.wide_ptr[row + 1]
     if mask.size > 0:
@@ -221,6 +246,9 @@ def _scatter_single(kind, row, weights, delta, l1):  # type: ignore
         old, change = weights[kind.dense_start[d]], kind.dense[row, d] * delta
         weights[kind.dense_start[d]] = old + change
         total += growth(old, change, l1)
+    if kind.place.size > 0:
+        sums, at = kind.change, kind.place[row]
+        sums[at, 0] += delta
     scaled = kind.wide_value.size > 0
     for k in range(kind.wide_ptr[row], kind.wide_ptr[row + 1]):
         old, change = weights[kind.wide_start[k]], delta
@@ -269,8 +297,32 @@ def scatter_run(kind, first_row, n_rows, weights, scale, delta, part, threshold,
     return total
 
 
+@inner
+def _fetch_run(kind, first_row, n_rows):  # type: ignore
+    """Ask for the features of some rows of a kind."""
+    last_row, n_dense = first_row + n_rows, kind.dense_start.size
+    first, last = kind.wide_ptr[first_row], kind.wide_ptr[last_row]
+    last = min(last, first + _MOST_AHEAD)
+    fetch_ahead(kind.wide_start, first, last)
+    if kind.wide_value.size > 0:
+        fetch_ahead(kind.wide_value, first, last)
+    if kind.narrow_start.size > 0:
+        first, last = kind.narrow_ptr[first_row], kind.narrow_ptr[last_row]
+        last = min(last, first + _MOST_AHEAD)
+        fetch_ahead(kind.narrow_start, first, last)
+        fetch_ahead(kind.narrow_count, first, last)
+    if n_dense > 0:
+        first = first_row * n_dense
+        fetch_ahead(kind.dense, first, min(last_row * n_dense, first + _MOST_AHEAD))
+
+
 @fragment
-def _score(table, example, weights, scale, scores, l1, row_work):  # type: ignore
+def _score(table, example, weights, scale, scores, l1, row_work, following):  # type: ignore
+    if following >= 0:  # visits in random order would wait for memory most of their time
+        for r in range(table.run_ptr[following], table.run_ptr[following + 1]):
+            run = table.runs[r]
+            kind = load_record(KindRows, row_address(table.kinds, run[KIND]))
+            _fetch_run(kind, run[FIRST_ROW], run[N_ROWS])
     for r in range(table.run_ptr[example], table.run_ptr[example + 1]):
         run = table.runs[r]
         kind = load_record(KindRows, row_address(table.kinds, run[KIND]))
@@ -290,28 +342,36 @@ def _scatter(table, example, weights, scale, delta, threshold, l1, row_work):  #
     return total
 
 
-def score_single_precision(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
+def score_single_precision(  # type: ignore
+    rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride, following
+):
     w, row = array_at(np.float32, weights, n_weights), array_at(np.float32, row_work, stride)
     own_scores = array_at(np.float64, scores, n_parts)
-    return _score(load_record(Rows, rows), example, w, scale, own_scores, None, row)
+    return _score(load_record(Rows, rows), example, w, scale, own_scores, None, row, following)
 
 
-def score_double_precision(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
+def score_double_precision(  # type: ignore
+    rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride, following
+):
     w, row = array_at(np.float64, weights, n_weights), array_at(np.float64, row_work, stride)
     own_scores = array_at(np.float64, scores, n_parts)
-    return _score(load_record(Rows, rows), example, w, scale, own_scores, None, row)
+    return _score(load_record(Rows, rows), example, w, scale, own_scores, None, row, following)
 
 
-def score_single_shrunk(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
+def score_single_shrunk(  # type: ignore
+    rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride, following
+):
     w, row = array_at(np.float32, weights, n_weights), array_at(np.float32, row_work, stride)
     own_scores, table = array_at(np.float64, scores, n_parts), load_record(Rows, rows)
-    return _score(table, example, w, scale, own_scores, table.l1, row)
+    return _score(table, example, w, scale, own_scores, table.l1, row, following)
 
 
-def score_double_shrunk(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
+def score_double_shrunk(  # type: ignore
+    rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride, following
+):
     w, row = array_at(np.float64, weights, n_weights), array_at(np.float64, row_work, stride)
     own_scores, table = array_at(np.float64, scores, n_parts), load_record(Rows, rows)
-    return _score(table, example, w, scale, own_scores, table.l1, row)
+    return _score(table, example, w, scale, own_scores, table.l1, row, following)
 
 
 def scatter_single_precision(  # type: ignore
@@ -346,7 +406,7 @@ def scatter_double_shrunk(  # type: ignore
     return _scatter(table, example, w, scale, own_delta, threshold, table.l1, row)
 
 
-SCORE_ARGUMENTS, SCATTER_ARGUMENTS = "iiiidiiii", "iiiidiidii"
+SCORE_ARGUMENTS, SCATTER_ARGUMENTS = "iiiidiiiii", "iiiidiidii"
 
 
 _ENTRIES = {
@@ -370,3 +430,14 @@ def row_tasks(precision: str, shrunk: bool = False) -> list[str]:
     """What `ahead` calls score and scatter for weights of "single" or "double" precision, shrunk by l1 or not."""
     suffix = f"{precision}-shrunk" if shrunk else precision
     return [f"{__name__}:row_entry:{what}-{suffix}" for what in ("score", "scatter")]
+
+
+def packed_rows(kinds: list[Any], run_ptr: np.ndarray, runs: np.ndarray, l1: float = 0.0) -> tuple[Any, Any]:
+    """Rows and runs packed as score and scatter read them, and what must be held while they are."""
+    table = Rows(
+        stack_packed([pack(kind) for kind in kinds]),
+        np.ascontiguousarray(run_ptr, np.int64),
+        np.ascontiguousarray(runs, np.int64),
+        l1,
+    )
+    return pack(table), (table, kinds)

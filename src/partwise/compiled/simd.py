@@ -21,6 +21,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 LANES = 8
+_CACHE_LINE = 64  # bytes
 _UNROLLED = 4  # independent sums: one alone waits for each addition to finish
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6  # log 2 in two pieces, the first exact
@@ -264,16 +265,18 @@ def _scatter(scaled: bool, masked: bool) -> Any:
             e = _Emitter(context, builder, signature.args[0].dtype)
             arrays = ((0, weights), (1, starts), (2, values), (5, delta), (6, mask))
             weights, starts, values, delta, mask = (e.data(signature.args[i], a) for i, a in arrays)
-            growth = cgutils.alloca_once(builder, e.vector)
-            builder.store(e.zero(), growth)
             shrink, is_shrunk = (
                 e.shrinker(l1, signature.args[8]),
                 not isinstance(signature.args[8], types.NoneType),
             )
+            growth = cgutils.alloca_once(builder, e.vector)
+            builder.store(e.zero(), growth)
             with e.lanes(stride) as lane:
                 d = e.load(e.address(delta, lane))
-                with cgutils.for_range(builder, builder.sub(last, first)) as row:
-                    k = builder.add(first, row.index)
+
+                def moved(row: Any, lane: Any) -> Any:
+                    """Add to one row; returns the growth of its squares."""
+                    k = builder.add(first, row)
                     row_at = builder.add(builder.sext(e.scalar(starts, k), stride.type), lane)
                     x = d
                     if scaled:
@@ -287,7 +290,10 @@ def _scatter(scaled: bool, masked: bool) -> Any:
                     if is_shrunk:
                         old, new = shrink(old), shrink(new)
                         x = builder.fsub(new, old)
-                    builder.store(e.multiply_add(x, e.add(old, new), builder.load(growth)), growth)
+                    return e.multiply(x, e.add(old, new))
+
+                total = e.sum_of_terms(builder.sub(last, first), lane, moved, builder.load(growth))
+                builder.store(total, growth)
             return e.context.cast(
                 builder, e.fold(builder.load(growth), e.add), signature.args[0].dtype, types.float64
             )
@@ -295,6 +301,27 @@ def _scatter(scaled: bool, masked: bool) -> Any:
         return signature, emit
 
     return scatter
+
+
+@intrinsic
+def _fetch_ahead(typing, source, first, last):  # type: ignore
+    signature = types.void(source, types.intp, types.intp)
+
+    def emit(context, builder, signature, arguments):  # type: ignore
+        source, first, last = arguments
+        kind, byte = signature.args[0], ir.IntType(8).as_pointer()
+        data = context.make_array(kind)(context, builder, source).data
+        flag = ir.IntType(32)
+        prefetch = builder.module.declare_intrinsic(
+            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        )
+        step = ir.Constant(first.type, _CACHE_LINE * 8 // kind.dtype.bitwidth)
+        with cgutils.for_range_slice(builder, first, last, step) as (at, _):
+            line = builder.bitcast(builder.gep(data, [at]), byte)
+            builder.call(prefetch, [line, flag(0), flag(3), flag(1)])  # to read, into all caches, data
+        return context.get_dummy_value()
+
+    return signature, emit
 
 
 @intrinsic
@@ -337,11 +364,14 @@ def _exponential_row(typing, out, out_start, source, start, width, stride, shift
 
 if not config.DISABLE_JIT:
     combine_rows, maximum, exponential_row = _combine_rows, _maximum, _exponential_row
-    shrunk, growth = _shrunk, _growth
+    shrunk, growth, fetch_ahead = _shrunk, _growth, _fetch_ahead
     gather_rows, gather_scaled_rows = _gather(False), _gather(True)
     scatter_rows, scatter_scaled_rows = _scatter(False, False), _scatter(True, False)
     scatter_masked_rows, scatter_scaled_masked_rows = _scatter(False, True), _scatter(True, True)
 else:
+
+    def fetch_ahead(source, first, last):  # type: ignore
+        """Ask for source[first:last], entries counted over all axes, to be in the cache when they are read."""
 
     def maximum(source, start, count):  # type: ignore
         """Largest of source[start:][:count]; `source` must reach `LANES` further than that."""

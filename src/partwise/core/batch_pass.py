@@ -38,6 +38,16 @@ def score_pass(batch, first, last, weights, out, scratch):  # type: ignore
 
 
 @entry
+def scatter_pass(batch, first, last, values, v, scratch):  # type: ignore
+    """Add to `v` what values of the parts, flat over all examples, give through the rows."""
+    for i in range(first, last):
+        start = batch.part_ptr[i]
+        for j in range(batch.part_ptr[i + 1] - start):
+            scratch.delta[j] = values[start + j]
+        scatter_example(batch, i, v, 1.0, scratch.delta, 0.0, scratch)
+
+
+@entry
 def point_pass(batch, first, last, theta, visited, mu, v, entropy, cost, scratch):  # type: ignore
     """Everything that follows from stored potentials: counts, entropies, costs, and v added up.
 

@@ -138,6 +138,9 @@ class FeatureMap:
             mask=self.mask,
             dense=np.ascontiguousarray(dense, np.float32),
             dense_start=(np.arange(self.n_dense) * self.stride).astype(np.int32),
+            place=np.zeros(0, np.int32),
+            given=np.zeros((0, self.width)),
+            change=np.zeros((0, self.width)),
         )
 
     def _split(self, rows: AttributeRows) -> dict[str, np.ndarray]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from partwise.compiled.examples import Scratch
+from partwise.core.arrays import offsets, ranges
 from partwise.core.partial_pass import balance_pass, partial_losses, partial_pass
 from partwise.core.problem import Evaluation, Problem
 
@@ -53,6 +54,12 @@ class PartialProblem(Problem):
     def _parts(self) -> tuple[Any, ...]:
         return *super()._parts(), {}, self.gaps
 
+    def shard(self, examples: np.ndarray) -> PartialProblem:
+        hidden, ptr, part = self.gaps
+        sizes = np.diff(ptr)[examples]
+        gaps = Gaps(hidden[examples], offsets(sizes), part[ranges(ptr[:-1][examples], sizes)])
+        return PartialProblem.of(super().shard(examples), gaps)
+
     @property
     def certified(self) -> str:
         return "local"
@@ -85,10 +92,11 @@ class PartialProblem(Problem):
         weights = self.scoring(weights)
 
         def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
-            partial_pass(
-                self.batch, first, last, self.gaps, weights, scale, cost_scale, balance,
-                v, entropy, cost, log_total, agreeing, scratch,
-            )  # fmt: skip
+            for piece in self.pieces(first, last, weights, v):
+                partial_pass(
+                    *piece, self.gaps, weights, scale, cost_scale, balance,
+                    v, entropy, cost, log_total, agreeing, scratch,
+                )  # fmt: skip
 
         v = self.over_examples(np.float64, work, ("sums",))
         return Evaluation(v, entropy, cost, log_total, agreeing)
@@ -104,7 +112,8 @@ class PartialProblem(Problem):
         cost = np.zeros(self.n_examples)
 
         def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
-            balance_pass(self.batch, first, last, balance, v, cost, scratch)
+            for piece in self.pieces(first, last, v=v):
+                balance_pass(*piece, balance, v, cost, scratch)
 
         return self.over_examples(np.float64, work, ()), cost
 
@@ -116,10 +125,11 @@ class PartialProblem(Problem):
         weights = self.scoring(weights)
 
         def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
-            partial_losses(
-                self.batch, first, last, self.gaps, weights, self.loss.beta, self.loss.gamma,
-                completion, total, agreeing, met, scratch,
-            )  # fmt: skip
+            for piece in self.pieces(first, last, weights):
+                partial_losses(
+                    *piece, self.gaps, weights, self.loss.beta, self.loss.gamma, completion,
+                    total, agreeing, met, scratch,
+                )  # fmt: skip
 
         self.over_examples(np.float64, work, ("sums",))
         return total, agreeing, met

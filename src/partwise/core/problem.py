@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from partwise.compiled.examples import Batch, Scratch
+from partwise.compiled.rows import packed_rows
 from partwise.core.arrays import offsets, ranges
 from partwise.core.batch_pass import loss_pass, model_pass, point_pass
 from partwise.core.losses import Loss
 from partwise.core.rows import RowData
-from partwise.core.scorer import Scorer, packed_rows
+from partwise.core.scorer import Scorer
 from partwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -125,6 +126,11 @@ class Problem:
     def known(self) -> tuple[np.ndarray, ...]:
         """All that is known of the labels."""
         return self.batch.gold_ptr, self.batch.gold_part, self.batch.gold_amount
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether all that features are known by is, so that any row can be asked for at any time."""
+        return True
 
     @property
     def n_sums(self) -> int:
@@ -330,6 +336,12 @@ class Problem:
             sums[0] += sums[thread]
         return sums[0]
 
+    def pieces(
+        self, first: int, last: int, weights: np.ndarray | None = None, v: np.ndarray | None = None
+    ) -> Iterator[tuple[Batch, int, int]]:
+        """See :meth:`Scorer.pieces`."""
+        return self.scorer.pieces(first, last, weights, v, self.batch)
+
     def at_potentials(
         self, theta: np.ndarray, visited: np.ndarray, mu: np.ndarray | None = None
     ) -> Evaluation:
@@ -338,7 +350,8 @@ class Problem:
         target = np.zeros(0, theta.dtype) if mu is None else mu
 
         def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
-            point_pass(self.batch, first, last, theta, visited, target, v, entropy, cost, scratch)
+            for piece in self.pieces(first, last, v=v):
+                point_pass(*piece, theta, visited, target, v, entropy, cost, scratch)
 
         v = self.settled(self.over_examples(np.float64, work, ("sums",)))
         return Evaluation(v, entropy, cost, _NOTHING, _NOTHING)
@@ -356,10 +369,11 @@ class Problem:
         weights = self.scoring(weights)
 
         def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
-            model_pass(
-                self.batch, first, last, weights, scale, cost_scale, gold_scale, hard,
-                v, entropy, cost, log_total, gold, scratch,
-            )  # fmt: skip
+            for piece in self.pieces(first, last, weights, v):
+                model_pass(
+                    *piece, weights, scale, cost_scale, gold_scale, hard,
+                    v, entropy, cost, log_total, gold, scratch,
+                )  # fmt: skip
 
         v = self.settled(self.over_examples(np.float64, work, ("best",) if hard else ("sums",)))
         return Evaluation(v, entropy, cost, log_total, gold)
@@ -380,10 +394,8 @@ class Problem:
         weights = self.scoring(weights)
 
         def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
-            loss_pass(
-                self.batch, first, last, weights, 1.0, self.loss.beta, self.loss.gamma,
-                counts, inner, loss, scratch,
-            )  # fmt: skip
+            for piece in self.pieces(first, last, weights):
+                loss_pass(*piece, weights, 1.0, self.loss.beta, self.loss.gamma, counts, inner, loss, scratch)
 
         self.over_examples(np.float64, work)
         return loss, inner

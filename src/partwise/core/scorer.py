@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from partwise.compiled.ahead import obtain
-from partwise.compiled.boundary import addresses, pack, stack_packed
+from partwise.compiled.boundary import addresses, pack
 from partwise.compiled.examples import Batch, Scratch
 from partwise.compiled.oracles import NEVER_ASKED
-from partwise.compiled.rows import KindRows, Rows, row_tasks
+from partwise.compiled.rows import KindRows, packed_rows, row_tasks
 from partwise.compiled.simd import LANES
 from partwise.core.arrays import offsets, ranges
 from partwise.core.batch_pass import score_pass
 from partwise.core.maps import FeatureMap
+from partwise.core.products import one_thread, with_products
 from partwise.core.rows import RowData, shared_row
 from partwise.errors import InputError
 
@@ -197,20 +198,37 @@ class Scorer:
         def share(thread: int) -> None:
             work(int(cuts[thread]), int(cuts[thread + 1]), self.scratch(dtype, thread, asks), thread)
 
-        if n_threads == 1:
-            share(0)
-        else:
-            self.scratch(dtype, 0, asks)  # what has to be compiled is, once
-            with ThreadPoolExecutor(n_threads) as pool:
-                list(pool.map(share, range(n_threads)))
+        with one_thread(self):
+            if n_threads == 1:
+                share(0)
+            else:
+                self.scratch(dtype, 0, asks)  # what has to be compiled is, once
+                with ThreadPoolExecutor(n_threads) as pool:
+                    list(pool.map(share, range(n_threads)))
         return n_threads
+
+    def pieces(
+        self,
+        first: int,
+        last: int,
+        weights: np.ndarray | None = None,
+        v: np.ndarray | None = None,
+        batch: Batch | None = None,
+    ) -> Iterator[tuple[Batch, int, int]]:
+        """The examples of a share, as passes should take them: (batch, first, last), once or chunk after chunk.
+
+        The scores of dense rows under `weights` are then known before a chunk, and what the pass adds to `v` through
+        them is added after it. `batch` is this scorer's own, or one with true labels.
+        """
+        return with_products(self, self.batch if batch is None else batch, first, last, weights, v)
 
     def scores(self, weights: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
         """Scores of all parts of all examples, (n_parts,)."""
         scores, weights = np.zeros(self.n_parts), np.ascontiguousarray(weights, np.float64)
 
         def work(first: int, last: int, scratch: Scratch, thread: int) -> None:
-            score_pass(self.batch, first, last, weights, scores, scratch)
+            for piece in self.pieces(first, last, weights):
+                score_pass(*piece, weights, scores, scratch)
 
         self.over_examples(np.float64, work, n_jobs, asks=())
         return scores
@@ -219,14 +237,3 @@ class Scorer:
 def precision_of(dtype: Any) -> str:
     """ "single" or "double"."""
     return {"f": "single", "d": "double"}[np.dtype(dtype).char]
-
-
-def packed_rows(kinds: list[Any], run_ptr: np.ndarray, runs: np.ndarray, l1: float = 0.0) -> tuple[Any, Any]:
-    """Rows and runs packed as score and scatter read them, and what must be held while they are."""
-    table = Rows(
-        stack_packed([pack(kind) for kind in kinds]),
-        np.ascontiguousarray(run_ptr, np.int64),
-        np.ascontiguousarray(runs, np.int64),
-        l1,
-    )
-    return pack(table), (table, kinds)

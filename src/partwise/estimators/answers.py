@@ -67,6 +67,21 @@ class Answers:
         """
         return None
 
+    @property
+    def score_name(self) -> str:
+        """What `score_of_labels` is called."""
+        return "accuracy"
+
+    def score_of_labels(self, problem: Problem, true: Any, predicted: Any) -> float:
+        """The score that fits the task, from 0 to 1, of the labels of a problem's examples.
+
+        Parameters
+        ----------
+        true, predicted
+            As the structure has them: here flat arrays of numbers, of which the share that is equal counts.
+        """
+        return float(np.mean(true == predicted))
+
     def before_training(self, problem: Problem) -> list[str]:
         """What is worth a line before training begins: how large the problem is."""
         return []

@@ -22,6 +22,7 @@ from partwise.core.rehearsal import SMALLEST_TOL_OF_SINGLE, begin_compiling
 from partwise.errors import InputError
 from partwise.estimators.answers import Answers
 from partwise.estimators.checks import check_cost, check_solver
+from partwise.estimators.model import compact
 from partwise.estimators.parameters import check_parameters, plain_parameters
 from partwise.estimators.protocol import Estimator, not_fitted
 from partwise.report.compiling import CompilingLine
@@ -64,8 +65,10 @@ class DualEstimator(Answers, Estimator):
     """
 
     loss: str | Loss
-    l2: float
+    l2: float | str
     l1: float = 0.0
+    cv: Any = 5
+    l2s: Any = None
     solver: str | Solver
     tol: float
     max_passes: float
@@ -81,7 +84,9 @@ class DualEstimator(Answers, Estimator):
         """Refuse what cannot be, before any work; returns the loss."""
 
         loss = Loss.of(self.loss)
-        for name in ("l2", "tol", "max_passes"):
+        if not self._chooses_l2:
+            check_positive("l2", self.l2)  # type: ignore[arg-type]
+        for name in ("tol", "max_passes"):
             check_positive(name, getattr(self, name))
         check_not_negative("l1", self.l1)
         for name in ("time_limit", "certificate_every"):
@@ -103,7 +108,7 @@ class DualEstimator(Answers, Estimator):
         begin_compiling(oracle, asks, "single" if self.tol >= SMALLEST_TOL_OF_SINGLE else "double", is_hard)
 
     def _announce(self, problem: Problem, encoder: Any) -> None:
-        """Before training: hand what is trained to a callback with a method `begin`, if the solver can train it."""
+        """Before training: hand what the solver can train to a callback with a method `begin`; say what is worth it."""
         begin = getattr(self.callback, "begin", None)
         if begin is not None:
             from partwise.solvers import solver_for
@@ -111,6 +116,56 @@ class DualEstimator(Answers, Estimator):
 
             check_needs(problem, solver_for(problem, self.solver, self.tol))
             begin(problem, encoder)
+        if self.verbose and (lines := self.before_training(problem)):
+            print("\n".join(lines))
+
+    @property
+    def _chooses_l2(self) -> bool:
+        """Whether l2 is chosen by cross-validation."""
+        return isinstance(self.l2, str) and self.l2 == "cv"
+
+    @property
+    def _l2(self) -> float:
+        """What a problem is built with; where l2 is still to be chosen, any."""
+        return 1.0 if self._chooses_l2 else float(self.l2)
+
+    @property
+    def _is_followed(self) -> bool:
+        """Whether several values of l2 are tried."""
+        return self._chooses_l2 or "_follow" in self.__dict__
+
+    @property
+    def _has_folds(self) -> bool:
+        """Whether examples must stay as they came, since folds count them."""
+        return self._chooses_l2 or getattr(self.__dict__.get("_follow"), "by_folds", False)
+
+    def _fit_problem(
+        self, problem: Problem, encoder: Any, source: Any = None, warm_start: WarmStart | None = None
+    ) -> None:
+        """Train, at one value of l2 or along a path of them, and become the model that came of it.
+
+        Parameters
+        ----------
+        encoder, source
+            What `_become` takes besides the solution.
+        """
+        self._announce(problem, encoder)
+        if self._is_followed:
+            from partwise.estimators.path.choice import choose_l2
+
+            solver, solution = self.__dict__.get("_follow", choose_l2)(self, problem, encoder, source)
+        else:
+            solver, solution = self._solve(problem, warm_start)
+        self._become(solver, solution, encoder, source)
+
+    def _become(self, solver: Solver, solution: Solution, encoder: Any, source: Any) -> None:
+        """Take over a solution: its certificate, and a compact model of its weights."""
+        problem = solution.problem
+        self._set_certificate(solution)
+        self._encoder, self._model = compact(
+            problem.structure, encoder, problem.scorer.maps, solution.weights
+        )
+        self._loss = problem.loss
 
     def _solve(self, problem: Problem, warm_start: WarmStart | None = None) -> tuple[Solver, Solution]:
         """Train, from an earlier state of the same solver if there is one."""
@@ -121,7 +176,7 @@ class DualEstimator(Answers, Estimator):
             raise InputError(
                 "there is not one feature to learn a weight of: lower min_count, or add features"
             )
-        solver, callback = solver_for(problem, self.solver, self.tol), self._callback()
+        whole, solver, callback = problem, solver_for(problem, self.solver, self.tol), self._callback()
         if warn_if_long(problem, stacklevel=4):
             problem, callback = watched(problem, callback, self.max_passes, bool(self.verbose))
         subject = f"{type(problem.structure).__name__.lower()} problems with {problem.loss.name} loss"
@@ -148,7 +203,7 @@ class DualEstimator(Answers, Estimator):
                 f"the objective became {solution.certificate.primal}: feature values, cost, gamma, beta, "
                 "sample_weight or 1 / l2 are too large for floating-point numbers: scale them down"
             )
-        return solver, solution
+        return solver, replace(solution, problem=whole)
 
     def _compiling_line(self) -> CompilingLine | None:
         """What says that code is compiled, where nobody else does and somebody looks."""
@@ -160,7 +215,7 @@ class DualEstimator(Answers, Estimator):
     def _refitting(self) -> Iterator[None]:
         """Within, the estimator is not fitted; an exception leaves it as it was before, all of it."""
         before = dict(self.__dict__)
-        for name in ("objective_", "coef_", "_model", "_support"):
+        for name in ("objective_", "coef_", "_model", "_support", "l2_", "l2s_", "scores_"):
             self.__dict__.pop(name, None)
         try:
             yield
@@ -237,7 +292,10 @@ class DualEstimator(Answers, Estimator):
         raise NotImplementedError
 
     def _record_state(self) -> dict[str, Any]:
-        return {name: getattr(self, f"{name}_") for name in (*_RECORD, "certificate_kind")}
+        record = {name: getattr(self, f"{name}_") for name in (*_RECORD, "certificate_kind")}
+        if hasattr(self, "l2_"):
+            record["choice"] = {"l2": self.l2_, "l2s": self.l2s_.tolist(), "scores": self.scores_.tolist()}
+        return record
 
     def _set_record(self, record: Mapping[str, Any]) -> None:
         for name in _RECORD:
@@ -245,6 +303,12 @@ class DualEstimator(Answers, Estimator):
         # Files from before there were other kinds do not say it.
         kind = {"certificate_kind": "exact"} | dict(record)
         self.certificate_kind_ = expect_text(kind, "certificate_kind", KINDS)
+        if record.get("choice") is not None:
+            choice = record["choice"]
+            self.l2_ = float(expect_number(choice, "l2", 0.0))
+            self.l2s_, self.scores_ = (np.array(choice[name], float) for name in ("l2s", "scores"))
+            if self.scores_.ndim != 2 or self.l2s_.shape != self.scores_.shape[1:]:
+                raise InputError("the scores of cross-validation do not fit the values of l2")
 
     @classmethod
     def _parameters_in_file(cls) -> list[str]:

@@ -15,6 +15,7 @@ from partwise.data.conll import Columns
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered, is_sparse
 from partwise.estimators.encoded import Encoded, KindSize, OwnRows
+from partwise.estimators.frames import as_dicts, as_rows, is_frame, unpacked
 from partwise.estimators.lookup import AttributeLookup
 from partwise.estimators.matrices import MatrixEncoder, looks_like_matrix
 from partwise.features.attributes import AttributeExtractor
@@ -42,13 +43,17 @@ def choose_encoder(X: Any, template: Any) -> AttributeEncoder | ColumnEncoder | 
 
 
 def as_sequences(X: Any) -> Any:
-    """Generators, outer and inner, as lists; everything else as it is."""
+    """Generators, outer and inner, as lists, and so arrays of tokens and what pandas has; all else as it is."""
     if isinstance(X, Columns):
         return X
+    X = _without_arrays_of_objects(unpacked(X))
+    if is_frame(X):
+        raise InputError(
+            f"X is one DataFrame of {X.shape[0]} rows; give one DataFrame a sequence, for example "
+            "X = frame.groupby('sentence')[['word', 'pos']] and y = frame.groupby('sentence')['tag']"
+        )
     if hasattr(X, "shape"):
-        if getattr(X, "ndim", 0) != 1 or X.dtype != object:
-            return X
-        X = list(X)  # an array of lists
+        return X
     check_ordered(X, "X", "a list of sequences")
     sequences = X if isinstance(X, (list, tuple)) else list(X)
     if all(map(_has_length, sequences)):
@@ -59,8 +64,22 @@ def as_sequences(X: Any) -> Any:
     return [each if _has_length(each) else list(each) for each in sequences]
 
 
+def _without_arrays_of_objects(X: Any) -> Any:
+    """An array of sequences as a list; NumPy makes one of two axes where all sequences have one length."""
+    if not isinstance(X, np.ndarray) or X.dtype.kind not in "OU":
+        return X
+    if X.ndim == 2 and X.size and isinstance(X[0, 0], (str, list, tuple, Mapping)):
+        return [row.tolist() for row in X]
+    return list(X) if X.ndim == 1 else X
+
+
 def _has_length(sequence: Any) -> bool:
     return hasattr(sequence, "__len__") or hasattr(sequence, "shape")
+
+
+def _with_dicts(X: Any) -> Any:
+    """DataFrames as lists of dicts."""
+    return [as_dicts(each) if is_frame(each) else each for each in X] if any(map(is_frame, X)) else X
 
 
 class AttributeEncoder:
@@ -79,10 +98,11 @@ class AttributeEncoder:
         return self.vocabulary.n_attributes
 
     def fit_transform(self, X: Any, min_count: int = 1, hash_size: int | None = None) -> Encoded:
-        lengths = _lengths(X)
+        X, lengths = _with_dicts(X), _lengths(X)
         return Encoded(lengths, (OwnRows(self.vocabulary.fit_transform(X, min_count, hash_size)),))
 
     def transform(self, X: Any) -> Encoded:
+        X = X if isinstance(X, Columns) else _with_dicts(X)
         if isinstance(X, Columns) or looks_like_matrix(X):
             kind = "Columns" if isinstance(X, Columns) else "numbers"
             raise InputError(f"X holds {kind}, but training was on tokens that are dicts or lists of strings")
@@ -286,6 +306,7 @@ def read_columns(X: Any) -> tuple[list[list[str]], np.ndarray]:
     if isinstance(X, Columns):
         return X.columns, X.sequence_ptr
     lengths = _lengths(X)
+    X = [as_rows(each, f"X[{i}]") if is_frame(each) else each for i, each in enumerate(X)]
     rows = [row if not isinstance(row, str) else (row,) for row in chain.from_iterable(X)]
     width = len(rows[0]) if rows and hasattr(rows[0], "__len__") else 0
     ptr = offsets(lengths)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,17 @@ from partwise.mercer.problem import KernelProblem
 from partwise.mercer.support import Support
 from partwise.solvers import SOLVERS
 from partwise.structures.contract import Structure
+
+if TYPE_CHECKING:
+    from partwise.solvers import Solution, Solver
+
+
+class KernelSource(NamedTuple):
+    """What kernel machines are trained on: points, their kernel, and the positions of edge rows if there are any."""
+
+    X: np.ndarray
+    function: KernelFunction
+    second: np.ndarray | None
 
 
 class KernelEstimator(DualEstimator):
@@ -64,23 +75,26 @@ class KernelEstimator(DualEstimator):
         lengths: np.ndarray,
         second: np.ndarray | None,
         weights: np.ndarray | None,
-    ) -> np.ndarray:
-        """Fit to the points X; `second` are the positions of edge rows. Returns the tied weights."""
+    ) -> None:
+        """Fit to the points X; `second` are the positions of edge rows."""
         share = 1.0 if second is None else 0.5
         gram = Gram.of_points(function, X, share * self.cache_mb)
         grams = {"node": gram}
         if second is not None:
             grams["edge"] = Gram.of_neighbours(gram, second, share * self.cache_mb)
         problem = KernelProblem.of_kernels(
-            structure, codes, lengths, grams, loss=self.loss, l2=self.l2, cost=self.cost,
+            structure, codes, lengths, grams, loss=self.loss, l2=self._l2, cost=self.cost,
             example_weight=weights, n_jobs=n_threads(self.n_jobs),
         )  # fmt: skip
-        self._announce(problem, None)
-        solver, solution = self._solve(problem)
+        self._fit_problem(problem, None, KernelSource(X, function, second))
+
+    def _become(self, solver: Solver, solution: Solution, encoder: None, source: KernelSource) -> None:
+        problem: Any = solution.problem
         self._set_certificate(solution)
         self._training = Training(problem, solver, solution.state, solution.weights)
-        self._support = Support.of(problem, solution.weights, X, function, second, self.support_tol)
-        return solution.weights[problem.scorer.slice_of("transition")][: structure.n_tied]
+        self._support = Support.of(
+            problem, solution.weights, source.X, source.function, source.second, self.support_tol
+        )
 
     # -- answers --------------------------------------------------------------------------------
 

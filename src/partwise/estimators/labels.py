@@ -11,6 +11,7 @@ import numpy as np
 from partwise.core.arrays import locate, offsets
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered
+from partwise.estimators.frames import is_frame, only_column, unpacked
 
 
 def flat_labels(y: Any, lengths: np.ndarray, name: str = "y") -> list[Any]:
@@ -21,6 +22,7 @@ def flat_labels(y: Any, lengths: np.ndarray, name: str = "y") -> list[Any]:
     y : iterable of sequences of labels
     lengths : int64 array, shape (n_sequences,)
     """
+    y = unpacked(y)
     check_ordered(y, name, "a list of lists of labels, one list per sequence")
     sequences = [labels_of_one(each, f"{name}[{i}]") for i, each in enumerate(y)]
     if len(sequences) != len(lengths):
@@ -36,6 +38,8 @@ def labels_of_one(labels: Any, name: str) -> list[Any]:
     """The labels of one sequence as a list."""
     if isinstance(labels, list):
         return labels
+    if is_frame(labels):
+        return only_column(labels, name)
     check_ordered(labels, name, "a list of labels, one per position")
     if isinstance(labels, np.ndarray) and labels.ndim == 1:
         return labels.tolist()
@@ -66,7 +70,10 @@ def is_label(label: Any) -> bool:
     """Whether something hashable can be a label: not NaN or NaT, which equal nothing, nor infinite."""
     if isinstance(label, (float, np.floating)):
         return bool(np.isfinite(label))
-    return bool(label == label)
+    try:
+        return bool(label == label)
+    except TypeError:  # as missing values of pandas, which are neither equal nor different
+        return False
 
 
 def checked_classes(classes: Any) -> list[Any]:

@@ -12,6 +12,7 @@ from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.estimators.checks import checked_csr, is_sparse, refuse_masked
 from partwise.estimators.encoded import Encoded, KindSize, OwnRows
+from partwise.estimators.frames import is_frame, is_numeric
 from partwise.storage.checks import expect_number, expect_text, expect_texts
 
 DENSE_ABOVE = 0.5  # share of nonzeros from which dense loops beat sparse ones
@@ -22,7 +23,9 @@ def looks_like_matrix(X: Any) -> bool:
     if hasattr(X, "dtype"):
         return X.dtype.kind in "biufc"
     for sequence in X:
-        if is_sparse(sequence) or hasattr(sequence, "iloc"):
+        if is_frame(sequence):
+            return all(is_numeric(each) for each in X if is_frame(each))
+        if is_sparse(sequence):
             return True
         if isinstance(sequence, np.ndarray) and sequence.dtype != object:
             return sequence.dtype.kind in "biufcmM"

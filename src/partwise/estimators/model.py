@@ -186,9 +186,8 @@ class LinearModel:
         ptr, part = excluded or (_NONE, _NONE)
 
         def work(first: int, last: int, scratch: Scratch, thread: int) -> None:
-            decode_pass(
-                scorer.batch, first, last, self.weights, ptr, part, found_ptr, found, n_found, values, scratch
-            )
+            for piece in scorer.pieces(first, last, self.weights):
+                decode_pass(*piece, self.weights, ptr, part, found_ptr, found, n_found, values, scratch)
 
         scorer.over_examples(np.float64, work, n_jobs, ("best",))
         if (values == -np.inf).any():
@@ -224,9 +223,10 @@ class LinearModel:
         ptr, part = excluded or (_NONE, _NONE)
 
         def work(first: int, last: int, scratch: Scratch, thread: int) -> None:
-            counts_pass(
-                batch, first, last, self.weights, scale, 1.0, ptr, part, count_ptr, counts, log_total, scratch
-            )
+            for piece in scorer.pieces(first, last, self.weights, batch=batch):
+                counts_pass(
+                    *piece, self.weights, scale, 1.0, ptr, part, count_ptr, counts, log_total, scratch
+                )
 
         scorer.over_examples(np.float64, work, n_jobs, ("sums",))
         return counts, log_total

@@ -42,6 +42,10 @@ def _plain(name: str, value: Any) -> Any:
         return int(value)
     if name == "solver" and hasattr(value, "name"):
         return str(value.name)
+    if name == "cv":  # a splitter, or its folds, are for training alone
+        return value if isinstance(value, int) else None
+    if name == "l2s" and value is not None:
+        return [float(each) for each in np.ravel(value)]
     if name == "random_state":
         return value if isinstance(value, int) else None
     if isinstance(value, Template):

@@ -165,6 +165,10 @@ class ArcFeatures:
         kinds = self.template_of(numbers).tolist()
         return [self._name(kind, key, strings) for kind, key in zip(kinds, keys.tolist(), strict=True)]
 
+    def known_values(self, source: str) -> list[str]:
+        """The values of a field ("form", "tag", "coarse" …) that training saw; none where no template has it."""
+        return list(self._spaces.get(source, ()))
+
     def template_of(self, ids: np.ndarray) -> np.ndarray:
         """The place in `used_templates` of each feature's template, int64."""
         return np.searchsorted(self._compiled.program.base, self._keys[ids], side="right") - 1

@@ -208,6 +208,17 @@ class AttributeExtractor:
             numbers[kind] = np.where(keys < 0, -1, keys % hash_size)
         return self._rows(numbers, sequence_ptr)
 
+    @property
+    def n_columns(self) -> int:
+        """How many columns the data must have."""
+        return self._plan.n_columns
+
+    @property
+    def column_names(self) -> list[str]:
+        """What templates call them."""
+        names = list(self.template.column_names or ("word", "pos"))[: self.n_columns]
+        return names + [f"col{k}" for k in range(len(names), self.n_columns)]
+
     def names(self) -> list[str]:
         """The attribute behind each number; ``#number`` when they are hashed."""
         if self._hash_size is not None:

@@ -139,12 +139,16 @@ def _scatter(rows, example, weights, scale, delta, threshold, row_work):  # type
     return growth
 
 
-def score_block_single(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
+def score_block_single(  # type: ignore
+    rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride, following
+):
     w = array_at(np.float32, weights, n_weights)
     return _score(rows, example, w, scale, array_at(np.float64, scores, n_parts))
 
 
-def score_block_double(rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride):  # type: ignore
+def score_block_double(  # type: ignore
+    rows, example, weights, n_weights, scale, scores, n_parts, row_work, stride, following
+):
     w = array_at(np.float64, weights, n_weights)
     return _score(rows, example, w, scale, array_at(np.float64, scores, n_parts))
 

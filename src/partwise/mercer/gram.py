@@ -86,6 +86,11 @@ class Gram:
 
         return cls(len(second), compute, megabytes, gram.dtype)
 
+    @property
+    def kept(self) -> np.ndarray:
+        """The first rows, (n_kept, n), not copied."""
+        return self._kept
+
     def diagonal(self) -> np.ndarray:
         """k(x_t, x_t), (n,) of float64."""
         result = np.zeros(self.n)

@@ -21,12 +21,12 @@ import numpy as np
 from partwise.compiled.ahead import obtain
 from partwise.compiled.boundary import addresses, array_address
 from partwise.compiled.oracles import SCATTER, SCORE
-from partwise.compiled.rows import FIRST_ROW, KIND, N_ROWS
+from partwise.compiled.rows import FIRST_ROW, KIND, N_ROWS, packed_rows
 from partwise.core.arrays import ranges
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem, Visit
 from partwise.core.rows import RowData, own_numbers
-from partwise.core.scorer import packed_rows, precision_of
+from partwise.core.scorer import precision_of
 from partwise.core.spread import membership
 from partwise.errors import InputError
 from partwise.mercer.block import BlockRows, block_tasks
@@ -90,9 +90,18 @@ class KernelProblem(Problem):
     def _parts(self) -> tuple[Any, ...]:
         return *super()._parts(), {}, self.grams
 
+    def shard(self, examples: np.ndarray) -> KernelProblem:
+        """As `Problem.shard`; coefficients and scores stay those of all rows."""
+        parts: Any = (*super().shard(examples)._parts(), {}, self.grams)
+        return KernelProblem(*parts)
+
     @property
     def has_features(self) -> bool:
         return False
+
+    @property
+    def is_in_memory(self) -> bool:
+        return all(gram.n_kept == gram.n for gram in self.grams.values())
 
     @property
     def n_weights(self) -> int:

@@ -7,30 +7,21 @@ from collections.abc import Mapping, Sequence
 from partwise.data.constituents import Span, Tree
 from partwise.data.treebank import plain_label, without_traces
 from partwise.errors import InputError
-from partwise.report import html, palette
+from partwise.report import html
 from partwise.report.constituent_svg import constituent_svg
 from partwise.report.tree_svg import clean
 from partwise.scoring.brackets import BracketScores, bracket_scores
 
-_STYLE = f"""
-:root {{ color-scheme: light dark; --page: #fff; --ink: {palette.INK}; --soft: {palette.SOFT_INK};
-  --grid: {palette.GRID}; --arc: {palette.DUAL}; --wrong: {palette.WRONG}; --right: {palette.RIGHT}; }}
-@media (prefers-color-scheme: dark) {{ :root {{ --page: {palette.DARK_PAGE}; --ink: {palette.DARK_INK};
-  --soft: {palette.DARK_SOFT_INK}; --grid: {palette.DARK_GRID}; --arc: {palette.DARK_ARC};
-  --wrong: {palette.DARK_WRONG}; --right: {palette.DARK_RIGHT}; }} }}
-body {{ color: var(--ink); background: var(--page); max-width: 76rem; }}
-p.lead, th, footer {{ color: var(--soft); }}
-th, td {{ border-bottom-color: var(--grid); }}
-.tree {{ overflow-x: auto; border: 1px solid var(--grid); border-radius: 6px; padding: .6rem; }}
-.tree svg {{ width: auto; max-width: none; height: auto; display: block; }}
-.tree text {{ text-anchor: middle; font-family: inherit; fill: var(--ink); }}
-.tree .word {{ font-size: 14px; }}
-.tree .label {{ font-size: 12.5px; font-weight: 600; fill: var(--arc); }}
-.tree .tag {{ font-size: 11px; fill: var(--soft); }}
-.tree .branch {{ fill: none; stroke: var(--soft); stroke-width: 1.2; }}
-.tree .wrong .label {{ fill: var(--wrong); text-decoration: underline; }}
-.tree .wrong .branch {{ stroke: var(--wrong); stroke-dasharray: 5 3; }}
-p.missing {{ color: var(--right); margin: .4rem 0 0; }}
+_STYLE = """
+body { max-width: 76rem; }
+.tree .word { font-size: 14px; }
+.tree .label { font-size: 12.5px; font-weight: 600; fill: var(--dual); }
+.tree .tag { font-size: 11px; fill: var(--soft); }
+.tree .branch { fill: none; stroke: var(--soft); stroke-width: 1.2; }
+.tree .wrong .label { fill: var(--wrong); text-decoration: underline; }
+.legend i.branch { border-top-color: var(--soft); }
+.tree .wrong .branch { stroke: var(--wrong); stroke-dasharray: 5 3; }
+p.missing { color: var(--right); margin: .4rem 0 0; }
 """
 
 
@@ -53,7 +44,7 @@ def constituent_page(
         The true trees of the same sentences; traces and function tags are not looked at.
     title : str
     most : int
-        Trees beyond this many are left out; scores are of all.
+        Trees beyond this many are left out; scores are of all. With `gold` the worst come first.
 
     Returns
     -------
@@ -66,13 +57,16 @@ def constituent_page(
     sections = []
     if gold is not None:
         sections.append(("Scores", _score_table(bracket_scores(gold, trees))))
-    for i, tree in enumerate(trees[:most]):
-        true = None if gold is None else _true_spans(gold[i])
-        drawn = constituent_svg(tree, None if marginals is None else marginals[i], true)
-        missing = [] if true is None else sorted(true - _plain_spans(tree))
-        body = f'<div class="tree">{drawn}</div>{_missing(missing, tree)}'
-        sections.append((_heading(i + 1, tree, true), body))
-    return html.page(title, _lead(trees, most, marginals is not None, gold is not None), sections, _STYLE)
+    if gold is not None or marginals is not None:
+        sections.append(("Legend", _legend(gold is not None, marginals is not None)))
+    true = [None if gold is None else _true_spans(gold[i]) for i in range(len(trees))]
+    order = sorted(range(len(trees)), key=lambda i: _errors(trees[i], true[i]), reverse=True)[:most]
+    for i in order:
+        drawn = constituent_svg(trees[i], None if marginals is None else marginals[i], true[i])
+        missing = sorted(_compared(trees[i], true[i])[1])
+        body = f'<div class="tree">{drawn}</div>{_missing(missing, trees[i])}'
+        sections.append((_heading(i + 1, trees[i], true[i]), body))
+    return html.page(title, _lead(len(trees), len(order), gold is not None), sections, _STYLE)
 
 
 def _true_spans(gold: Tree) -> set[Span]:
@@ -84,19 +78,40 @@ def _plain_spans(tree: Tree) -> set[Span]:
     return {span._replace(label=plain_label(span.label)) for span in tree.spans()}
 
 
+def _compared(tree: Tree, true: set[Span] | None) -> tuple[set[Span], set[Span]]:
+    """The constituents that are wrong, and those that are missing."""
+    if true is None:
+        return set(), set()
+    found = _plain_spans(tree)
+    return {span for span in found - true if span.label}, {span for span in true - found if span.label}
+
+
+def _errors(tree: Tree, true: set[Span] | None) -> int:
+    return sum(map(len, _compared(tree, true)))
+
+
 def _missing(spans: Sequence[Span], tree: Tree) -> str:
     if not spans:
         return ""
     words = tree.words()
-    shown = [f"{span.label} [{' '.join(words[span.first : span.end])}]" for span in spans if span.label]
-    return f'<p class="missing">missing: {clean("; ".join(shown))}</p>' if shown else ""
+    shown = [f"{span.label} [{' '.join(words[span.first : span.end])}]" for span in spans]
+    return f'<p class="missing">missing: {clean("; ".join(shown))}</p>'
 
 
 def _heading(number: int, tree: Tree, true: set[Span] | None) -> str:
     if true is None:
         return f"Sentence {number}"
-    wrong = sum(span not in true for span in _plain_spans(tree) if span.label)
-    return f"Sentence {number}: " + (f"{wrong} wrong constituents" if wrong else "no wrong constituent")
+    wrong = len(_compared(tree, true)[0])
+    return f"Sentence {number}: {wrong or 'no'} wrong constituent{'s' * (wrong > 1)}"
+
+
+def _legend(has_truth: bool, has_marginals: bool) -> str:
+    entries = [("branch", "predicted")]
+    if has_truth:
+        entries.append(("wrong", "predicted, but wrong; what is missing is named below"))
+    if has_marginals:
+        entries.append(("faint", "the fainter, the less probable"))
+    return html.legend(entries)
 
 
 def _score_table(scores: BracketScores) -> str:
@@ -110,12 +125,10 @@ def _score_table(scores: BracketScores) -> str:
     return html.table(("score, as evalb counts", ""), rows)
 
 
-def _lead(trees: Sequence[Tree], most: int, has_marginals: bool, has_truth: bool) -> str:
-    text = f"{len(trees):,} sentences"
-    if most < len(trees):
-        text += f"; the first {most:,} are drawn"
-    if has_marginals:
-        text += "; the fainter a constituent, the less probable it is"
-    if has_truth:
-        text += "; wrong constituents are underlined, those that are missing are named below"
+def _lead(n_trees: int, n_shown: int, has_truth: bool) -> str:
+    text = f"{n_trees:,} sentences"
+    if n_shown < n_trees:
+        text += f"; the {'worst' if has_truth else 'first'} {n_shown:,} are drawn"
+    elif has_truth:
+        text += "; the worst first"
     return text + "."

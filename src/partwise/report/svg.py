@@ -1,4 +1,4 @@
-"""Line charts as inline SVG, for pages that must not need matplotlib."""
+"""Line charts as inline SVG, for pages that must not need matplotlib; colours are those of the page."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
-
-from partwise.report import palette
 
 WIDTH, HEIGHT = 460, 280
 _MOST_MARKS = 60
@@ -17,7 +15,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 38, 40
 
 @dataclass(frozen=True)
 class Line:
-    """One curve: its name, colour and points."""
+    """One curve: its name, colour (also a variable of the page's style) and points."""
 
     name: str
     color: str
@@ -34,6 +32,7 @@ def line_chart(
     y_range: tuple[float, float] | None = None,
     level: tuple[float, str] | None = None,
     fill_between: bool = False,
+    percent: bool = False,
 ) -> str:
     """An ``<svg>`` element with axes, curves and their names.
 
@@ -47,6 +46,8 @@ def line_chart(
         A dashed horizontal line.
     fill_between : bool
         Shade what lies between the first two curves.
+    percent : bool
+        The second axis in percent.
     """
     x_values = [value for line in lines for value in line.x]
     y_values = [value for line in lines for value in line.y] + ([level[0]] if level else [])
@@ -66,7 +67,11 @@ def line_chart(
         share = min(max((value - y_low) / (y_high - y_low), -9.0), 10.0)
         return HEIGHT - _BOTTOM - share * (HEIGHT - _TOP - _BOTTOM)
 
-    parts = [_frame(title, x_label), *_ticks(x_low, x_high, y_low, y_high, log_y, place_x, place_y)]
+    parts = [
+        _frame(title, x_label),
+        *_x_ticks(x_low, x_high, place_x),
+        *_y_ticks(y_low, y_high, log_y, percent, place_y),
+    ]
     width, height = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
     box = f'x="{_LEFT}" y="{_TOP}" width="{width}" height="{height}"'
     parts.append(f'<svg {box} viewBox="{_LEFT} {_TOP} {width} {height}" overflow="hidden">')
@@ -75,7 +80,7 @@ def line_chart(
             *zip(lines[0].x, lines[0].y, strict=True),
             *reversed(list(zip(lines[1].x, lines[1].y, strict=True))),
         ]
-        parts.append(f'<polygon points="{_points(outline, place_x, place_y)}" fill="{palette.BAND}"/>')
+        parts.append(f'<polygon points="{_points(outline, place_x, place_y)}" fill="var(--band)"/>')
     for line in lines:
         points = list(zip(line.x, line.y, strict=True))
         parts.append(
@@ -101,41 +106,38 @@ def line_chart(
 def _frame(title: str, x_label: str) -> str:
     bottom = HEIGHT - _BOTTOM
     return (
-        _text(_LEFT, 20, title, palette.INK, size=14, weight=600)
-        + _text((WIDTH + _LEFT - _RIGHT) / 2, HEIGHT - 6, x_label, palette.SOFT_INK, "middle")
-        + f'<path d="M{_LEFT} {_TOP}V{bottom}H{WIDTH - _RIGHT}" fill="none" stroke="{palette.LINE}"/>'
+        _text(_LEFT, 20, title, "var(--ink)", size=14, weight=600)
+        + _text((WIDTH + _LEFT - _RIGHT) / 2, HEIGHT - 6, x_label, "var(--soft)", "middle")
+        + f'<path d="M{_LEFT} {_TOP}V{bottom}H{WIDTH - _RIGHT}" fill="none" stroke="var(--line)"/>'
     )
 
 
-def _ticks(
-    x_low: float,
-    x_high: float,
-    y_low: float,
-    y_high: float,
-    log_y: bool,
-    place_x: Callable[[float], float],
-    place_y: Callable[[float], float],
+def _x_ticks(low: float, high: float, place_x: Callable[[float], float]) -> list[str]:
+    y = HEIGHT - _BOTTOM + 16
+    return [_text(place_x(value), y, f"{value:g}", "var(--soft)", "middle") for value in ticks(low, high)]
+
+
+def _y_ticks(
+    low: float, high: float, log_y: bool, percent: bool, place_y: Callable[[float], float]
 ) -> list[str]:
     parts = []
-    for value in ticks(x_low, x_high):
-        parts.append(_text(place_x(value), HEIGHT - _BOTTOM + 16, f"{value:g}", palette.SOFT_INK, "middle"))
     if log_y:
-        step = max(1, math.ceil((y_high - y_low) / 6))
-        values = [(10.0**k, f"1e{k}") for k in range(int(y_low), int(y_high) + 1, step)]
+        step = max(1, math.ceil((high - low) / 6))
+        values = [10.0**k for k in range(int(low), int(high) + 1, step)]
     else:
-        values = [(value, f"{value:,.6g}") for value in ticks(y_low, y_high)]
-    for value, text in values:
-        y = place_y(value)
-        parts.append(f'<path d="M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}" stroke="{palette.GRID}"/>')
-        parts.append(_text(_LEFT - 7, y + 4, text, palette.SOFT_INK, "end"))
+        values = ticks(low, high)
+    for value in values:
+        text, y = f"{100 * value:g} %" if percent else f"{value:,.6g}", place_y(value)
+        parts.append(f'<path d="M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}" stroke="var(--grid)"/>')
+        parts.append(_text(_LEFT - 7, y + 4, text, "var(--soft)", "end"))
     return parts
 
 
 def _level(level: tuple[float, str], place_y: Callable[[float], float]) -> str:
     y = place_y(level[0])
     return (
-        f'<path d="M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}" stroke="{palette.SOFT_INK}" stroke-dasharray="5 4"/>'
-        + _text(_LEFT + 6, y - 5, level[1], palette.SOFT_INK)
+        f'<path d="M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}" stroke="var(--soft)" stroke-dasharray="5 4"/>'
+        + _text(_LEFT + 6, y - 5, level[1], "var(--soft)")
     )
 
 

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-import numpy as np
+from partwise.report.arc_layout import Arc, arcs, places
 
-_LETTER, _SMALL_LETTER, _GAP = 8.0, 6.2, 16.0
+_LETTER, _SMALL_LETTER, _GAP = 8.0, 6.6, 16.0
 _LEVEL, _TALLEST = 24.0, 480.0
 _TOP, _LABEL_ROOM, _WORDS_ROOM = 26.0, 12.0, 44.0
+_CORNER = 7.0
+_LOWEST_LABELLED = 14.0  # levels nearer to each other than this leave no room for labels
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -46,47 +48,49 @@ class Tree:
             return []
         return [word for word, head in enumerate(self.heads) if head != self.gold_heads[word]]
 
+    def wrong_relations(self) -> list[int]:
+        """Places (from 0) of the words with a wrong relation, whatever their head is."""
+        if self.relations is None or self.gold_relations is None:
+            return []
+        pairs = zip(self.relations, self.gold_relations, strict=True)
+        return [word for word, (name, true) in enumerate(pairs) if name != true]
+
 
 def tree_svg(tree: Tree) -> str:
     """An ``<svg>`` element of its natural size; colours come from the classes of the page's style."""
-    places, width = _places(tree)
-    above = levels(tree.heads)
-    wrong = tree.wrong_heads()
-    gold = {word: tree.gold_heads[word] for word in wrong} if tree.gold_heads is not None else {}
-    below = levels([gold.get(word, -1) for word in range(len(tree.forms))])
-    step_above, step_below = _step(above), _step(below)
-    baseline = _TOP + _LABEL_ROOM + step_above * (max(above, default=0) + 1)
-    depth = step_below * max(below, default=0) + (_LEVEL + _TOP if 0 in gold.values() else _LABEL_ROOM)
-    height = baseline + _WORDS_ROOM + (depth if gold else 0)
-    parts = []
-    for word, head in enumerate(tree.heads):
-        parts.append(_predicted(tree, word, head, places, baseline, step_above * above[word], word in gold))
-    for word, head in gold.items():
-        name = "" if tree.gold_relations is None else tree.gold_relations[word]
-        line = _arc(places, word, head, baseline + _WORDS_ROOM - 8, -step_below * below[word], height)
-        parts.append(f'<g class="gold">{line.drawn("")}{line.label(name)}</g>')
+    words, misnamed = range(len(tree.forms)), set(tree.wrong_relations())
+    gold = {} if tree.gold_heads is None else {word: tree.gold_heads[word] for word in tree.wrong_heads()}
+    gold_heads = [gold.get(word, -1) for word in words]
+    widths, gold_widths = (_widths(names, len(words)) for names in (tree.relations, tree.gold_relations))
+    middles, width = places(_rooms(tree), [(tree.heads, widths), (gold_heads, gold_widths)])
+    above, below = arcs(tree.heads, middles, widths), arcs(gold_heads, middles, gold_widths)
+    top = _TOP + _LABEL_ROOM
+    predicted = _Side(_step(above), top + _step(above) * (_highest(above) + 1), _TOP - 8, -1)
+    foot = predicted.baseline + _WORDS_ROOM
+    depth = _step(below) * _highest(below) + (_LEVEL + _TOP if 0 in gold.values() else _LABEL_ROOM)
+    height = foot + (depth if gold else 0)
+    true = _Side(_step(below), foot - 8, height - _TOP + 8, 1)
+    lines, labels = [], []
+    for word in words:
+        kind = "edge wrong" if word in gold else "edge"
+        told = f"<title>{clean(_told(tree, word))}</title>"
+        opacity = "" if tree.marginals is None else f' opacity="{_probability(tree, word):.3f}"'
+        lines.append(f'<g class="{kind}">{told}{predicted.line(above[word], opacity)}</g>')
+        if tree.relations is not None:
+            label = predicted.label(above[word], tree.relations[word], word in misnamed)
+            labels.append(f'<g class="name">{told}{label}</g>')
+    for word in gold:
+        lines.append(f'<g class="gold">{true.line(below[word])}</g>')
+        if tree.gold_relations is not None:
+            labels.append(f'<g class="name gold">{true.label(below[word], tree.gold_relations[word])}</g>')
     for word, (form, tag) in enumerate(zip(tree.forms, tree.tags, strict=True)):
-        kind = "word wrong" if word in gold else "word"
-        parts.append(
-            _text(places[word], baseline + 16, form, kind) + _text(places[word], baseline + 31, tag, "tag")
-        )
+        kind, y = "word wrong" if word in gold else "word", predicted.baseline
+        labels.append(_text(middles[word], y + 16, form, kind) + _text(middles[word], y + 31, tag, "tag"))
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" '
-        f'aria-label="{clean(" ".join(tree.forms))}">{"".join(parts)}</svg>'
+        f'aria-label="{clean(" ".join(tree.forms))}">{"".join(lines)}{"".join(labels)}</svg>'
     )
-
-
-def levels(heads: Sequence[int]) -> list[int]:
-    """How high each word's arc must be to pass over the arcs below it, from 1; 0 for root arcs and heads of -1."""
-    found = [0] * len(heads)
-    highest = np.zeros(len(heads) + 1, dtype=np.int64)  # over each space between words
-    arcs = [(abs(head - word), min(head, word), word) for word, head in enumerate(heads, 1) if head > 0]
-    for span, left, word in sorted(arcs):
-        level = int(highest[left : left + span].max(initial=0)) + 1
-        highest[left : left + span] = level
-        found[word - 1] = level
-    return found
 
 
 def clean(text: str) -> str:
@@ -95,76 +99,75 @@ def clean(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Line:
-    """An arc's path, the point of its arrow, and where its label stands."""
+class _Side:
+    """Arcs above the words (`direction` -1) or below them (1): distance of levels, and where arcs end."""
 
-    path: str
-    tip_x: float
-    tip_y: float
-    label_x: float
-    label_y: float
-    downward: bool
+    step: float
+    baseline: float
+    root: float
+    direction: int
 
-    def drawn(self, attributes: str) -> str:
-        back = -6 if self.downward else 6
-        tip = f"{self.tip_x:.1f},{self.tip_y:.1f}"
-        tip += f" {self.tip_x - 3:.1f},{self.tip_y - back:.1f} {self.tip_x + 3:.1f},{self.tip_y - back:.1f}"
-        return f'<path class="arc" d="{self.path}"{attributes}/><polygon class="tip" points="{tip}"{attributes}/>'
+    def line(self, arc: Arc, attributes: str = "") -> str:
+        """An arc with the point of its arrow."""
+        back = self.baseline + 6 * self.direction
+        tip = f"{arc.end:.1f},{self.baseline:.1f} {arc.end - 3:.1f},{back:.1f} {arc.end + 3:.1f},{back:.1f}"
+        return (
+            f'<path class="arc" d="{self._path(arc)}"{attributes}/>'
+            f'<polygon class="tip" points="{tip}"{attributes}/>'
+        )
 
-    def label(self, text: str, kind: str = "relation") -> str:
-        return _text(self.label_x, self.label_y, text, kind) if text else ""
+    def label(self, arc: Arc, text: str, wrong: bool = False) -> str:
+        """An arc's label on it, or at the end of a root's; none where levels are too near to each other."""
+        if not text or self.step < _LOWEST_LABELLED:
+            return ""
+        y = self.baseline + self.direction * self.step * arc.level if arc.level else self.root
+        kind = "relation wrong" if wrong else "relation"
+        return _text(arc.label, y + (11 if self.direction > 0 else -4), text, kind)
+
+    def _path(self, arc: Arc) -> str:
+        if not arc.level:
+            return f"M{arc.end:.1f} {self.root:.1f}V{self.baseline:.1f}"
+        y = self.baseline + self.direction * self.step * arc.level
+        aside = 1 if arc.begin < arc.end else -1
+        corner = min(_CORNER, abs(arc.end - arc.begin) / 2, self.step)
+        turn = y - self.direction * corner
+        return (
+            f"M{arc.begin:.1f} {self.baseline:.1f}V{turn:.1f}"
+            f"Q{arc.begin:.1f} {y:.1f} {arc.begin + aside * corner:.1f} {y:.1f}"
+            f"H{arc.end - aside * corner:.1f}Q{arc.end:.1f} {y:.1f} {arc.end:.1f} {turn:.1f}V{self.baseline:.1f}"
+        )
 
 
-def _arc(
-    places: Sequence[float], word: int, head: int, baseline: float, rise: float, height: float = 0.0
-) -> _Line:
-    """The line from a head to a word; a negative rise makes it hang below the baseline, root lines to the border."""
-    x, downward = places[word], rise < 0 or height > 0
-    if head == 0:
-        end = height - _TOP + 8 if downward else _TOP - 8
-        label_y = height - 6 if downward else _TOP - 12
-        return _Line(f"M{x:.1f} {end:.1f}V{baseline:.1f}", x, baseline, x, label_y, downward)
-    start = places[head - 1] + (4 if head - 1 < word else -4)  # beside the head's own arc
-    control = baseline - rise / 0.75  # a cubic curve reaches three quarters of the way to its control points
-    path = (
-        f"M{start:.1f} {baseline:.1f}C{start:.1f} {control:.1f} {x:.1f} {control:.1f} {x:.1f} {baseline:.1f}"
-    )
-    label_y = baseline - rise + (11 if downward else -4)
-    return _Line(path, x, baseline, (start + x) / 2, label_y, downward)
-
-
-def _predicted(
-    tree: Tree, word: int, head: int, places: Sequence[float], baseline: float, rise: float, is_wrong: bool
-) -> str:
-    """A word's arc with its label; what it is can be read when the pointer rests on it."""
-    line = _arc(places, word, head, baseline, rise)
-    name = "" if tree.relations is None else tree.relations[word]
-    source = "root" if head == 0 else tree.forms[head - 1]
-    told = f"{source} → {tree.forms[word]}" + (f": {name}" if name else "")
-    kind = "edge wrong" if is_wrong else "edge"
-    attributes = ""
+def _told(tree: Tree, word: int) -> str:
+    """What an arc is; to be read when the pointer rests on it."""
+    head = tree.heads[word]
+    told = f"{'root' if head == 0 else tree.forms[head - 1]} → {tree.forms[word]}"
+    if tree.relations is not None and tree.relations[word]:
+        told += f": {tree.relations[word]}"
     if tree.marginals is not None:
-        marginal = min(max(float(tree.marginals[word]), 0.0), 1.0)
-        attributes = f' opacity="{marginal:.3f}"'
-        told += f", probability {marginal:.3f}"
-    label_kind = "relation"
-    if name and tree.gold_relations is not None and name != tree.gold_relations[word]:
-        label_kind = "relation wrong"
+        told += f", probability {_probability(tree, word):.3f}"
+    if tree.relations and tree.gold_relations and tree.relations[word] != tree.gold_relations[word]:
         told += f" (truly {tree.gold_relations[word]})"
-    return f'<g class="{kind}"><title>{clean(told)}</title>{line.drawn(attributes)}{line.label(name, label_kind)}</g>'
+    return told
 
 
-def _places(tree: Tree) -> tuple[list[float], float]:
-    """The middle of every word, and the width of all."""
-    names = [
-        [""] * len(tree.forms) if each is None else each for each in (tree.relations, tree.gold_relations)
+def _probability(tree: Tree, word: int) -> float:
+    assert tree.marginals is not None
+    return min(max(float(tree.marginals[word]), 0.0), 1.0)
+
+
+def _widths(names: Sequence[str] | None, n_words: int) -> list[float]:
+    return [0.0] * n_words if names is None else [_SMALL_LETTER * _columns(name) for name in names]
+
+
+def _rooms(tree: Tree) -> list[float]:
+    """How much of a line each word takes, with its tag below it and its relation where it is a root's."""
+    n = len(tree.forms)
+    small = [_widths(names, n) for names in (tree.tags, tree.relations, tree.gold_relations)]
+    return [
+        max(_LETTER * _columns(form), *others) + _GAP
+        for form, *others in zip(tree.forms, *small, strict=True)
     ]
-    rooms = [
-        max(_LETTER * _columns(form), *(_SMALL_LETTER * _columns(text) for text in small)) + _GAP
-        for form, *small in zip(tree.forms, tree.tags, *names, strict=True)
-    ]
-    ends = np.cumsum(rooms)
-    return (ends - np.array(rooms) / 2).tolist(), float(ends[-1]) if rooms else 1.0
 
 
 def _columns(text: str) -> int:
@@ -174,8 +177,12 @@ def _columns(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
-def _step(found: Sequence[int]) -> float:
-    return min(_LEVEL, _TALLEST / max(max(found, default=0), 1))
+def _highest(found: Sequence[Arc]) -> int:
+    return max((arc.level for arc in found), default=0)
+
+
+def _step(found: Sequence[Arc]) -> float:
+    return min(_LEVEL, _TALLEST / max(_highest(found), 1))
 
 
 def _text(x: float, y: float, text: str, kind: str) -> str:

@@ -1,4 +1,4 @@
-"""A parsed corpus as one page: the scores, then every tree, wrong arcs marked and the truth beside them."""
+"""A parsed corpus as one page: the scores, then trees, the worst first, wrong arcs marked and the truth beside."""
 
 from __future__ import annotations
 
@@ -9,35 +9,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from partwise.errors import InputError
-from partwise.report import html, palette
+from partwise.report import html
 from partwise.report.tree_svg import Tree, tree_svg
 from partwise.scoring.attachment import attachment_scores
 
 if TYPE_CHECKING:
     from partwise.data.dependency import DependencyCorpus
 
-_STYLE = f"""
-:root {{ color-scheme: light dark; --page: #fff; --ink: {palette.INK}; --soft: {palette.SOFT_INK};
-  --grid: {palette.GRID}; --arc: {palette.DUAL}; --wrong: {palette.WRONG}; --right: {palette.RIGHT}; }}
-@media (prefers-color-scheme: dark) {{ :root {{ --page: {palette.DARK_PAGE}; --ink: {palette.DARK_INK};
-  --soft: {palette.DARK_SOFT_INK}; --grid: {palette.DARK_GRID}; --arc: {palette.DARK_ARC};
-  --wrong: {palette.DARK_WRONG}; --right: {palette.DARK_RIGHT}; }} }}
-body {{ color: var(--ink); background: var(--page); max-width: 76rem; }}
-p.lead, th, footer {{ color: var(--soft); }}
-th, td {{ border-bottom-color: var(--grid); }}
-.tree {{ overflow-x: auto; border: 1px solid var(--grid); border-radius: 6px; padding: .6rem; }}
-.tree svg {{ width: auto; max-width: none; height: auto; display: block; }}
-.tree text {{ text-anchor: middle; font-family: inherit; paint-order: stroke; stroke: var(--page);
-  stroke-width: 3px; fill: var(--ink); }}
-.tree .word {{ font-size: 14px; }}
-.tree .tag {{ font-size: 10.5px; fill: var(--soft); }}
-.tree .relation {{ font-size: 10.5px; fill: var(--soft); }}
-.tree .arc {{ fill: none; stroke: var(--arc); stroke-width: 1.6; }}
-.tree .tip {{ fill: var(--arc); }}
-.tree .wrong .arc {{ stroke: var(--wrong); stroke-dasharray: 6 3; }}
-.tree .wrong .tip, .tree text.wrong {{ fill: var(--wrong); }}
-.tree .gold .arc {{ stroke: var(--right); stroke-dasharray: 2 3; }}
-.tree .gold .tip, .tree .gold .relation {{ fill: var(--right); }}
+_STYLE = """
+body { max-width: 76rem; }
+.tree .word { font-size: 14px; }
+.tree .tag, .tree .relation { font-size: 10.5px; fill: var(--soft); }
+.tree .arc { fill: none; stroke: var(--dual); stroke-width: 1.6; }
+.tree .tip { fill: var(--dual); }
+.tree .wrong .arc { stroke: var(--wrong); stroke-dasharray: 6 3; }
+.tree .wrong .tip, .tree text.wrong { fill: var(--wrong); }
+.tree .gold .arc { stroke: var(--right); stroke-dasharray: 2 3; }
+.tree .gold .tip, .tree .gold .relation { fill: var(--right); }
 """
 
 
@@ -64,7 +52,7 @@ def tree_page(
         Probability of each predicted arc, drawn as its opacity.
     title : str
     most : int
-        Trees beyond this many are left out; scores are of all.
+        Trees beyond this many are left out; scores are of all. Where the truth is known the worst come first.
 
     Returns
     -------
@@ -83,17 +71,20 @@ def tree_page(
     if (heads > np.repeat(corpus.lengths, corpus.lengths)).any():
         raise InputError("heads must be numbers of words of the same sentence")
     has_truth = predicted and corpus.has_heads
-    trees = _trees(
-        corpus.subset(np.arange(min(most, corpus.n_sentences))), heads, relations, marginals, has_truth
-    )
+    trees = _trees(corpus, heads, relations, marginals, has_truth)
+    order = sorted(range(len(trees)), key=lambda number: _errors(trees[number]), reverse=True)[:most]
     sections = [("Scores", _scores(corpus, heads, relations))] if has_truth else []
-    for number, tree in enumerate(trees, 1):
-        sections.append((_heading(number, tree, has_truth), f'<div class="tree">{tree_svg(tree)}</div>'))
-    return html.page(title, _lead(corpus, len(trees), has_truth, marginals is not None), sections, _STYLE)
+    if has_truth or marginals is not None:
+        sections.append(("Legend", _legend(has_truth, marginals is not None)))
+    for number in order:
+        tree = trees[number]
+        body = f'<div class="tree">{tree_svg(tree)}</div>'
+        sections.append((_heading(number + 1, tree, has_truth), body))
+    return html.page(title, _lead(corpus, len(order), has_truth), sections, _STYLE)
 
 
 def _trees(
-    shown: DependencyCorpus,
+    corpus: DependencyCorpus,
     heads: np.ndarray,
     relations: Sequence[str] | None,
     marginals: np.ndarray | None,
@@ -101,22 +92,25 @@ def _trees(
 ) -> list[Tree]:
     trees = []
     marginals = None if marginals is None else np.asarray(marginals)
-    tags = shown.coarse_tags if set(shown.coarse_tags) != {"_"} else shown.fine_tags
-    ptr = shown.sentence_ptr.tolist()
-    for begin, end in pairwise(ptr):
-        gold_relations = shown.relations[begin:end] if has_truth and relations and shown.relations else None
+    tags = corpus.coarse_tags if set(corpus.coarse_tags) != {"_"} else corpus.fine_tags
+    gold_relations = corpus.relations if has_truth and relations is not None else None
+    for begin, end in pairwise(corpus.sentence_ptr.tolist()):
         trees.append(
             Tree(
-                shown.forms[begin:end],
+                corpus.forms[begin:end],
                 tags[begin:end],
                 heads[begin:end].tolist(),
                 None if relations is None else relations[begin:end],
                 None if marginals is None else marginals[begin:end].tolist(),
-                shown.heads[begin:end].tolist() if has_truth else None,
-                gold_relations,
+                corpus.heads[begin:end].tolist() if has_truth else None,
+                gold_relations[begin:end] if gold_relations else None,
             )
         )
     return trees
+
+
+def _errors(tree: Tree) -> tuple[int, int]:
+    return len(tree.wrong_heads()), len(tree.wrong_relations())
 
 
 def _scores(corpus: DependencyCorpus, heads: np.ndarray, relations: Sequence[str] | None) -> str:
@@ -132,18 +126,26 @@ def _scores(corpus: DependencyCorpus, heads: np.ndarray, relations: Sequence[str
 def _heading(number: int, tree: Tree, has_truth: bool) -> str:
     if not has_truth:
         return f"Sentence {number}"
-    n_wrong = len(tree.wrong_heads())
-    return f"Sentence {number}: " + (
-        f"{n_wrong} of {len(tree.forms)} heads wrong" if n_wrong else "all heads right"
+    heads, relations = _errors(tree)
+    text = f"{heads} of {len(tree.forms)} heads wrong" if heads else "all heads right"
+    return f"Sentence {number}: {text}" + (
+        f", {relations} relation{'s' * (relations > 1)} wrong" if relations else ""
     )
 
 
-def _lead(corpus: DependencyCorpus, n_shown: int, has_truth: bool, has_marginals: bool) -> str:
+def _legend(has_truth: bool, has_marginals: bool) -> str:
+    entries = [("", "predicted")]
+    if has_truth:
+        entries += [("wrong", "predicted, but wrong"), ("right", "the truth, below words with a wrong head")]
+    if has_marginals:
+        entries.append(("faint", "the fainter, the less probable"))
+    return html.legend(entries)
+
+
+def _lead(corpus: DependencyCorpus, n_shown: int, has_truth: bool) -> str:
     text = f"{corpus.n_sentences:,} sentences, {corpus.n_words:,} words"
     if n_shown < corpus.n_sentences:
-        text += f"; the first {n_shown:,} are drawn"
-    if has_marginals:
-        text += "; the fainter an arc, the less probable it is"
-    if has_truth:
-        text += "; wrong arcs are dashed, the true ones dotted below the words"
-    return text + "."
+        text += f"; the {'worst' if has_truth else 'first'} {n_shown:,} are drawn"
+    elif has_truth:
+        text += "; the worst first"
+    return text + ". An arc leads from a word's head to the word; rest the pointer on it to read what it is."

@@ -9,18 +9,22 @@ from partwise.solvers.bundle.cutting_plane import BMRM, SVMStruct
 from partwise.solvers.driver import Progress, solve, with_precision
 from partwise.solvers.dual.batch_gradient import BatchEG, PrimalEG
 from partwise.solvers.dual.block_coordinate import BlockFrankWolfe
+from partwise.solvers.dual.crammer_singer import CrammerSinger
 from partwise.solvers.dual.exponentiated_gradient import Annealing, ExponentiatedGradient
 from partwise.solvers.dual.mixtures import MixtureAscent
 from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
 from partwise.solvers.needs import Needs, is_first_order
-from partwise.solvers.primal.gradient import LBFGS, ConjugateGradient
+from partwise.solvers.primal.curvature import is_worthwhile
+from partwise.solvers.primal.gradient import ConjugateGradient
+from partwise.solvers.primal.lbfgs import LBFGS
 from partwise.solvers.primal.mira import MIRA, KBestMIRA, Perceptron
 from partwise.solvers.primal.sgd import SGD
 from partwise.solvers.saddle.excessive_gap import ExcessiveGap
 from partwise.solvers.saddle.extragradient import Extragradient
 from partwise.structures.grammar.parts import GrammarParts
+from partwise.structures.multiclass.multiclass import Multiclass
 from partwise.structures.segments.parts import SemiMarkovParts
 from partwise.structures.trees.parts import TreeParts
 
@@ -34,6 +38,7 @@ SOLVERS: dict[str, Solver] = {
     "eg-primal": PrimalEG(),
     "bcfw": BlockFrankWolfe(),
     "segments": SegmentAscent(),
+    "crammer-singer": CrammerSinger(),
     "extragradient": Extragradient(),
     "excessive-gap": ExcessiveGap(),
     "lbfgs": LBFGS(),
@@ -56,7 +61,8 @@ def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-
     and `MixtureAscent` is what it stands for.
     """
     if solver == "auto":
-        solver = _fastest(problem)
+        is_dense = problem.certified == "local" and is_worthwhile(problem)
+        solver = LBFGS() if is_dense else _fastest(problem)
     if isinstance(solver, str):
         if solver not in SOLVERS:
             raise InputError(f"unknown solver {solver!r}; there are auto, {', '.join(SOLVERS)}")
@@ -70,12 +76,14 @@ def _fastest(problem: Problem) -> Solver:
     """By the tables that benchmarks/sequence.py, multiclass.py, dependency.py and segments.py print."""
     if not problem.loss.is_hard:
         return ExponentiatedGradient("gap", "newton")
+    if isinstance(problem.structure, Multiclass) and problem.has_features and not problem.l1:
+        return CrammerSinger()
     if problem.lengths.max() == 1 or isinstance(
         problem.structure, (TreeParts, SemiMarkovParts, GrammarParts)
     ):
         # Sums over trees and segments become slower as potentials grow sharp; best ones do not.
         return BlockFrankWolfe()
-    if problem.has_features and is_first_order(problem.structure):
+    if problem.is_in_memory and is_first_order(problem.structure):
         return BlockFrankWolfe() if problem.l1 else SegmentAscent()
     return ExponentiatedGradient("gap", "newton", sharpen=True)
 
@@ -92,6 +100,7 @@ __all__ = [
     "BlockFrankWolfe",
     "Certificate",
     "ConjugateGradient",
+    "CrammerSinger",
     "ExcessiveGap",
     "ExponentiatedGradient",
     "Extragradient",

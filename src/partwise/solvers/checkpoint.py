@@ -37,7 +37,7 @@ def save_checkpoint(
     header = {
         "problem": _made_with(problem, solver),
         "random": random.bit_generator.state,
-        "schedule": [run.schedule.last, run.schedule.correction],
+        "schedule": run.schedule.learnt(),
         "run": [run.passes, run.seconds, run.cpu_seconds],
         "history": [record.as_dict() for record in run.history],
     }
@@ -73,7 +73,8 @@ def load_checkpoint(
     try:
         state = state_like(template, arrays)
         random.bit_generator.state = header["random"]
-        run.schedule.last, run.schedule.correction = header["schedule"]
+        schedule = run.schedule
+        schedule.last, schedule.next, schedule.log_gap, schedule.correction = header["schedule"]
         run.passes, run.seconds, run.cpu_seconds = header["run"]
         run.history = [Record(**record) for record in header["history"]]
     except (KeyError, TypeError, ValueError) as error:

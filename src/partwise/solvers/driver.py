@@ -32,6 +32,12 @@ from partwise.solvers.needs import check_solver
 # States are arrays over examples, parts and weights, with labellings that the structure allows.
 _START_AFRESH = {"structure", "n_examples", "n_parts", "n_weights"}
 
+_FIRST_LOOK = 3.0  # passes before the first certificate of a solver that has no estimate of its gap
+_PASSES_WAITED = 8.0  # between two certificates, or
+_LONGEST_WAIT = 0.15  # of the run so far, at most;
+_SHORTEST_WAIT = 0.05  # of the run, at least
+_ROUNDING = 1e-3  # estimates within this of the gap are the gap itself, and need not be checked
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -59,31 +65,48 @@ class Progress:
 
 @dataclass
 class Schedule:
-    """When to pay for a certificate, which costs about as much as a pass.
+    """When to pay for a certificate, which costs up to a pass.
 
-    Every `every` passes if given; otherwise when the solver's own estimate, corrected by how far off it
-    was last time, says that the gap has reached the tolerance, and now and then in any case.
+    Every `every` passes if given. Otherwise when the solver's own estimate, corrected by how far off it was last
+    time, says that the gap has reached the tolerance; when the last two gaps say that it has, if it falls
+    exponentially; and in any case before `_LONGEST_WAIT` of the run has gone by without one.
     """
 
     tol: float
     every: float | None
     last: float = 0.0
+    next: float = _FIRST_LOOK
+    log_gap: float = math.nan
     correction: float = 1.0
 
     def is_due(self, passes: float, info: StepInfo) -> bool:
         if self.every is not None:
             return passes >= self.last + self.every - 1e-9
-        if math.isnan(info.estimated_gap):
-            return passes >= max(1.0, 1.3 * self.last)
+        if not info.estimated_gap >= 0.0:
+            return passes >= self.next
+        is_exact = abs(self.correction - 1.0) < _ROUNDING
+        if passes < (1.0 + _SHORTEST_WAIT) * self.last and not is_exact:
+            return False
         primal = abs(info.dual + info.estimated_gap)
-        if self.correction * info.estimated_gap <= self.tol * primal:
-            return True
-        return passes >= max(3.0, 3.0 * self.last)
+        is_reached = self.correction * info.estimated_gap <= self.tol * primal
+        return is_reached or passes >= max(self.next, _PASSES_WAITED)
 
     def made(self, passes: float, info: StepInfo, certificate: Certificate) -> None:
-        self.last = passes
+        """Learn from a certificate when another would be worth its price."""
+        wait = max(_LONGEST_WAIT * passes, _FIRST_LOOK if passes < _PASSES_WAITED else _PASSES_WAITED)
+        if certificate.relative_gap > self.tol:
+            log_gap = math.log(certificate.relative_gap / self.tol)
+            fall = (self.log_gap - log_gap) / max(passes - self.last, 1e-9)
+            if 0.0 < fall < math.inf:
+                wait = max(min(wait, log_gap / fall), _SHORTEST_WAIT * passes)
+            self.log_gap = log_gap
         if info.estimated_gap > 0 and certificate.gap > 0:
             self.correction = min(max(certificate.gap / info.estimated_gap, 0.2), 50.0)
+        self.last, self.next = passes, passes + wait
+
+    def learnt(self) -> list[float]:
+        """What a checkpoint keeps."""
+        return [self.last, self.next, self.log_gap, self.correction]
 
 
 @dataclass

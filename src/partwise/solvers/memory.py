@@ -12,15 +12,17 @@ from partwise.solvers.base import Solver, state_type
 from partwise.solvers.bundle.cutting_plane import BMRM
 from partwise.solvers.dual.batch_gradient import BatchEG
 from partwise.solvers.dual.block_coordinate import BlockFrankWolfe
+from partwise.solvers.dual.crammer_singer import CrammerSinger
 from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
 from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
-from partwise.solvers.primal.gradient import LBFGS
+from partwise.solvers.primal.lbfgs import LBFGS
 
 # Numbers that a state, or its certificate, holds for every part.
 _NUMBERS_A_PART: dict[type, int] = {
-    ExponentiatedGradient: 2, BatchEG: 2, BlockFrankWolfe: 1, SegmentAscent: 1, SMO: 1, SMOThenEG: 3,
+    ExponentiatedGradient: 2, BatchEG: 2, BlockFrankWolfe: 1, SegmentAscent: 1, CrammerSinger: 1,
+    SMO: 1, SMOThenEG: 3,
 }  # fmt: skip
 _COPIES_OF_WEIGHTS = 4  # besides what a solver remembers of its way
 

@@ -31,6 +31,8 @@ class Needs:
         Sums and maxima over labellings are exact, and a maximiser is a labelling.
     first_order : bool
         Consistent marginals of parts are always those of a distribution: classes, chains of order 1.
+    classes : bool
+        A labelling is one label, and labels share no weights: plain classes.
     ridge : bool
         The regulariser has no l1 term.
     partial : bool
@@ -42,6 +44,7 @@ class Needs:
     whole_labels: bool = False
     exact: bool = False
     first_order: bool = False
+    classes: bool = False
     ridge: bool = False
     partial: bool = False
 
@@ -50,6 +53,7 @@ NEEDS_FIRST_ORDER = (
     "keeps marginals of classes, or of neighbours in chains of order 1, and this structure has other parts: use an "
     "'eg' solver or 'bcfw'"
 )
+NEEDS_CLASSES = "is for classes, and this structure has other parts: use an 'eg' solver, 'bcfw' or 'segments'"
 
 
 def is_first_order(structure: Structure) -> bool:
@@ -72,6 +76,7 @@ def refusal(problem: Problem, needs: Needs) -> str | None:
         "needs features, and this problem has a kernel function in their place: use an 'eg' solver, or 'bcfw' "
         "where beta = inf": needs.features and not problem.has_features,
         NEEDS_FIRST_ORDER: needs.first_order and not is_first_order(structure),
+        NEEDS_CLASSES: needs.classes and not isinstance(structure, Multiclass),
         f"works with l2 alone, and this problem has l1 = {problem.l1:g}: use an 'eg' solver, 'lbfgs' where beta is "
         "finite, or 'bcfw' where it is not": needs.ridge and problem.l1 > 0.0,
         "needs true labels, and this problem has expectations of them: use an 'eg' solver or 'bmrm'": (

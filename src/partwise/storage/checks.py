@@ -107,7 +107,8 @@ def expect_texts(header: Mapping[str, Any], name: str, distinct: bool = False) -
 
 
 _PARAMETERS: dict[str, tuple[type, ...]] = {
-    "l2": (int, float), "tol": (int, float), "max_passes": (int, float), "solver": (str,), "loss": (dict,),
+    "l2": (int, float, str), "cv": (int, type(None)), "l2s": (list, type(None)), "tol": (int, float),
+    "max_passes": (int, float), "solver": (str,), "loss": (dict,),
     "time_limit": (int, float, type(None)), "certificate_every": (int, float, type(None)),
     "random_state": (int, type(None)), "n_jobs": (int, type(None)), "verbose": (int,),
     "callback": (type(None),), "pairs": (str,), "cost": (str, list, dict), "transitions": (str,),
@@ -142,7 +143,9 @@ def expect_parameters(parameters: Mapping[str, Any]) -> None:
         if isinstance(value, int) and not _is_float(value):
             raise InputError(f"{name:.40} is too large a number")
     for name in ("l2", "tol", "max_passes"):
-        if not 0 < parameters.get(name, 1.0) < math.inf:
+        if name == "l2" and parameters.get(name) == "cv":
+            continue
+        if isinstance(parameters.get(name), str) or not 0 < parameters.get(name, 1.0) < math.inf:
             raise InputError(f"{name} must be a finite number > 0, not {parameters[name]!r:.40}")
 
 

@@ -14,6 +14,8 @@ from partwise.structures.contract import Structure
 class Brute:
     """Enumeration over the labellings of a structure, one small example at a time.
 
+    Methods take the scores that the structure's own methods take.
+
     Parameters
     ----------
     structure : Structure
@@ -22,8 +24,6 @@ class Brute:
         Positions of the example.
     limit : int
         The most labellings to enumerate.
-
-    Methods take the scores that the structure's own methods take.
     """
 
     def __init__(self, structure: Structure, length: int = 1, limit: int = 100_000):

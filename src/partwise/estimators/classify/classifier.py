@@ -14,6 +14,7 @@ from partwise.core.rows import RowData
 from partwise.errors import InputError
 from partwise.estimators.base import DualEstimator, Training, n_threads
 from partwise.estimators.classify.data import ClassData, read_attributes, read_matrix, with_always_on
+from partwise.estimators.classify.explain import ClassExplanations
 from partwise.estimators.classify.predictions import ClassPredictions
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.labels import classes_array
@@ -26,10 +27,10 @@ from partwise.structures import Multiclass
 from partwise.structures.multiclass.softmax import MULTICLASS
 
 if TYPE_CHECKING:
-    from partwise.solvers import Progress, Solver
+    from partwise.solvers import Progress, Solution, Solver
 
 
-class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
+class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEstimator):
     """Linear classifier for any loss of the family, with the certificate of its training.
 
     Parameters
@@ -81,7 +82,7 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
     def __init__(
         self,
         loss: str | Loss = "log",
-        l2: float = 1.0,
+        l2: float | Literal["cv"] = 1.0,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_passes: float = 200,
@@ -100,6 +101,8 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
         time_limit: float | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -120,6 +123,8 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
         self.time_limit = time_limit
         self.callback = callback
         self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
 
     task = "classes"
 
@@ -144,7 +149,8 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
             self._begin_compiling(MULTICLASS)
             data = ClassData.read(self, X, y, sample_weight)
             previous = getattr(self, "_training", None) if self.warm_start else None
-            self._fit(data.weighted(self.class_weight).in_order(), previous)
+            data = data.weighted(self.class_weight)
+            self._fit(data if self._has_folds else data.in_order(), previous)
         self._warn_unless_converged()
         return self
 
@@ -189,19 +195,21 @@ class Classifier(ClassPredictions, ClassifierProtocol, DualEstimator):
             np.ones(n, np.int64),
             {"node": RowData(feature_map, rows, dense)},
             loss=self.loss,
-            l2=self.l2,
+            l2=self._l2,
             l1=self.l1,
             cost=self.cost,
             example_weight=data.weights,
             n_jobs=n_threads(self.n_jobs),
         )
-        self._announce(problem, data.encoder)
-        solver, solution = self._solve(problem, warm_state(self, problem, previous))
+        self.classes_ = data.classes
+        self._fit_problem(problem, data.encoder, data, warm_state(self, problem, previous))
+
+    def _become(self, solver: Solver, solution: Solution, encoder: Any, source: ClassData) -> None:
+        problem = solution.problem
         self._set_certificate(solution)
-        self._training = Training(problem, solver, solution.state, solution.weights, data)
-        self.classes_, self._encoder = data.classes, data.encoder
-        pairs = Pairs.of(feature_map, solution.weights)
-        self._set_weights(pairs, n_features)
+        self._training = Training(problem, solver, solution.state, solution.weights, source)
+        self._encoder = encoder
+        self._set_weights(Pairs.of(problem.scorer.maps["node"], solution.weights), source.X.shape[1])
 
     def _set_weights(self, pairs: Pairs, n_features: int) -> None:
         table = np.zeros((len(self.classes_), n_features + 1))

@@ -13,6 +13,7 @@ from partwise.errors import InputError
 from partwise.estimators.checks import as_checked, check_ordered, is_sparse, real_numbers, refuse_masked
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import AttributeEncoder
+from partwise.estimators.frames import as_dicts, is_frame, is_numeric, is_series
 from partwise.estimators.labels import checked_classes, is_label
 from partwise.estimators.matrices import check_finite
 from partwise.features.vocabulary import check_vocabulary_settings
@@ -50,7 +51,7 @@ class ClassData:
 
         encoder = None
         check_vocabulary_settings(getattr(estimator, "min_count", 1), getattr(estimator, "hash_size", None))
-        X = _as_list(X)
+        X = as_examples(X)
         if is_attributes(X):
             X, encoder = _from_attributes(estimator, X, reset)
         elif y is None:
@@ -171,8 +172,13 @@ def _checked_targets(y: Any) -> np.ndarray:
     return y
 
 
-def _as_list(X: Any) -> Any:
-    """Generators and arrays of objects that are no numbers as lists; everything else as it is."""
+def as_examples(X: Any) -> Any:
+    """Generators, arrays of objects and Series as lists, and a DataFrame with more than numbers as one of dicts;
+    all else as it is."""
+    if is_series(X):
+        return X.tolist()
+    if is_frame(X) and not is_numeric(X):
+        return as_dicts(X)
     if isinstance(X, Iterator) or (isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype == object):
         return list(X)
     if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
@@ -182,7 +188,7 @@ def _as_list(X: Any) -> Any:
 
 def read_attributes(encoder: AttributeEncoder, X: Any, n_attributes: int) -> Any:
     """New examples for a classifier of dicts or lists of strings: a CSR matrix (n, n_attributes)."""
-    X = _as_list(X)
+    X = as_dicts(X) if is_frame(X) else as_examples(X)
     if not is_attributes(X):
         raise InputError("X must be a list of dicts or of lists of strings, as in training")
     return as_matrix(encoder.transform([[x] for x in X]), n_attributes)
@@ -190,7 +196,7 @@ def read_attributes(encoder: AttributeEncoder, X: Any, n_attributes: int) -> Any
 
 def read_matrix(estimator: Any, X: Any) -> Any:
     """New examples for a fitted classifier: a float64 array or CSR matrix (n, n_features)."""
-    X = _as_list(X)
+    X = as_examples(X)
     if is_attributes(X):
         raise InputError("X must be a matrix of numbers, as in training, not dicts or lists of strings")
     X = _valid_rows(estimator, as_checked(X))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from partwise.mercer.functions import PRECOMPUTED, check_square
 from partwise.structures import Multiclass
 
 if TYPE_CHECKING:
-    from partwise.solvers import Progress, Solver
+    from partwise.estimators.kernel_base import KernelSource
+    from partwise.solvers import Progress, Solution, Solver
 
 
 class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
@@ -77,7 +78,7 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
     def __init__(
         self,
         loss: str | Loss = "hinge",
-        l2: float = 1.0,
+        l2: float | Literal["cv"] = 1.0,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_passes: float = 1000,
@@ -98,6 +99,8 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
         time_limit: float | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -120,6 +123,8 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
         self.time_limit = time_limit
         self.callback = callback
         self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
 
     task = "classes"
 
@@ -161,12 +166,17 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
             used = np.arange(len(X)) if sample_weight is None else np.flatnonzero(sample_weight)
             data = replace(data, X=data.X[:, used])
         else:
-            data = data.in_order()
+            data = data if self._has_folds else data.in_order()
         self.classes_ = data.classes
         lengths = np.ones(len(data.codes), np.int64)
+        self._used = None if used is None else (used, len(X))
         self._train(Multiclass(len(data.classes)), function, data.X, data.codes, lengths, None, data.weights)
-        if used is not None:
-            self._support = replace(self._support, points=used[self._support.points], n_features=len(X))
+
+    def _become(self, solver: Solver, solution: Solution, encoder: None, source: KernelSource) -> None:
+        super()._become(solver, solution, encoder, source)
+        if self._used is not None:
+            used, n_features = self._used
+            self._support = replace(self._support, points=used[self._support.points], n_features=n_features)
 
     def _scores(self, X: Any) -> np.ndarray:
         """Scores of all classes, (n, n_classes)."""

@@ -87,3 +87,10 @@ class ConstituencyAnswers(Answers):
             return bracket_scores(trees, self._derivations.trees_of(nodes, words, self.outer_)).f1
 
         return score
+
+    score_name = "F1"  # type: ignore[assignment]
+
+    def score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
+        words = [["word"] * int(length) for length in problem.lengths]
+        gold, found = (self._derivations.trees_of(nodes, words, self.outer_) for nodes in (true, predicted))
+        return bracket_scores(gold, found).f1

@@ -20,6 +20,7 @@ from partwise.data.treebank import (
 )
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered
+from partwise.estimators.frames import as_rows, is_frame, unpacked
 from partwise.features.span_values import Sentences
 
 ROOT = "TOP"
@@ -61,7 +62,7 @@ def as_sentences(X: Any, need_tags: bool | None = None) -> Sentences:
     else:
         X = X.trees if isinstance(X, Treebank) else X
         check_ordered(X, "X", "a list of sentences")
-        rows = [_words(sentence, i) for i, sentence in enumerate(X)]
+        rows = [_words(sentence, i) for i, sentence in enumerate(unpacked(X))]
         forms = [word for row in rows for word, _ in row]
         tags = [tag for row in rows for _, tag in row if tag is not None]
         if 0 < len(tags) < len(forms):
@@ -75,6 +76,7 @@ def as_sentences(X: Any, need_tags: bool | None = None) -> Sentences:
 def _words(sentence: Any, i: int) -> list[tuple[str, str | None]]:
     if isinstance(sentence, Tree):
         return [pair for pair in sentence.tagged_words() if pair[1] != TRACE_TAG]
+    sentence = as_rows(sentence, f"X[{i}]") if is_frame(sentence) else sentence
     check_ordered(sentence, f"X[{i}]", "a list of words")
     words: list[tuple[str, str | None]] = []
     for t, word in enumerate(sentence):

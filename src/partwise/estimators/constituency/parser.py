@@ -22,7 +22,6 @@ from partwise.estimators.constituency.explain import ConstituencyExplanations
 from partwise.estimators.constituency.files import ConstituencyFileMixin
 from partwise.estimators.constituency.predictions import ConstituencyMixin
 from partwise.estimators.encoded import Encoded
-from partwise.estimators.model import compact
 from partwise.features.span_templates import span_templates
 from partwise.features.spans import SpanFeatures
 from partwise.structures import Grammar
@@ -114,7 +113,7 @@ class ConstituencyParser(
     def __init__(
         self,
         loss: str | Loss = "log",
-        l2: float = 1.0,
+        l2: float | Literal["cv"] = 1.0,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_passes: float = 200,
@@ -135,6 +134,8 @@ class ConstituencyParser(
         time_limit: float | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -157,6 +158,8 @@ class ConstituencyParser(
         self.time_limit = time_limit
         self.callback = callback
         self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ConstituencyParser:
         """Train.
@@ -171,15 +174,7 @@ class ConstituencyParser(
         """
         with self._refitting():
             problem, encoder = self._problem_for(X, y, sample_weight)
-            if self.verbose:
-                print("\n".join(self.before_training(problem)))
-            self._announce(problem, encoder)
-            _, solution = self._solve(problem)
-            self._set_certificate(solution)
-            self._encoder, self._model = compact(
-                problem.structure, encoder, problem.scorer.maps, solution.weights
-            )
-            self._loss = problem.loss
+            self._fit_problem(problem, encoder)
         self._warn_unless_converged()
         return self
 
@@ -252,7 +247,7 @@ class ConstituencyParser(
             encoded.shapes_for(structure),
             encoded.rows(structure, maps),
             loss=self.loss,
-            l2=self.l2,
+            l2=self._l2,
             l1=self.l1,
             cost=self.cost,
             example_weight=sample_weight,

@@ -24,12 +24,11 @@ from partwise.estimators.graph.labels import NodeLabels
 from partwise.estimators.graph.predictions import GraphPredictions, own_labels
 from partwise.estimators.graph.structures import INFERENCE, graph_shapes, shaped
 from partwise.estimators.influence import InfluenceMixin
-from partwise.estimators.model import compact
 from partwise.estimators.sequence.data import checked_weights, warm_state
 from partwise.features.vocabulary import check_vocabulary_settings
 
 if TYPE_CHECKING:
-    from partwise.solvers import Progress, Solver
+    from partwise.solvers import Progress, Solution, Solver
 
 
 class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAnswers, GraphFileMixin):
@@ -85,7 +84,7 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
     def __init__(
         self,
         loss: str | Loss = "log",
-        l2: float = 1.0,
+        l2: float | Literal["cv"] = 1.0,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_passes: float = 200,
@@ -105,6 +104,8 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
         time_limit: float | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -126,6 +127,8 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
         self.time_limit = time_limit
         self.callback = callback
         self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> GraphLabeler:
         """Train.
@@ -184,19 +187,19 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
             shapes,
             encoded.rows(structure, self._maps(structure, encoder, rows, corpus, codes)),
             loss=self.loss,
-            l2=self.l2,
+            l2=self._l2,
             l1=self.l1,
             cost=self.cost,
             example_weight=sample_weight,
             n_jobs=n_threads(self.n_jobs),
         )
-        self._announce(problem, encoder)
-        solver, solution = self._solve(problem, warm_state(self, problem, previous))
-        self._set_certificate(solution)
+        self.classes_ = labels.as_attribute()
         source = GraphSource(corpus, encoder)
-        self._training = Training(problem, solver, solution.state, solution.weights, source)
-        self._encoder, self._model = compact(structure, encoder, problem.scorer.maps, solution.weights)
-        self._loss, self.classes_ = problem.loss, labels.as_attribute()
+        self._fit_problem(problem, encoder, source, warm_state(self, problem, previous))
+
+    def _become(self, solver: Solver, solution: Solution, encoder: Any, source: GraphSource) -> None:
+        super()._become(solver, solution, encoder, source)
+        self._training = Training(solution.problem, solver, solution.state, solution.weights, source)
 
     def _maps(
         self, structure: Any, encoder: GraphEncoder, rows: Any, corpus: GraphCorpus, codes: np.ndarray

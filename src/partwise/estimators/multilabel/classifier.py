@@ -30,7 +30,7 @@ from partwise.estimators.multilabel.structure import (
 from partwise.estimators.protocol import ClassifierProtocol
 
 if TYPE_CHECKING:
-    from partwise.solvers import Progress, Solver
+    from partwise.solvers import Progress, Solution, Solver
 
 _AUTO_LIMIT = 2**18  # entries of tables, every pass and for every example; messages are cheaper than more
 
@@ -90,7 +90,7 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
     def __init__(
         self,
         loss: str | Loss = "log",
-        l2: float = 1.0,
+        l2: float | Literal["cv"] = 1.0,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_passes: float = 200,
@@ -107,6 +107,8 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         time_limit: float | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -125,6 +127,8 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         self.time_limit = time_limit
         self.callback = callback
         self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -148,7 +152,8 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         with self._refitting():
             self._check_parameters()
             check_choice("inference", self.inference, ("auto", "exact", "tree-reweighted"))
-            self._fit(MultilabelData.read(self, X, y, sample_weight).in_order())
+            data = MultilabelData.read(self, X, y, sample_weight)
+            self._fit(data if self._has_folds else data.in_order())
         self._warn_unless_converged()
         return self
 
@@ -170,18 +175,21 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
             shapes,
             {LABELS: rows},
             loss=self.loss,
-            l2=self.l2,
+            l2=self._l2,
             l1=self.l1,
             example_weight=data.weights,
             n_jobs=n_threads(self.n_jobs),
         )
-        self._announce(problem, data.encoder)
-        solver, solution = self._solve(problem)
+        self._fit_problem(problem, data.encoder, data)
+
+    def _become(self, solver: Solver, solution: Solution, encoder: Any, source: MultilabelData) -> None:
+        problem = solution.problem
         self._set_certificate(solution)
-        self._training = Training(problem, solver, solution.state, solution.weights, data)
-        whole = LinearModel(structure, problem.scorer.maps, solution.weights)
+        self._training = Training(problem, solver, solution.state, solution.weights, source)
+        whole = LinearModel(problem.structure, problem.scorer.maps, solution.weights)
         pairs = [Pairs.of(whole.maps[LABELS], whole.weights_of(LABELS))]
-        self._set_model(LinearModel.assemble(structure, [size], pairs, whole.tied_weights))
+        size = self._size(source.X.shape[1])
+        self._set_model(LinearModel.assemble(problem.structure, [size], pairs, whole.tied_weights))
 
     def _shaped(self, n_labels: int, n: int) -> tuple[Any, Any, str]:
         """Structure, shapes of n examples, and why "auto" did not choose exact inference, if so."""
@@ -245,6 +253,11 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         order = np.argsort(-np.abs(table), axis=None, kind="stable")[:n]
         places = zip(*np.unravel_index(order, table.shape), strict=True)
         return [(names[j], rows[i], float(table[i, j])) for i, j in places if table[i, j]]
+
+    def score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
+        """Share of examples whose labels are all right."""
+        right = (true == predicted).reshape(problem.n_examples, -1)
+        return float(right.all(axis=1).mean())
 
     def known_labels(self) -> list[Any]:
         return list(range(len(self.coef_)))

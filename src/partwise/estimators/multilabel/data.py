@@ -9,7 +9,7 @@ import numpy as np
 
 from partwise.errors import InputError
 from partwise.estimators.checks import as_checked, check_ordered, is_sparse, real_numbers, refuse_masked
-from partwise.estimators.classify.data import as_matrix, is_attributes, merged
+from partwise.estimators.classify.data import as_examples, as_matrix, is_attributes, merged
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.matrices import check_finite
 from partwise.features.vocabulary import check_vocabulary_settings
@@ -46,7 +46,7 @@ class MultilabelData:
         if y is None:
             raise InputError("a MultilabelClassifier requires y to be passed, but the target y is None")
         refuse_masked(y, "y")
-        encoder = None
+        encoder, X = None, as_examples(X)
         if is_attributes(X):
             encoder = AttributeEncoder()
             encoded = encoder.fit_transform([[x] for x in X], estimator.min_count, estimator.hash_size)

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from partwise.core.problem import Problem
-from partwise.data import DependencyCorpus
 from partwise.data.dependency_checks import ProjectiveCount
+from partwise.errors import InputError
 from partwise.estimators.answers import Answers
 from partwise.estimators.base import n_threads
 from partwise.estimators.model import LinearModel
 from partwise.estimators.parsing.arc_encoder import ArcEncoder
 from partwise.estimators.parsing.arc_pruning import ArcPruner, PruningRecord
+from partwise.estimators.parsing.data import as_corpus, with_trees
 from partwise.features.arcs import all_arcs
 
 
@@ -54,10 +55,13 @@ class ParsingAnswers(Answers):
         return sizes | {"weights other than zero": int(np.count_nonzero(self.coef_))}
 
     def scorer_during_fit(
-        self, problem: Problem, encoder: ArcEncoder, X: DependencyCorpus, y: None
+        self, problem: Problem, encoder: ArcEncoder, X: Any, y: Any
     ) -> Callable[[np.ndarray], float]:
-        """UAS, punctuation included; X has the true trees, and y is None."""
-        jobs = n_threads(self.n_jobs)
+        """LAS, or UAS without relations, punctuation included; y is None where X has the true trees."""
+        jobs, X = n_threads(self.n_jobs), with_trees(as_corpus(X), y)
+        true = X.heads.astype(np.int64)
+        if problem.structure.labelled:  # type: ignore[attr-defined]
+            true = true * len(self.relations_) + self._numbers(X.relations)
         structure: Any = problem.structure
         arcs = all_arcs(X.lengths) if self._pruner is None else self._pruner.prune(X, n_jobs=jobs)[0]
         encoded = encoder.transform(structure, X, arcs)
@@ -68,9 +72,22 @@ class ParsingAnswers(Answers):
             model = LinearModel(structure, problem.scorer.maps, np.ascontiguousarray(weights))
             scorer = model.scorer(encoded) if scorer is None else scorer
             codes, _ = model.best(scorer, None, jobs)
-            return float(np.mean(codes // structure.n_relations == X.heads))
+            return float(np.mean(codes == true))
 
         return score
+
+    def _numbers(self, relations: list[str] | None) -> np.ndarray:
+        """Of relations; those that training has not seen get one that makes no tree equal."""
+        if relations is None:
+            raise InputError(
+                "dev data need relations, since the parser learns them: give them, or labelled=False"
+            )
+        numbers = {name: k for k, name in enumerate(self.relations_)}
+        return np.array([numbers.get(name, -(2**40)) for name in relations], np.int64)
+
+    @property
+    def score_name(self) -> str:
+        return "LAS" if self.relations_ else "UAS"
 
     def training_facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {}

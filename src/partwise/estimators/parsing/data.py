@@ -14,6 +14,7 @@ from partwise.data import DependencyCorpus, corpus_from_sentences
 from partwise.data.dependency_checks import ProjectiveCount, check_trees, drop_crossing
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered, refuse_masked
+from partwise.estimators.frames import as_dicts, is_frame, unpacked
 
 _WORD_FIELDS = {
     "form": "forms", "lemma": "lemmas", "coarse_tag": "coarse_tags", "fine_tag": "fine_tags", "feats": "feats",
@@ -39,7 +40,7 @@ def as_corpus(X: Any) -> DependencyCorpus:
     if isinstance(X, DependencyCorpus):
         return X
     check_ordered(X, "X", "a DependencyCorpus or a list of sentences")
-    sentences = [_words(sentence, i) for i, sentence in enumerate(X)]
+    sentences = [_words(sentence, i) for i, sentence in enumerate(unpacked(X))]
     named = {name for sentence in sentences for word in sentence for name in word}
     columns: dict[str, Any] = {
         _WORD_FIELDS[name]: [[word.get(name, "_") for word in sentence] for sentence in sentences]
@@ -49,6 +50,7 @@ def as_corpus(X: Any) -> DependencyCorpus:
 
 
 def _words(sentence: Any, i: int) -> list[Mapping[str, str]]:
+    sentence = as_dicts(sentence) if is_frame(sentence) else sentence
     check_ordered(sentence, f"X[{i}]", "a list of words")
     words = [{"form": word} if isinstance(word, str) else word for word in sentence]
     for t, word in enumerate(words):

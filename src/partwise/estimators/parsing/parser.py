@@ -16,11 +16,11 @@ from partwise.errors import InputError
 from partwise.estimators.base import n_threads
 from partwise.estimators.checks import check_choice, real_numbers
 from partwise.estimators.encoded import Encoded
-from partwise.estimators.model import compact
 from partwise.estimators.parsing.answers import ParsingAnswers
 from partwise.estimators.parsing.arc_encoder import ArcEncoder
 from partwise.estimators.parsing.arc_pruning import BEAM, ArcPruner
 from partwise.estimators.parsing.data import relation_codes, training_corpus
+from partwise.estimators.parsing.explain import ParsingExplanations
 from partwise.estimators.parsing.files import DependencyFileMixin
 from partwise.estimators.parsing.predictions import ParsingMixin
 from partwise.features.arcs import ArcFeatures
@@ -40,7 +40,7 @@ _HEADS_KEPT = 10
 _WORTH_PRUNING = 400_000  # arcs; with fewer, training on all of them takes no time
 
 
-class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
+class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, DependencyFileMixin):
     """Dependency parser: CRF, max-margin, and all losses between, trained in the dual.
 
     Parameters
@@ -127,7 +127,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
     def __init__(
         self,
         loss: str | Loss = "log",
-        l2: float = 1.0,
+        l2: float | Literal["cv"] = 1.0,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_passes: float = 200,
@@ -151,6 +151,8 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         time_limit: float | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -176,6 +178,8 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         self.time_limit = time_limit
         self.callback = callback
         self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DependencyParser:
         """Train.
@@ -192,13 +196,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
         """
         with self._refitting():
             problem, encoder = self.problem_for(X, y, sample_weight)
-            self._announce(problem, encoder)
-            _, solution = self._solve(problem)
-            self._set_certificate(solution)
-            self._encoder, self._model = compact(
-                problem.structure, encoder, problem.scorer.maps, solution.weights
-            )
-            self._loss = problem.loss
+            self._fit_problem(problem, encoder)
         self._warn_unless_converged()
         return self
 
@@ -309,7 +307,7 @@ class DependencyParser(ParsingMixin, ParsingAnswers, DependencyFileMixin):
             shapes,
             encoded.rows(structure, maps),
             loss=self.loss,
-            l2=self.l2,
+            l2=self._l2,
             l1=self.l1,
             cost="heads" if self.cost == "heads" or not structure.labelled else "labelled",
             example_weight=sample_weight,

@@ -66,12 +66,15 @@ class SegmentAnswers(Answers):
             model = LinearModel(problem.structure, problem.scorer.maps, np.ascontiguousarray(weights))
             scorer = model.scorer(encoded) if scorer is None else scorer
             tags, _ = model.best(scorer, None, n_threads(self.n_jobs))
-            predicted = [set(self._named(tags[a:b])) for a, b in bounds]
-            both = sum(len(a & b) for a, b in zip(true, predicted, strict=True))
-            either = sum(len(a) + len(b) for a, b in zip(true, predicted, strict=True))
-            return 2.0 * both / either if either else 1.0
+            return _f1(true, [set(self._named(tags[a:b])) for a, b in bounds])
 
         return score
+
+    score_name = "F1"  # type: ignore[assignment]
+
+    def score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
+        bounds = list(pairwise(offsets(problem.lengths).tolist()))
+        return _f1(*([set(self._named(tags[a:b])) for a, b in bounds] for tags in (true, predicted)))
 
     def training_facts(self) -> dict[str, Any]:
         return {"max_length": self.max_length_, "cut_segments": self.n_cut_}
@@ -80,3 +83,10 @@ class SegmentAnswers(Answers):
         if not self.n_cut_:
             return []
         return [f"{self.n_cut_:,} training segments were longer than {self.max_length_} positions and cut"]
+
+
+def _f1(true: list[set[Any]], predicted: list[set[Any]]) -> float:
+    """2 · both / (true + predicted)."""
+    both = sum(len(a & b) for a, b in zip(true, predicted, strict=True))
+    either = sum(len(a) + len(b) for a, b in zip(true, predicted, strict=True))
+    return 2.0 * both / either if either else 1.0

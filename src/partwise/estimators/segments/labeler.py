@@ -17,7 +17,7 @@ from partwise.estimators.base import n_threads
 from partwise.estimators.checks import check_choice
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.labels import classes_array
-from partwise.estimators.model import LinearModel, compact
+from partwise.estimators.model import LinearModel
 from partwise.estimators.segments.answers import SegmentAnswers
 from partwise.estimators.segments.data import Gold, SegmentData, gold_of
 from partwise.estimators.segments.encoder import SegmentEncoder
@@ -110,7 +110,7 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
     def __init__(
         self,
         loss: str | Loss = "log",
-        l2: float = 1.0,
+        l2: float | Literal["cv"] = 1.0,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_passes: float = 200,
@@ -128,6 +128,8 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         time_limit: float | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -147,6 +149,8 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         self.time_limit = time_limit
         self.callback = callback
         self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -172,15 +176,7 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         """
         with self._refitting():
             problem, encoder = self.problem_for(X, y, sample_weight)
-            self._announce(problem, encoder)
-            if self.verbose:
-                print("\n".join(self.before_training(problem)))
-            _, solution = self._solve(problem)
-            self._set_certificate(solution)
-            self._encoder, self._model = compact(
-                problem.structure, encoder, problem.scorer.maps, solution.weights
-            )
-            self._loss = problem.loss
+            self._fit_problem(problem, encoder)
         self._warn_unless_converged()
         return self
 
@@ -234,7 +230,7 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
             encoded.shapes_for(structure),
             encoded.rows(structure, maps),
             loss=self.loss,
-            l2=self.l2,
+            l2=self._l2,
             l1=self.l1,
             example_weight=data.weights(),
             n_jobs=n_threads(self.n_jobs),

@@ -28,6 +28,8 @@ class SequenceAnswers(Answers):
     transition_coef_: Any
     top_transitions: Any
     n_jobs: int | None
+    solver: Any
+    tol: float
 
     def shown_settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = {"order": self.order, "scheme": self.scheme, "pairs": self.pairs}
@@ -49,6 +51,18 @@ class SequenceAnswers(Answers):
         found = self.top_transitions(len(self.classes_) ** 2)
         return [each for each in found if label is None or label in each[:2]][:n]
 
+    def before_training(self, problem: Problem) -> list[str]:
+        """What a higher order takes: tables of labels to its power, in time and in memory."""
+        if self.order == 1:
+            return []
+        from partwise.estimators.long_passes import estimated_seconds
+        from partwise.report.progress import duration
+        from partwise.solvers.memory import memory_estimate
+
+        seconds = duration(estimated_seconds(problem))
+        told = f"order {self.order} with {len(self.classes_)} labels: a pass takes about {seconds}"
+        return [told, str(memory_estimate(problem, self.solver, self.tol))]
+
     def scorer_during_fit(
         self, problem: Problem, encoder: Any, X: Any, y: Any
     ) -> Callable[[np.ndarray], float]:
@@ -57,7 +71,6 @@ class SequenceAnswers(Answers):
         lengths = encoded.lengths[encoded.lengths > 0]
         true = [labels for labels in y if len(labels)]
         names = np.array(self.classes_.tolist(), object)
-        in_chunks = looks_like_chunks(names.tolist())
         scorer: Any = None
 
         def score(weights: np.ndarray) -> float:
@@ -66,6 +79,19 @@ class SequenceAnswers(Answers):
             scorer = model.scorer(encoded) if scorer is None else scorer
             labels, _ = model.best(scorer, None, n_threads(self.n_jobs))
             predicted = split(names[labels].tolist(), lengths)
-            return chunk_scores(true, predicted).f1 if in_chunks else token_accuracy(true, predicted)
+            return self._score_of_names(true, predicted)
 
         return score
+
+    @property
+    def score_name(self) -> str:
+        return "F1" if looks_like_chunks(self.classes_.tolist()) else "accuracy"
+
+    def score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
+        names = np.array(self.classes_.tolist(), object)
+        both = (split(names[codes].tolist(), problem.lengths) for codes in (true, predicted))
+        return self._score_of_names(*both)
+
+    def _score_of_names(self, true: list[list[Any]], predicted: list[list[Any]]) -> float:
+        in_chunks = looks_like_chunks(self.classes_.tolist())
+        return chunk_scores(true, predicted).f1 if in_chunks else token_accuracy(true, predicted)

@@ -25,7 +25,8 @@ from partwise.storage.checks import expect_array
 from partwise.structures import Chain
 
 if TYPE_CHECKING:
-    from partwise.solvers import Progress, Solver
+    from partwise.estimators.kernel_base import KernelSource
+    from partwise.solvers import Progress, Solution, Solver
 
 
 class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
@@ -81,7 +82,7 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
     def __init__(
         self,
         loss: str | Loss = "hinge",
-        l2: float = 1.0,
+        l2: float | Literal["cv"] = 1.0,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_passes: float = 1000,
@@ -102,6 +103,8 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
         time_limit: float | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -124,6 +127,8 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
         self.time_limit = time_limit
         self.callback = callback
         self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -160,10 +165,15 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
             second, tied = None, True  # sequences of one position have no edges
         chain = Chain(len(labels), tied=tied)
         function = self._kernel_function(points)
-        weights = self._train(chain, function, points, codes, lengths, second, data.weights())
         self.classes_ = classes_array(labels)
         self.n_features_in_ = points.shape[1]
-        self._set_model(tied, weights)
+        self._train(chain, function, points, codes, lengths, second, data.weights())
+
+    def _become(self, solver: Solver, solution: Solution, encoder: None, source: KernelSource) -> None:
+        super()._become(solver, solution, encoder, source)
+        chain: Any = solution.problem.structure
+        tied = solution.weights[solution.problem.scorer.slice_of("transition")][: chain.n_tied]
+        self._set_model(chain.tied, tied)
 
     def _set_model(self, tied: bool, tied_weights: np.ndarray) -> None:
         """Scores as attributes, with weights of one: prediction then is that of any chain."""

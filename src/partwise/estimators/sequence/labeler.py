@@ -28,7 +28,7 @@ from partwise.structures.chain.forward_backward import CHAIN
 from partwise.structures.chain.high_order import HIGH_ORDER
 
 if TYPE_CHECKING:
-    from partwise.solvers import Progress, Solver
+    from partwise.solvers import Progress, Solution, Solver
 
 
 class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, SequenceAnswers, SequenceFileMixin):
@@ -62,7 +62,8 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     scheme : {None, "IOB2", "IOBES", "BILOU", "IOB1"}
         Chunk scheme that labels must obey, in training and in prediction.
     order : int
-        How many labels back transitions look.
+        How many labels back transitions look. Time and memory grow with n_labels to the power order + 1; what they
+        will be is told before training, by the command line and with `verbose`.
     template : None, str, path or Template
         With it, tokens are rows of strings: a preset's name ("chunking", "ner", "pos"), a template in
         partwise's or CRF++'s syntax, or a file that holds one.
@@ -108,7 +109,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     def __init__(
         self,
         loss: str | Loss = "log",
-        l2: float = 1.0,
+        l2: float | Literal["cv"] = 1.0,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_passes: float = 200,
@@ -129,6 +130,8 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         time_limit: float | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -151,6 +154,8 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         self.time_limit = time_limit
         self.callback = callback
         self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -223,10 +228,13 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         problem = self._problem(structure, encoder, encoded, data, codes)
         source = Source(data, encoder, codes)
         self.classes_ = classes_array(labels)
-        self._announce(problem, encoder)
-        solver, solution = self._solve(problem, warm_state(self, problem, previous))
+        if self._is_followed and (codes < 0).any():
+            raise InputError("l2 can be chosen where all labels are known; y has some that are None")
+        self._fit_problem(problem, encoder, source, warm_state(self, problem, previous))
+
+    def _become(self, solver: Solver, solution: Solution, encoder: Any, source: Source) -> None:
         self._set_certificate(solution)
-        self._training = Training(problem, solver, solution.state, solution.weights, source)
+        self._training = Training(solution.problem, solver, solution.state, solution.weights, source)
         self._set_model()
 
     def _problem(
@@ -245,7 +253,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
             encoded.shapes_for(structure),
             encoded.rows(structure, maps),
             loss=self.loss,
-            l2=self.l2,
+            l2=self._l2,
             l1=self.l1,
             cost=self.cost,
             example_weight=data.weights(),

@@ -31,7 +31,7 @@ def forget_averages(state: Any) -> None:
 
     The point's v must have been settled already.
     """
-    state.average[:], state.n_averaged[0] = state.v, 0.0
+    state.average[:], state.n_averaged[0] = state.v[: len(state.average)], 0.0
     state.gap[:], state.seen[:], state.waited[:], state.clock[0] = np.nan, -1.0, 1.0, 0.0
 
 
@@ -39,7 +39,8 @@ def settle(problem: Problem, mu: np.ndarray, point: Any) -> np.ndarray:
     """Recompute a point's v, costs and norm from the expected part counts `mu`; returns v in double precision."""
 
     def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
-        mixture_pass(problem.batch, first, last, mu, v, point.cost, scratch)
+        for piece in problem.pieces(first, last, v=v):
+            mixture_pass(*piece, mu, v, point.cost, scratch)
 
     v = problem.settled(problem.over_examples(np.float64, work))
     point.v[:], point.norm[0] = v, problem.squared_norm(v)

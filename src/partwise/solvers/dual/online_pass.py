@@ -24,7 +24,7 @@ from partwise.compiled.examples import (
     finite_dot,
     length_of,
     scatter_example,
-    score_example,
+    score_before,
 )
 from partwise.compiled.oracles import best, expectations, log_partition
 
@@ -233,12 +233,12 @@ def _commit(batch, i, point, count, scratch):  # type: ignore
 
 
 @inner
-def _visit(batch, i, point, beta, gamma, l2, rule, scratch):  # type: ignore
+def _visit(batch, i, following, point, beta, gamma, l2, rule, scratch):  # type: ignore
     """One step on example i; returns the number of steps tried and the gain of the dual."""
     inverse_beta = 0.0 if beta == np.inf else 1.0 / beta
     weight = batch.example_weight[i]
     start = batch.part_ptr[i]
-    count = score_example(batch, i, point.v, 1.0 / l2, scratch.scores, scratch)
+    count = score_before(batch, i, following, point.v, 1.0 / l2, scratch.scores, scratch)
     add_cost(batch, i, gamma, scratch.scores)
     fresh = point.visited[i] == 0
     if beta == np.inf and (rule.exact_gap or fresh):
@@ -289,7 +289,8 @@ def online_pass(batch, order, point, beta, gamma, l2, rule, scratch):  # type: i
     """Visit the examples of `order`; returns steps tried, and how many visits gained."""
     tried, improved = 0, 0
     for k in range(order.size):
-        attempts, gain = _visit(batch, order[k], point, beta, gamma, l2, rule, scratch)
+        following = order[k + 1] if k + 1 < order.size else -1
+        attempts, gain = _visit(batch, order[k], following, point, beta, gamma, l2, rule, scratch)
         tried += attempts
         improved += 1 if gain > 0.0 else 0
     return tried, improved

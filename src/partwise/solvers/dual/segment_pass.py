@@ -19,6 +19,7 @@ from partwise.compiled.dispatch import entry, inner
 from partwise.compiled.examples import add_cost, length_of, score_example
 from partwise.compiled.oracles import best
 from partwise.solvers.dual.segment_point import add_mass, has_room, mass_along, worst_in_use
+from partwise.solvers.dual.segment_space import bring_up, move_along, product_along
 from partwise.solvers.dual.segment_store import (
     COST,
     ENTRY,
@@ -37,7 +38,7 @@ _LEAST_GAIN = 1e-12  # relative to the scores
 
 
 @inner
-def _step(k, weight, point, store, gamma, l2):  # type: ignore
+def _step(k, weight, point, store, gamma, l2, space):  # type: ignore
     """Move along segment k; stores by how much the dual rises, and returns whether every pair had a slot."""
     head = store.head[k]
     first, n_pairs, off_path = head[FIRST], head[N_PAIRS], head[PATH]
@@ -46,9 +47,7 @@ def _step(k, weight, point, store, gamma, l2):  # type: ignore
     to = mass_along(point, first, store.path, to_path, n_pairs)
     gain, has_slots = 0.0, True
     if off > 0.0 or to > 0.0:
-        linear = 0.0
-        for e in range(start, end):
-            linear += store.value[e] * point.v[store.entry[e]]
+        linear = product_along(space, point.v, store.entry, store.value, start, end)
         slope = gamma * store.number[k, COST] + linear / l2
         curvature = weight * store.number[k, SQUARED] / l2
         step = off if slope > 0.0 else -to
@@ -60,8 +59,7 @@ def _step(k, weight, point, store, gamma, l2):  # type: ignore
             add_mass(point, first, store.path, off_path, n_pairs, -step)
             add_mass(point, first, store.path, to_path, n_pairs, step)
             shift = step * weight
-            for e in range(start, end):
-                point.v[store.entry[e]] -= shift * store.value[e]
+            move_along(space, point.v, store.entry, store.value, start, end, shift)
             point.norm[0] += shift * (shift * store.number[k, SQUARED] - 2.0 * linear)
             point.cost[head[EXAMPLE]] += step * store.number[k, COST]
             gain = shift * (slope - 0.5 * step * curvature)
@@ -70,12 +68,12 @@ def _step(k, weight, point, store, gamma, l2):  # type: ignore
 
 
 @entry
-def sweep(order, point, store, example_weight, gamma, l2):  # type: ignore
+def sweep(order, point, store, example_weight, gamma, l2, space):  # type: ignore
     """A step along every segment of `order`; returns whether any lacked a slot."""
     lacking = False
     for j in range(order.size):
         weight = example_weight[store.head[order[j], EXAMPLE]]
-        has_slots = _step(order[j], weight, point, store, gamma, l2)
+        has_slots = _step(order[j], weight, point, store, gamma, l2, space)
         lacking = lacking or not has_slots
     return lacking
 
@@ -91,7 +89,7 @@ def _write_paths(start, end, n_labels, room, path, at):  # type: ignore
 
 
 @inner
-def _follow_segments(batch, i, chain, point, store, gamma, l2, tally, room):  # type: ignore
+def _follow_segments(batch, i, chain, point, store, gamma, l2, space, room):  # type: ignore
     """A step along each segment in which the worst labelling and the best differ, as `sweep`."""
     length, lacking, t = length_of(batch, i), False, 0
     while t < length:
@@ -103,8 +101,8 @@ def _follow_segments(batch, i, chain, point, store, gamma, l2, tally, room):  # 
             t += 1
         end = min(t + 1, length)  # the pair behind the last label that differs changes as well
         _write_paths(start, end, chain.n_labels, room, store.path, store.used[1])
-        k = remember(batch, i, chain, store, chain.position_ptr[i] + start, end - start, tally)
-        has_slots = _step(k, batch.example_weight[i], point, store, gamma, l2)
+        k = remember(batch, i, chain, store, chain.position_ptr[i] + start, end - start, space)
+        has_slots = _step(k, batch.example_weight[i], point, store, gamma, l2, space)
         lacking = lacking or not has_slots
     return lacking
 
@@ -121,8 +119,9 @@ def _read_labels(length, n_labels, counts, labels):  # type: ignore
 
 
 @inner
-def _visit(batch, i, chain, point, store, gamma, l2, tally, room, scratch):  # type: ignore
+def _visit(batch, i, chain, point, store, gamma, l2, space, room, scratch):  # type: ignore
     """Steps where the worst labelling in use and the best of all differ; stores the gap found."""
+    bring_up(space, point.v, batch, i)
     score_example(batch, i, point.v, 1.0 / l2, scratch.potentials, scratch)
     add_cost(batch, i, gamma, scratch.potentials)
     top = best(batch, i, scratch.potentials, scratch.counts, scratch)
@@ -131,16 +130,13 @@ def _visit(batch, i, chain, point, store, gamma, l2, tally, room, scratch):  # t
     lacking = False
     if np.isfinite(bottom) and top - bottom > _LEAST_GAIN * (1.0 + abs(top)):
         _read_labels(length_of(batch, i), chain.n_labels, scratch.counts, room.top)
-        lacking = _follow_segments(batch, i, chain, point, store, gamma, l2, tally, room)
+        lacking = _follow_segments(batch, i, chain, point, store, gamma, l2, space, room)
     return lacking
 
 
 @entry
-def segment_pass(batch, order, chain, point, store, gamma, l2, tally, room, scratch):  # type: ignore
-    """Visit the examples of `order` while the store has room: how many these were, and whether slots were lacking.
-
-    `tally` (n_weights,) is zero before and after.
-    """
+def segment_pass(batch, order, chain, point, store, gamma, l2, space, room, scratch):  # type: ignore
+    """Visit the examples of `order` while the store has room: how many these were, and whether slots were lacking."""
     lacking = False
     for j in range(order.size):
         i = order[j]
@@ -149,6 +145,6 @@ def segment_pass(batch, order, chain, point, store, gamma, l2, tally, room, scra
             continue
         if not fits(batch, i, store):
             return j, lacking
-        missed = _visit(batch, i, chain, point, store, gamma, l2, tally, room, scratch)
+        missed = _visit(batch, i, chain, point, store, gamma, l2, space, room, scratch)
         lacking = lacking or missed
     return order.size, lacking

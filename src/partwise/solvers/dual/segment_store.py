@@ -16,6 +16,7 @@ from partwise.compiled.dispatch import fragment, inner
 from partwise.compiled.examples import length_of
 from partwise.compiled.rows import FIRST_PART, FIRST_ROW, KIND, N_ROWS, KindRows, Rows
 from partwise.solvers.dual.segment_point import edge_part
+from partwise.solvers.dual.segment_space import squared_length
 
 # Columns of `head` and of `number`: what a step looks at lies together, a segment's head in one cache line.
 EXAMPLE, FIRST, N_PAIRS, PATH, ENTRY, N_ENTRIES, OLDER = range(7)
@@ -134,23 +135,22 @@ def _is_same(store, k, first, n_pairs, at):  # type: ignore
 
 @inner
 def _add_up(store, start, end, tally):  # type: ignore
-    """Entries of the same weight become one; ‖d‖² and the new end."""
+    """Entries of the same weight become one; the new end."""
     entry, value = store.entry, store.value
     for k in range(start, end):
         tally[entry[k]] += value[k]
-    at, squared = start, 0.0
+    at = start
     for k in range(start, end):
         w = entry[k]
         if tally[w] != 0.0:
             entry[at], value[at] = w, tally[w]
-            squared += tally[w] * tally[w]
             tally[w] = 0.0
             at += 1
-    return squared, at
+    return at
 
 
 @inner
-def _write_difference(batch, i, chain, store, first, n_pairs, tally):  # type: ignore
+def _write_difference(batch, i, chain, store, first, n_pairs, space):  # type: ignore
     """d of the segment whose paths stand behind all others, behind all entries; ‖d‖², cost and the end."""
     t0, n_labels, part = first - chain.position_ptr[i], chain.n_labels, batch.part_ptr[i]
     at, cost = store.used[2], 0.0
@@ -168,22 +168,19 @@ def _write_difference(batch, i, chain, store, first, n_pairs, tally):  # type: i
             if t > 0:
                 edge = edge_part(batch, i, chain, t, pair)
                 at = list_part(batch, i, edge, sign, store.entry, store.value, at)
-    squared, end = _add_up(store, store.used[2], at, tally)
-    return squared, cost, end
+    end = _add_up(store, store.used[2], at, space.tally)
+    return squared_length(space, store.entry, store.value, store.used[2], end), cost, end
 
 
 @inner
-def remember(batch, i, chain, store, first, n_pairs, tally):  # type: ignore
-    """The segment whose paths stand behind all others: found among the example's own, or added.
-
-    `tally` (n_weights,) is zero before and after.
-    """
+def remember(batch, i, chain, store, first, n_pairs, space):  # type: ignore
+    """The segment whose paths stand behind all others: found among the example's own, or added."""
     at, k = store.used[1], store.newest[i]
     while k >= 0 and not _is_same(store, k, first, n_pairs, at):
         k = store.head[k, OLDER]
     if k < 0:
         k, start = store.used[0], store.used[2]
-        squared, cost, end = _write_difference(batch, i, chain, store, first, n_pairs, tally)
+        squared, cost, end = _write_difference(batch, i, chain, store, first, n_pairs, space)
         head = store.head[k]
         head[EXAMPLE], head[FIRST], head[N_PAIRS], head[PATH] = i, first, n_pairs, at
         head[ENTRY], head[N_ENTRIES], head[OLDER] = start, end - start, store.newest[i]

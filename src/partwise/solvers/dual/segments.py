@@ -15,6 +15,7 @@ import numpy as np
 from partwise.core.arrays import offsets
 from partwise.core.problem import Problem
 from partwise.errors import InputError
+from partwise.mercer.problem import KernelProblem
 from partwise.solvers.base import Certificate, StepInfo, check_precision, state_type
 from partwise.solvers.dual.hard import (
     add_to_average,
@@ -25,6 +26,7 @@ from partwise.solvers.dual.hard import (
 )
 from partwise.solvers.dual.segment_pass import segment_pass, sweep
 from partwise.solvers.dual.segment_point import ChainView, PathRoom, SegmentPoint, pair_counts
+from partwise.solvers.dual.segment_space import FeatureSpace, KernelSpace, close_space, kernel_space
 from partwise.solvers.dual.segment_store import (
     ENTRY,
     EXAMPLE,
@@ -49,7 +51,10 @@ _UNIFORM_SHARE = 0.1  # of the other segments are visited too, at random
 
 class SegmentState(NamedTuple):
     """A :class:`SegmentPoint` and a :class:`SegmentStore`, when examples were visited (see `sampling.py`), the
-    weighted mean of v so far, and how many points went into it."""
+    weighted mean of v so far, and how many points went into it.
+
+    With kernel functions v is the coefficients and their image, and the mean that of the coefficients alone.
+    """
 
     pair: np.ndarray
     mass: np.ndarray
@@ -108,7 +113,7 @@ class SegmentState(NamedTuple):
             and (self.newest >= -1).all()
             and (self.newest < n_segments).all()
             and (self.entry[:n_entries] >= 0).all()
-            and (self.entry[:n_entries] < len(self.v)).all()
+            and (self.entry[:n_entries] < len(self.average)).all()
         )
 
     def with_slots(self) -> SegmentState:
@@ -143,15 +148,22 @@ class SegmentAscent:
     n_sweeps: int = 2
     precision: Literal["auto", "single", "double"] = "auto"
     name = "segments"
-    needs = Needs(loss="hard", features=True, first_order=True, whole_labels=True, exact=True, ridge=True)
+    needs = Needs(loss="hard", first_order=True, whole_labels=True, exact=True, ridge=True)
 
     def check(self, problem: Problem) -> None:
         check_precision(self.precision)
         if self.n_sweeps < 0:
             raise InputError(f"n_sweeps must be >= 0, not {self.n_sweeps}")
+        if not problem.is_in_memory:
+            raise InputError(
+                "solver 'segments' keeps the scores of all points up to date and needs the whole kernel matrix in "
+                "memory: raise cache_mb, or use 'bcfw'"
+            )
 
     def init(self, problem: Problem, random: np.random.Generator) -> SegmentState:
-        n, dtype = problem.n_examples, state_type(self.precision)
+        # A table of scores is small beside the kernel matrix, and moves by small steps far more often than weights.
+        precision = self.precision if problem.has_features else "double"
+        n, dtype = problem.n_examples, state_type(precision)
         pair = np.full((int(problem.lengths.sum()), _FEW_SLOTS), -1, np.int32)
         pair[:, 0] = _gold_pairs(problem)
         mass = np.zeros(pair.shape)
@@ -165,7 +177,7 @@ class SegmentAscent:
             seen=np.full(n, -1.0),
             waited=np.ones(n),
             clock=np.zeros(1),
-            average=v.copy(),
+            average=v[: problem.n_sums].copy(),
             n_averaged=np.zeros(1),
         )
 
@@ -180,25 +192,25 @@ class SegmentAscent:
     def step(
         self, problem: Problem, state: SegmentState, random: np.random.Generator
     ) -> tuple[SegmentState, StepInfo]:
-        weight, tally = problem.batch.example_weight, np.zeros(problem.n_weights)
+        weight, space = problem.batch.example_weight, _space(problem, state)
         for here in due_chunks(state, weight, random):
-            state = self._visit(problem, state, here, tally)
+            state = self._visit(problem, state, here, space)
             note_visits(here, state.seen, state.waited, state.clock)
             for _ in range(self.n_sweeps):
-                state = self._sweep(problem, state, random)
-            add_to_average(state.average, state.n_averaged, state.v)
+                state = self._sweep(problem, state, space, random)
+            add_to_average(state.average, state.n_averaged, state.v[: problem.n_sums])
+        if isinstance(space, KernelSpace):
+            close_space(space, state.v)
         gap = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
         return state, StepInfo(1.0, hard_dual(problem, state.point()), float(weight @ gap))
 
-    def _visit(
-        self, problem: Problem, state: SegmentState, here: np.ndarray, tally: np.ndarray
-    ) -> SegmentState:
+    def _visit(self, problem: Problem, state: SegmentState, here: np.ndarray, space: Any) -> SegmentState:
         scratch, chain, done = problem.scorer.scratch(state.v.dtype, asks=("best",)), _chain_view(problem), 0
         while done < len(here):
             room = _path_room(problem, state)
             visited, has_no_slot = segment_pass(
-                problem.batch, here[done:], chain, state.point(), state.store(), problem.loss.gamma, problem.l2,
-                tally, room, scratch,
+                problem.batch, here[done:], chain, _scored_point(problem, state), state.store(), problem.loss.gamma,
+                problem.l2, space, room, scratch,
             )  # fmt: skip
             done += visited
             if has_no_slot:
@@ -207,17 +219,31 @@ class SegmentAscent:
                 state = state._replace(**with_room(state.store())._asdict())
         return state
 
-    def _sweep(self, problem: Problem, state: SegmentState, random: np.random.Generator) -> SegmentState:
+    def _sweep(
+        self, problem: Problem, state: SegmentState, space: Any, random: np.random.Generator
+    ) -> SegmentState:
         gain = state.number[: state.used[0], GAIN]
         is_due = gain > _WORTH_WHILE * gain.mean() if len(gain) else np.zeros(0, bool)
         order = random.permutation(np.flatnonzero(is_due | (random.random(len(gain)) < _UNIFORM_SHARE)))
         weight, gamma, l2 = problem.batch.example_weight, problem.loss.gamma, problem.l2
-        has_no_slot = sweep(order, state.point(), state.store(), weight, gamma, l2)
+        has_no_slot = sweep(order, _scored_point(problem, state), state.store(), weight, gamma, l2, space)
         return state.with_slots() if has_no_slot else state
 
     def certificate(self, problem: Problem, state: SegmentState) -> tuple[SegmentState, Certificate]:
         point = state.point()
         return certificate_of_mixture(problem, state, point, point.mass)
+
+
+def _scored_point(problem: Problem, state: SegmentState) -> SegmentPoint:
+    """The point whose v scores are read from: with kernel functions the image of the coefficients."""
+    point = state.point()
+    return point if problem.has_features else point._replace(v=state.v[problem.n_sums :])
+
+
+def _space(problem: Problem, state: SegmentState) -> FeatureSpace | KernelSpace:
+    if isinstance(problem, KernelProblem):
+        return kernel_space(problem, state.v)
+    return FeatureSpace(np.zeros(problem.n_weights))
 
 
 def _chain_view(problem: Problem) -> ChainView:

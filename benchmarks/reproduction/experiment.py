@@ -1,0 +1,135 @@
+"""What an experiment is: where it was published, what was claimed, how to repeat it, what to say of the numbers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+NUMBERS = ROOT / "docs" / "reproduction"
+PICTURES = ROOT / "docs" / "images" / "reproduction"
+
+
+class Verdict(NamedTuple):
+    """One claim of a paper beside what was measured.
+
+    Attributes
+    ----------
+    claim, ours : str
+    held : bool or None
+        None where the two cannot be compared.
+    """
+
+    claim: str
+    ours: str
+    held: bool | None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or table that can be made again.
+
+    Parameters
+    ----------
+    name : str
+        Of its command, its JSON file and its picture.
+    source : str
+        Paper, figure or table, page.
+    setting : str
+        What is as in the paper and what is not, for the page.
+    data : tuple of str
+        Folders of the data sets.
+    run : callable (folder of all data sets, Numbers)
+        Measures; every value is kept as soon as it is there.
+    file : str
+        Of the numbers; figures drawn from the same curves share it.
+    draw : callable (numbers) -> Figure
+    verdicts : callable (numbers) -> list of Verdict
+    table : callable (numbers) -> (header, rows), or None
+        Of the page, beside the picture.
+    """
+
+    name: str
+    source: str
+    setting: str
+    data: tuple[str, ...]
+    run: Callable[[Path, Numbers], None]
+    file: str
+    draw: Callable[[dict[str, Any]], Any]
+    verdicts: Callable[[dict[str, Any]], list[Verdict]]
+    table: Callable[[dict[str, Any]], tuple[list[str], list[list[str]]]] | None = None
+
+    @property
+    def json_file(self) -> Path:
+        return NUMBERS / f"{self.file}.json"
+
+    @property
+    def picture(self) -> Path:
+        return PICTURES / f"{self.name}.png"
+
+    def numbers(self) -> dict[str, Any] | None:
+        """What was measured, or None where that is not finished."""
+        found = Numbers(self.json_file)
+        return found.values if self.name in found.finished else None
+
+
+class Numbers:
+    """Measured numbers in a file that is written after each of them, so that a run cut off goes on where it was.
+
+    Parameters
+    ----------
+    path : Path
+    again : bool
+        Measure afresh what is there already.
+    sentences : int or None
+        Train on the first so many only; kept with the numbers, for the page to say it.
+    """
+
+    def __init__(self, path: Path, again: bool = False, sentences: int | None = None) -> None:
+        self.path, self.again, self.sentences = path, again, sentences
+        self.values: dict[str, Any] = {}
+        self.finished: list[str] = []
+        self._fresh: set[str] = set()
+        if path.exists():
+            before = json.loads(path.read_text(encoding="utf-8"))
+            self.values, self.finished = before["numbers"], before["finished"]
+
+    def once(self, name: str, make: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
+        """The value kept under `name`; made by ``make(*arguments, **settings)`` and written if it is not there."""
+        if name not in self.values or (self.again and name not in self._fresh):
+            start = time.process_time()
+            self.values[name] = shortened(make(*arguments, **settings))
+            self._fresh.add(name)
+            self.write()
+            print(f"{self.path.stem}: {name}, {time.process_time() - start:.0f} CPU s", flush=True)
+        return self.values[name]
+
+    def limit(self) -> int | None:
+        """How many sentences train; None for all."""
+        kept: int | None = self.once("sentences", lambda: self.sentences)
+        return kept
+
+    def finish(self, name: str) -> None:
+        self.finished = sorted({*self.finished, name})
+        self.write()
+
+    def write(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        values = [f"{json.dumps(k, ensure_ascii=False)}: {json.dumps(v)}" for k, v in self.values.items()]
+        text = f'{{"finished": {json.dumps(self.finished)},\n"numbers": {{\n' + ",\n".join(values) + "}}\n"
+        beside = self.path.with_suffix(".part")
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(self.path)
+
+
+def shortened(value: Any) -> Any:
+    """Floats with seven digits, so that files stay small and pages equal on every machine."""
+    if isinstance(value, dict):
+        return {key: shortened(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [shortened(each) for each in value]
+    return float(f"{value:.7g}") if isinstance(value, float) else value

@@ -1,0 +1,157 @@
+"""Dense rows in passes over many examples: their scores and their gradient by products of matrices.
+
+A chunk of rows X has the scores X W, one product; the pass reads them as given and leaves behind what it scatters, one
+row of changes Δ for each of X; then the weights change by Xᵀ Δ, a second product. All in double precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from partwise.compiled.examples import Batch
+from partwise.compiled.rows import FIRST_ROW, KIND, N_ROWS, KindRows, packed_rows
+from partwise.core.arrays import ranges
+
+if TYPE_CHECKING:
+    from partwise.core.scorer import Scorer
+
+_FEWEST_COLUMNS = 4  # below, the loops over single rows are as fast
+_CHUNK = 1 << 18  # numbers of a chunk of rows: what stays near the processor
+_FEWEST_ROWS, _MOST_ROWS = 128, 2048
+
+
+def with_products(
+    scorer: Scorer, batch: Batch, first: int, last: int, weights: np.ndarray | None, v: np.ndarray | None
+) -> Iterator[tuple[Batch, int, int]]:
+    """Pieces of a range of examples, each as (batch, first, last) for a pass; where rows are sparse, one.
+
+    Parameters
+    ----------
+    weights : float64 array, shape (n_weights,), or None
+        What the pass reads scores from, if it does.
+    v : float64 array, shape (n_weights,), or None
+        What it adds to, if it does.
+    """
+    tabled = _tabled(scorer)
+    if not tabled or first == last:
+        yield batch, first, last
+        return
+    cuts, most_rows = _cuts(scorer, tabled, first, last)
+    tables = [_Table(scorer, k, most_rows, weights, v) for k in tabled]
+    kinds = list(scorer.kinds)
+    for table in tables:
+        kinds[table.number] = table.kind
+    rows, held = packed_rows(kinds, scorer.run_ptr, scorer.runs)
+    for begin, end in pairwise(cuts):
+        for table in tables:
+            table.open(begin, end)
+        yield batch._replace(rows=rows), begin, end
+        for table in tables:
+            table.close()
+    for table in tables:
+        table.hand_over()
+    del held
+
+
+class _Table:
+    """The dense attributes of one kind of rows, a chunk at a time."""
+
+    def __init__(
+        self, scorer: Scorer, number: int, most_rows: int, weights: np.ndarray | None, v: np.ndarray | None
+    ):
+        self.scorer, self.number = scorer, number
+        kind: KindRows = scorer.kinds[number]
+        self.dense, self.v = kind.dense, v
+        width, n_dense = kind.width, kind.dense_start.size
+        own = slice(kind.first_weight, kind.first_weight + n_dense * kind.stride)
+        self.place_of_weights = own, (n_dense, kind.stride), width
+        self.weights = None if weights is None else np.ascontiguousarray(self._matrix(weights))
+        self.gradient = None if v is None else np.zeros((n_dense, width))
+        self.room = np.empty((most_rows, n_dense))
+        self.n_rows = 0
+        self.kind = kind._replace(
+            dense_start=kind.dense_start[:0],
+            place=np.zeros(len(kind.dense), np.int32),
+            given=np.zeros((most_rows if weights is not None else 0, width)),
+            change=np.zeros((most_rows if v is not None else 0, width)),
+        )
+
+    def _matrix(self, vector: np.ndarray) -> np.ndarray:
+        """The part of a vector of weights that belongs to dense attributes, (n_dense, width); a view."""
+        own, shape, width = self.place_of_weights
+        return vector[own].reshape(shape)[:, :width]
+
+    def open(self, first: int, last: int) -> None:
+        """Scores of the rows of some examples."""
+        rows, n_rows = _rows_of(self.scorer, self.number, first, last)
+        self.n_rows = n_rows
+        self.kind.place[rows] = np.arange(n_rows, dtype=np.int32)
+        self.room[:n_rows] = self.dense[rows]
+        if self.weights is not None:
+            np.matmul(self.room[:n_rows], self.weights, out=self.kind.given[:n_rows])
+        if self.gradient is not None:
+            self.kind.change[:n_rows] = 0.0
+
+    def close(self) -> None:
+        """Add what the pass has scattered through them."""
+        if self.gradient is not None:
+            self.gradient += self.room[: self.n_rows].T @ self.kind.change[: self.n_rows]
+
+    def hand_over(self) -> None:
+        if self.v is not None:
+            self._matrix(self.v)[...] += self.gradient
+
+
+def _cuts(scorer: Scorer, tabled: list[int], first: int, last: int) -> tuple[list[int], int]:
+    """Where to cut a range of examples into chunks, and the most rows that a kind has in any."""
+    kinds = [scorer.kinds[k] for k in tabled]
+    size = max(max(kind.dense_start.size, kind.width) for kind in kinds)
+    limit = min(max(_CHUNK // size, _FEWEST_ROWS), _MOST_ROWS)
+    run_ptr = scorer.run_ptr[first : last + 1]
+    runs = scorer.runs[run_ptr[0] : run_ptr[-1]]
+    n_rows = np.where(np.isin(runs[:, KIND], tabled), runs[:, N_ROWS], 0)
+    so_far = np.concatenate([[0], np.cumsum(n_rows)])[run_ptr - run_ptr[0]]
+    wanted = np.arange(limit, max(so_far[-1], limit) + limit, limit)
+    cuts = np.unique(np.append(np.searchsorted(so_far, wanted, "right") - 1, [0, last - first]))
+    most = int(np.diff(so_far[cuts]).max(initial=1))
+    return [first + int(cut) for cut in cuts], max(most, 1)
+
+
+def _rows_of(scorer: Scorer, number: int, first: int, last: int) -> tuple[Any, int]:
+    """The distinct rows of a kind that some examples have, as a slice where they follow each other; how many."""
+    runs = scorer.runs[scorer.run_ptr[first] : scorer.run_ptr[last]]
+    runs = runs[runs[:, KIND] == number]
+    if not len(runs):
+        return slice(0, 0), 0
+    begin, count = runs[:, FIRST_ROW], runs[:, N_ROWS]
+    if (begin[1:] == begin[:-1] + count[:-1]).all():
+        n_rows = int(count.sum())
+        return slice(int(begin[0]), int(begin[0]) + n_rows), n_rows
+    rows = np.unique(ranges(begin, count))
+    return rows, len(rows)
+
+
+def _tabled(scorer: Scorer) -> list[int]:
+    """Kinds of rows with enough dense attributes for products."""
+    return [k for k, kind in enumerate(scorer.kinds) if kind.dense_start.size >= _FEWEST_COLUMNS]
+
+
+@cache
+def _thread_pools() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def one_thread(scorer: Scorer) -> AbstractContextManager[Any]:
+    """Within it, products run on the thread that asks for them: how many of those there are, `n_jobs` says."""
+    if not _tabled(scorer):
+        return nullcontext()
+    limit: AbstractContextManager[Any] = _thread_pools().limit(limits=1, user_api="blas")
+    return limit

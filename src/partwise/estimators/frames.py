@@ -1,0 +1,79 @@
+"""Series, DataFrames and groups of pandas as input, known by what they can do: pandas itself is never imported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from partwise.errors import InputError
+
+
+def is_frame(value: Any) -> bool:
+    """Whether it is a DataFrame."""
+    return hasattr(value, "iloc") and getattr(value, "ndim", 0) == 2
+
+
+def is_series(value: Any) -> bool:
+    return hasattr(value, "iloc") and getattr(value, "ndim", 0) == 1
+
+
+def unpacked(values: Any) -> Any:
+    """A Series, or what groupby returned, as a list, and a Series in a list as a list; all else as it is.
+
+    Parameters
+    ----------
+    values : object
+        Sequences, or the labels of sequences.
+    """
+    if hasattr(values, "ngroups"):  # (key, group) pairs
+        values = [group for _, group in values]
+    elif is_series(values):
+        values = values.tolist()
+    if isinstance(values, (list, tuple)) and any(map(is_series, values)):
+        return [each.tolist() if is_series(each) else each for each in values]
+    return values
+
+
+def is_numeric(frame: Any) -> bool:
+    """Whether all columns hold numbers."""
+    return all(dtype.kind in "biuf" for dtype in frame.dtypes)
+
+
+def as_dicts(frame: Any) -> list[dict[str, Any]]:
+    """A dict a row, from the names of columns to the values that are there; nothing for missing ones."""
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        raise InputError(f"a DataFrame has two columns of one name: {', '.join(names):.200}")
+    columns, missing = _columns(frame)
+    if not missing.any():
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return [
+        {name: value for name, value, absent in zip(names, row, gaps, strict=True) if not absent}
+        for row, gaps in zip(zip(*columns, strict=True), missing.tolist(), strict=True)
+    ]
+
+
+def as_rows(frame: Any, name: str) -> list[tuple[str, ...]]:
+    """A row of strings a row, in the order of the columns; what is no string is written as one."""
+    columns, missing = _columns(frame)
+    if missing.any():
+        row, column = (int(places[0]) for places in missing.nonzero())
+        title = str(frame.columns[column])
+        raise InputError(
+            f"{name}: the column {title!r:.60} has no value in row {row}; fill it, or leave it out"
+        )
+    texts = [[each if isinstance(each, str) else str(each) for each in column] for column in columns]
+    return list(zip(*texts, strict=True))
+
+
+def only_column(frame: Any, name: str) -> list[Any]:
+    """The values of a DataFrame of one column."""
+    if frame.shape[1] != 1:
+        raise InputError(
+            f"{name} is a DataFrame of {frame.shape[1]} columns; it must be one, such as frame['tag']"
+        )
+    return frame.iloc[:, 0].tolist()
+
+
+def _columns(frame: Any) -> tuple[list[list[Any]], Any]:
+    """The columns as lists, and where values are missing, bool (n_rows, n_columns)."""
+    return [frame.iloc[:, k].tolist() for k in range(frame.shape[1])], frame.isna().to_numpy()

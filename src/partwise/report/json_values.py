@@ -1,0 +1,26 @@
+"""Values as JSON that machines and pages read: nothing that JSON cannot say, nothing that can leave a page's script."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+
+def finite_only(value: Any) -> Any:
+    """`value` with numbers that are not finite replaced by None."""
+    if isinstance(value, dict):
+        return {str(key): finite_only(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite_only(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def json_for_page(value: Any) -> str:
+    """JSON that may stand in a ``<script>`` element: ASCII, without any character that HTML gives a meaning."""
+    text = json.dumps(finite_only(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

@@ -1,0 +1,1 @@
+"""A model behind a local port: a page for people, JSON for programs."""

@@ -1,0 +1,140 @@
+"""`crammer-singer`: exact coordinate ascent on the labels of one example after another, for classes and β = ∞.
+
+Crammer and Singer 2001; as dual coordinate descent Keerthi, Sundararajan, Chang, Hsieh and Lin 2008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from partwise.compiled.examples import Batch, Scratch
+from partwise.core.problem import Problem
+from partwise.solvers.base import Certificate, StepInfo, check_precision, state_type
+from partwise.solvers.dual.crammer_singer_pass import ClassPoint, class_pass, squared_features
+from partwise.solvers.dual.hard import (
+    add_to_average,
+    certificate_of_mixture,
+    forget_averages,
+    hard_dual,
+    settle,
+)
+from partwise.solvers.needs import Needs
+from partwise.solvers.sampling import expected_gap, note_visits
+
+_LEAST_STEP = 0.5  # passes: sweeps over a handful of examples are made many at a time
+_N_CHUNKS = 10  # of a sweep, after each of which v goes into the mean
+
+
+class ClassState(NamedTuple):
+    """A :class:`ClassPoint`, when examples were visited (see `sampling.py`) and when all of them were, the weighted
+    mean of v so far, and how many points went into it."""
+
+    mu: np.ndarray
+    v: np.ndarray
+    cost: np.ndarray
+    gap: np.ndarray
+    norm: np.ndarray
+    seen: np.ndarray
+    waited: np.ndarray
+    clock: np.ndarray
+    full_at: np.ndarray
+    average: np.ndarray
+    n_averaged: np.ndarray
+
+    def point(self) -> ClassPoint:
+        return ClassPoint(*self[:5])
+
+    def expected_counts(self, problem: Problem) -> np.ndarray:
+        """μ of all parts, (n_parts,)."""
+        return self.mu
+
+
+@dataclass(frozen=True)
+class CrammerSinger:
+    """Finds the best distribution of one example over all labels, the others fixed; no step size at all.
+
+    Most examples end at their true label with room to spare. Sweeps over those that had something to gain when they
+    were last visited alternate with passes over all, which become rare as the run gets on.
+
+    Parameters
+    ----------
+    precision : {"auto", "single", "double"}
+        Of v; "auto" follows `tol`. Certificates are always computed in double precision.
+    """
+
+    precision: Literal["auto", "single", "double"] = "auto"
+    name = "crammer-singer"
+    needs = Needs(loss="hard", features=True, classes=True, ridge=True)
+
+    def check(self, problem: Problem) -> None:
+        check_precision(self.precision)
+
+    def init(self, problem: Problem, random: np.random.Generator) -> ClassState:
+        n = problem.n_examples
+        v: np.ndarray = np.zeros(problem.n_weights, state_type(self.precision))
+        mu = np.zeros(problem.n_parts)
+        amount = problem.batch.gold_amount
+        np.add.at(mu, problem.gold_places(), amount if amount.size else 1.0)
+        point = ClassPoint(mu, v, np.zeros(n), np.full(n, np.nan), np.zeros(1))
+        return ClassState(
+            **point._asdict(),
+            seen=np.full(n, -1.0),
+            waited=np.ones(n),
+            clock=np.zeros(1),
+            full_at=np.zeros(1),
+            average=v.copy(),
+            n_averaged=np.zeros(1),
+        )
+
+    def carry_over(self, problem: Problem, state: ClassState, changed: Set[str]) -> ClassState:
+        """Distributions stay."""
+        settle(problem, state.mu, state.point())
+        forget_averages(state)
+        state.full_at[0] = 0.0
+        return state
+
+    def step(
+        self, problem: Problem, state: ClassState, random: np.random.Generator
+    ) -> tuple[ClassState, StepInfo]:
+        point, weight = state.point(), problem.batch.example_weight
+        squared = problem.kept("squared features", lambda: _squared_features(problem))
+
+        def run(batch: Batch, order: np.ndarray, v: np.ndarray, scratch: Scratch) -> None:
+            class_pass(batch, order, point._replace(v=v), squared, problem.loss.gamma, problem.l2, scratch)
+
+        done = 0
+        while done < _LEAST_STEP * problem.n_examples:
+            order, is_full = _next_sweep(state, random)
+            for here in np.array_split(order, _N_CHUNKS):
+                problem.visits(here, point.v, run, asks=())
+                note_visits(here, state.seen, state.waited, state.clock)
+                add_to_average(state.average, state.n_averaged, point.v)
+            state.full_at[:] = state.clock if is_full else state.full_at
+            done += len(order)
+        gap = expected_gap(point.gap, state.seen, state.waited, float(state.clock[0]))
+        passes = done / problem.n_examples
+        return state, StepInfo(passes, hard_dual(problem, point), float(weight @ gap))
+
+    def certificate(self, problem: Problem, state: ClassState) -> tuple[ClassState, Certificate]:
+        return certificate_of_mixture(problem, state, state.point(), state.mu.reshape(problem.n_examples, -1))
+
+
+def _next_sweep(state: ClassState, random: np.random.Generator) -> tuple[np.ndarray, bool]:
+    """The examples to visit next, in order, and whether these are all."""
+    active = np.flatnonzero(state.gap > 0.0)
+    now, full_at = float(state.clock[0]), float(state.full_at[0])
+    is_full = not active.size or np.isnan(state.gap).any() or now - full_at >= max(1.0, now / 3.0)
+    return random.permutation(len(state.gap) if is_full else active), bool(is_full)
+
+
+def _squared_features(problem: Problem) -> np.ndarray:
+    """‖φ(x_i, r)‖², (n_examples, n_labels), or (n_examples, 1) where no pair of attribute and label is left out."""
+    (kind,) = problem.scorer.kinds
+    is_full = kind.mask.size == 0 and kind.narrow_label.size == 0
+    squared = np.zeros((problem.n_examples, 1 if is_full else kind.width))
+    squared_features(problem.batch, 0, problem.n_examples, squared)
+    return squared

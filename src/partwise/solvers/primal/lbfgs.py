@@ -1,0 +1,192 @@
+"""Limited-memory quasi-Newton on the primal, for smooth losses: `lbfgs`.
+
+Its steps start from the curvature of dense attributes (`curvature.py`), and its dual point is a mixture of the
+α_i = p_i of its last points. Entropy is concave and v linear, so that D of the mixture is at least the mixture of what
+is linear in α, less ‖v of the mixture‖² / (2 l2): gradients that point here and there cancel, and a bound follows from
+what is there already. With an l1 term steps are looked for within an orthant (Andrew and Gao 2007).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from partwise.core.problem import Problem
+from partwise.errors import InputError
+from partwise.solvers.base import StepInfo
+from partwise.solvers.bundle.active_set import maximise_on_simplex
+from partwise.solvers.needs import Needs
+from partwise.solvers.primal.curvature import Curvature, is_worthwhile
+from partwise.solvers.primal.gradient import BatchGradient, current_point
+from partwise.solvers.primal.ray import OrthantRay, Point, Ray, pseudo_gradient
+
+_LOOKS = (0, 8, 20, 40)  # steps before which the curvature is looked at
+
+
+class LBFGSState(NamedTuple):
+    """The current point, and the last moves with the changes of the gradient along them.
+
+    Attributes
+    ----------
+    weights, gradient : ndarray (n_weights,)
+    value : ndarray (3,)
+        P, the best D so far, and the part of D at this point that is linear in α; nan until they are computed.
+    moves, changes : ndarray (memory, n_weights)
+        Pair k lies in row k mod memory.
+    linear : ndarray (memory,)
+        The part of D that is linear in α, at the point where a move begins.
+    n_pairs, n_steps : ndarray (1,) of int64
+        Pairs stored so far, and steps made.
+    anchor : ndarray (n_weights,)
+        Where the curvature was looked at last.
+    """
+
+    weights: np.ndarray
+    gradient: np.ndarray
+    value: np.ndarray
+    moves: np.ndarray
+    changes: np.ndarray
+    linear: np.ndarray
+    n_pairs: np.ndarray
+    n_steps: np.ndarray
+    anchor: np.ndarray
+
+
+@dataclass(frozen=True)
+class LBFGS(BatchGradient):
+    """Limited-memory BFGS (Nocedal 1980), preconditioned where attributes are dense; starts at zero.
+
+    Parameters
+    ----------
+    memory : int
+        Pairs kept; each costs two vectors of weights.
+    """
+
+    memory: int = 10
+    name = "lbfgs"
+    needs = Needs(loss="smooth", partial=True)
+
+    def check(self, problem: Problem) -> None:
+        if not isinstance(self.memory, int) or self.memory < 1:
+            raise InputError(f"memory must be an integer of at least 1, not {self.memory!r}")
+
+    def init(self, problem: Problem, random: np.random.Generator) -> LBFGSState:
+        moves, changes = np.zeros((2, self.memory, problem.n_weights))
+        weights, gradient, anchor = np.zeros((3, problem.n_weights))
+        n_pairs, n_steps = np.zeros((2, 1), np.int64)
+        unknown, linear = np.full(3, np.nan), np.zeros(self.memory)
+        return LBFGSState(weights, gradient, unknown, moves, changes, linear, n_pairs, n_steps, anchor)
+
+    def step(
+        self, problem: Problem, state: LBFGSState, random: np.random.Generator
+    ) -> tuple[LBFGSState, StepInfo]:
+        point, passes = current_point(problem, state)
+        if passes:
+            state = state._replace(value=np.array([point.value, point.dual, _linear_part(problem, point)]))
+        shape = None
+        if is_worthwhile(problem):
+            if int(state.n_steps[0]) in _LOOKS:
+                state.anchor[:] = point.weights
+                passes += 1
+            shape = _curvature_at(problem, state.anchor)
+        slope = pseudo_gradient(point, problem.l1) if problem.l1 else point.gradient
+        direction = self._direction(problem, slope, state, shape)
+        if problem.l1:  # where the curvature says otherwise than the slope, an entry waits
+            direction = np.where(direction * slope < 0.0, direction, 0.0)
+        state.n_steps[0] += 1
+        if not problem.inner(direction, slope) < 0:
+            return self._at(problem, state, point, float(state.value[2]), max(passes, 1))
+        ray = OrthantRay(problem, point, direction, slope) if problem.l1 else Ray(problem, point, direction)
+        new = ray.search(0.9, None)
+        passes += ray.evaluations
+        if new is None:
+            state.n_pairs[0] = 0
+            return self._at(problem, state, point, float(state.value[2]), passes)
+        self._remember(problem, state, point, new)
+        return self._at(problem, state, new, _linear_part(problem, new), passes)
+
+    def _remember(self, problem: Problem, state: LBFGSState, point: Point, new: Point) -> None:
+        move, change = new.weights - point.weights, new.gradient - point.gradient
+        if problem.inner(move, change) > 1e-12 * problem.inner(change, change):
+            row = int(state.n_pairs[0]) % self.memory
+            state.moves[row], state.changes[row], state.linear[row] = move, change, state.value[2]
+            state.n_pairs[0] += 1
+        else:  # the moves that are kept must lead to one another
+            state.n_pairs[0] = 0
+
+    def _at(
+        self, problem: Problem, state: LBFGSState, point: Point, linear: float, passes: int
+    ) -> tuple[LBFGSState, StepInfo]:
+        """The state at `point`, with the best bound that is known there."""
+        dual = point.dual
+        if problem.certified != "local":  # there, bounds of other points are of other completions
+            dual = max(float(state.value[1]), dual, self._mixed_dual(problem, state, point, linear))
+        value = np.array([point.value, dual, linear])
+        state = state._replace(weights=point.weights, gradient=point.gradient, value=value)
+        return state, StepInfo(float(passes), dual, point.value - dual)
+
+    def _rows(self, state: LBFGSState) -> list[int]:
+        """Where the pairs lie, the oldest first."""
+        n_pairs = int(state.n_pairs[0])
+        return [k % self.memory for k in range(max(0, n_pairs - self.memory), n_pairs)]
+
+    def _mixed_dual(self, problem: Problem, state: LBFGSState, point: Point, linear: float) -> float:
+        """The best bound of a mixture of the α of this point and of those where the moves began."""
+        rows = self._rows(state)
+        if not rows or not problem.has_features:
+            return -math.inf
+        images = np.empty((len(rows) + 1, len(point.weights)))
+        images[-1] = _image(problem, point)
+        for k in reversed(range(len(rows))):
+            images[k] = images[k + 1] - (problem.l2 * state.moves[rows[k]] - state.changes[rows[k]])
+        parts = np.append(state.linear[rows], linear)
+        start = np.zeros(len(parts))
+        start[-1] = 1.0
+        share = maximise_on_simplex(images @ images.T / problem.l2, parts, start)
+        return float(share @ parts) - problem.squared_norm(share @ images) / (2.0 * problem.l2)
+
+    def _direction(
+        self, problem: Problem, gradient: np.ndarray, state: LBFGSState, shape: Curvature | None
+    ) -> np.ndarray:
+        """−H g by the two-loop recursion, from the inverse of `shape`; without one, a first step of length one."""
+        rows, inner = self._rows(state), problem.inner
+        if not rows:
+            if shape is not None:
+                return -shape(gradient)
+            return -gradient / max(math.sqrt(max(inner(gradient, gradient), 0.0)), 1e-300)
+        direction, shares = -gradient, {}
+        for k in reversed(rows):
+            shares[k] = inner(state.moves[k], direction) / inner(state.moves[k], state.changes[k])
+            direction -= shares[k] * state.changes[k]
+        last_move, last_change = state.moves[rows[-1]], state.changes[rows[-1]]
+        shaped = last_change
+        if shape is not None:
+            direction, shaped = shape(direction), shape(last_change)
+        direction *= inner(last_move, last_change) / inner(last_change, shaped)
+        for k in rows:
+            share = inner(state.changes[k], direction) / inner(state.moves[k], state.changes[k])
+            direction += (shares[k] - share) * state.moves[k]
+        return direction
+
+
+def _image(problem: Problem, point: Point) -> np.ndarray:
+    """v(p(w)) from the gradient l2·w − v."""
+    return problem.l2 * point.weights - point.gradient
+
+
+def _linear_part(problem: Problem, point: Point) -> float:
+    """D without its quadratic term."""
+    return point.dual + problem.squared_norm(_image(problem, point)) / (2.0 * problem.l2)
+
+
+def _curvature_at(problem: Problem, anchor: np.ndarray) -> Curvature:
+    """Computed once for as long as nobody asks for another place."""
+    last = problem.kept("curvature", dict)
+    of = problem.l2, problem.loss
+    if last.get("of") != of or not np.array_equal(last["anchor"], anchor):
+        last.update(of=of, anchor=anchor.copy(), curvature=Curvature(problem, anchor))
+    found: Curvature = last["curvature"]
+    return found

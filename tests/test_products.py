@@ -1,0 +1,92 @@
+"""Dense rows by products of matrices: the same numbers as by loops over single rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from problems import small
+
+from partwise.core import products
+from partwise.core.maps import FeatureMap
+from partwise.core.problem import Problem
+from partwise.core.rows import AttributeRows, RowData
+from partwise.structures import Chain
+
+
+@pytest.fixture(autouse=True)
+def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of a few rows, so that every problem has several."""
+    monkeypatch.setattr(products, "_FEWEST_ROWS", 1)
+    monkeypatch.setattr(products, "_MOST_ROWS", 5)
+
+
+def weights_for(problem: Problem, seed: int = 0) -> np.ndarray:
+    """Random numbers wherever a weight exists."""
+    random, weights = np.random.default_rng(seed), np.zeros(problem.n_weights)
+    for kind, rows in zip(problem.structure.kinds, problem.scorer.kinds, strict=True):
+        own = problem.scorer.maps[kind.name].pairs()[2] + rows.first_weight
+        weights[own] = random.normal(size=len(own))
+    return weights
+
+
+def everything(problem: Problem) -> list[Any]:
+    """What all passes over many examples give."""
+    weights = weights_for(problem)
+    theta = np.random.default_rng(1).normal(size=problem.n_parts)
+    visited = np.arange(problem.n_examples) % 3 > 0
+    model, point = problem.at_weights(weights, 1.5, 0.5), problem.at_potentials(theta, visited)
+    mode = problem.at_weights(weights, 1.0, 0.5, hard=True)
+    return [
+        problem.scores(weights), *problem.losses(weights, theta), *vars(model).values(), *vars(point).values(),
+        mode.v, mode.log_total,
+    ]  # fmt: skip
+
+
+def compare(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = everything(problem)
+    monkeypatch.setattr(products, "_FEWEST_COLUMNS", 10**9)
+    for one, other in zip(found, everything(problem), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", ["multiclass", "tied", "untied", "projective", "selection", "segments"])
+def test_products_are_the_loops_over_rows(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare(
+        small(kind, "softmax_margin", features="dense", n=9, n_jobs=2, weighted=True).problem, monkeypatch
+    )
+
+
+def mixed(n_jobs: int = 1) -> Problem:
+    """Chains with sparse and dense attributes of positions, observed pairs only, and dense ones of neighbours."""
+    random, lengths = np.random.default_rng(3), np.array([3, 1, 4, 2, 6, 1, 2])
+    n, n_edges = int(lengths.sum()), int((lengths - 1).sum())
+    labels = random.integers(0, 3, n)
+    sparse = AttributeRows(
+        np.arange(0, 2 * n + 1, 2), (random.integers(0, 2, 2 * n) + np.tile([0, 2], n)).astype(np.int32)
+    )
+    node = FeatureMap.build(3, 4, 6, sparse, labels, "observed")
+    rows = {
+        "node": RowData(node, sparse, random.normal(size=(n, 6))),
+        "edge": RowData(FeatureMap.build(9, 0, 5), None, random.normal(size=(n_edges, 5))),
+    }
+    structure = Chain(3, tied=False)
+    return Problem.build(structure, labels, lengths, rows, loss="softmax_margin", n_jobs=n_jobs)
+
+
+def test_products_beside_sparse_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    compare(mixed(), monkeypatch)
+
+
+def test_products_of_some_examples_in_any_order_and_more_than_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compare(mixed().shard(np.array([5, 2, 2, 0, 4])), monkeypatch)
+
+
+def test_products_leave_the_number_of_threads_as_it_was() -> None:
+    from threadpoolctl import threadpool_info
+
+    before = [pool["num_threads"] for pool in threadpool_info()]
+    problem = mixed(n_jobs=3)
+    problem.primal(weights_for(problem))
+    assert [pool["num_threads"] for pool in threadpool_info()] == before

@@ -49,7 +49,8 @@ class PartialProblem(Problem):
 
     @classmethod
     def of(cls, problem: Problem, gaps: Gaps) -> PartialProblem:
-        return cls(*problem._parts(), gaps=gaps)
+        parts: Any = (*problem._parts(), {}, gaps)
+        return cls(*parts)
 
     def _parts(self) -> tuple[Any, ...]:
         return *super()._parts(), {}, self.gaps

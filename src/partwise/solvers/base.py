@@ -237,7 +237,7 @@ _WHAT_WAS_CERTIFIED = {
     "exact": "",
     "relaxation": " (relaxation: both bounds are those of the relaxed problem)",
     "approximate": " (approximate: sums over labellings are not exact, so there is no dual bound and no certificate)",
-    "local": " (a local optimum: the gap is that of the convex problem with the completions held fixed, and theirs)",
+    "local": " (labels are missing: the gap is to a stationary point, not to the best of them)",
 }
 
 

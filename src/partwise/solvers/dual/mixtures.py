@@ -95,7 +95,7 @@ class MixtureAscent:
         )
 
     def step(
-        self, problem: PartialProblem, state: MixtureState, random: np.random.Generator
+        self, problem: Any, state: MixtureState, random: np.random.Generator
     ) -> tuple[MixtureState, StepInfo]:
         point, threshold = state.point(), _THRESHOLD if state.v.dtype == np.float32 else 0.0
         loss, weight = problem.loss, problem.batch.example_weight

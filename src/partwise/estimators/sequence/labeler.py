@@ -91,7 +91,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     objective_, dual_objective_ : float
         P(w) and D(α); the optimum lies between them.
     duality_gap_ : float
-        (P − D) / |P|, what `tol` is compared with.
+        (P − D) / |P|, what `tol` is compared with; with labels missing, how far from stationary the weights are.
     converged_ : bool
     stop_reason_ : str
     n_passes_ : float

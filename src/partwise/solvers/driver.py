@@ -270,7 +270,7 @@ class _Loop:
         """The solver's, with the word for what it is of; none is claimed where sums are approximate."""
         finish()
         state, found = self.solver.certificate(self.problem, state)
-        kind = self.problem.structure.exactness
+        kind = self.problem.certified
         if kind != "approximate":
             return state, replace(found, kind=kind)
         losses, _ = self.problem.losses(found.weights)

@@ -208,7 +208,7 @@ class ExponentiatedGradient:
         pull = 0.0 if self.acceleration is None else self.acceleration.begin(problem, state)
         l2 = problem.l2 * (1.0 if self.annealing is None else self.annealing.factor(float(state.passes[0])))
         tried = 0
-        average_every = max(1, n // _points_averaged(problem))
+        average_every = max(1, n // points_averaged(problem))
         next_average = average_every
         if not problem.loss.is_hard:
             state.n_averaged[0] = 0.0
@@ -341,6 +341,6 @@ def _average_in(state: EGState, hard: bool) -> None:
     state.average[:] += (state.v - state.average) * np.float32(share)
 
 
-def _points_averaged(problem: Problem) -> int:
+def points_averaged(problem: Problem) -> int:
     """How many points of a pass to average: up to ten, fewer where weights outnumber what a pass touches."""
     return int(np.clip(problem.n_touched // (40 * problem.n_weights), 2, 10))

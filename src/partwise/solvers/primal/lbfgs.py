@@ -73,7 +73,7 @@ class LBFGS(BatchGradient):
 
     memory: int = 10
     name = "lbfgs"
-    needs = Needs(loss="smooth")
+    needs = Needs(loss="smooth", partial=True)
 
     def check(self, problem: Problem) -> None:
         if not isinstance(self.memory, int) or self.memory < 1:
@@ -135,7 +135,9 @@ class LBFGS(BatchGradient):
         self, problem: Problem, state: LBFGSState, point: Point, linear: float, passes: int
     ) -> tuple[LBFGSState, StepInfo]:
         """The state at `point`, with the best bound that is known there."""
-        dual = max(float(state.value[1]), point.dual, self._mixed_dual(problem, state, point, linear))
+        dual = point.dual
+        if problem.certified != "local":  # there, bounds of other points are of other completions
+            dual = max(float(state.value[1]), dual, self._mixed_dual(problem, state, point, linear))
         value = np.array([point.value, dual, linear])
         state = state._replace(weights=point.weights, gradient=point.gradient, value=value)
         return state, StepInfo(float(passes), dual, point.value - dual)

@@ -244,15 +244,15 @@ def test_only_what_changed_is_stored(tmp_path: Path) -> None:
 
 def test_folds_score_as_models_of_their_own(tmp_path: Path) -> None:
     folds = KFold(4)
-    chosen = Classifier(l2="cv", cv=folds, l2s=[5, 0.5], tol=1e-6).fit(X, Y)
+    chosen = Classifier(l2="cv", cv=folds, l2s=[5, 0.5], tol=1e-8).fit(X, Y)
     for k, (train, test) in enumerate(folds.split(X)):
         for j, l2 in enumerate(chosen.l2s_):
-            assert chosen.scores_[k, j] == Classifier(l2=l2, tol=1e-6).fit(X[train], Y[train]).score(
+            assert chosen.scores_[k, j] == Classifier(l2=l2, tol=1e-8).fit(X[train], Y[train]).score(
                 X[test], Y[test]
             )
     assert chosen.l2 == "cv" and clone(chosen).l2 == "cv" and chosen.cv is folds
     assert chosen.objective_ == pytest.approx(
-        Classifier(l2=chosen.l2_, tol=1e-6).fit(X, Y).objective_, rel=1e-5
+        Classifier(l2=chosen.l2_, tol=1e-8).fit(X, Y).objective_, rel=1e-5
     )
     chosen.save(tmp_path / "model")
     loaded = partwise.load(tmp_path / "model")

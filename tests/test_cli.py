@@ -171,6 +171,18 @@ def test_more_than_a_tag_of_tagged_text_can_be_read_again(run, tmp_path):
     assert code == 0 and out.splitlines()[1] == "b/x:0.5" and out.startswith("a/,")
 
 
+def test_a_file_without_blank_lines_is_said_to_be_one_sequence(run, tmp_path):
+    (tmp_path / "train.txt").write_text("the D B-NP\ncat N I-NP\n" * 200)
+    code, _, err = run("train", "sequence", "train.txt", "--model", "m.pw", "--l2", "10", "--max-passes", "2")
+    assert code == 0 and "train.txt is one sequence as a whole" in err
+    (tmp_path / "in.jsonl").write_text('{"tokens": ["the"]}\n{"tokens": ["the", "cat"]}\n')
+    code, _, err = run("predict", "m.pw", "in.jsonl")
+    assert (
+        code == 2
+        and "in.jsonl:2: 3 columns, but line 1 has 2 (read as conll; --format says otherwise)" in err
+    )
+
+
 def test_closed_pipe_is_no_error(trained, tmp_path):
     (tmp_path / "big.txt").write_text(DATA * 2000)
     done = subprocess.run(

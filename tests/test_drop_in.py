@@ -46,12 +46,13 @@ def test_the_same_script_gives_the_same_answers() -> None:
     pytest.importorskip("sklearn_crfsuite")
     theirs, ours = run("from sklearn_crfsuite import CRF"), run("from partwise import CRF")
     assert ours["labels"] == sorted(theirs["labels"])
-    agreement = [
-        a == b
-        for p, q in zip(ours["y_pred"], theirs["y_pred"], strict=True)
-        for a, b in zip(p, q, strict=True)
-    ]
-    assert np.mean(agreement) > 0.97
+    best, other = (
+        ours["crf"].predict_log_proba_of(ours["X_test"], [list(each) for each in side["y_pred"]])
+        for side in (ours, theirs)
+    )
+    assert (other >= best - 0.15).all() and np.mean(
+        other == best
+    ) > 0.8  # both stop near the optimum, not at it
     assert ours["accuracy"] == pytest.approx(theirs["accuracy"], abs=0.03)
     assert ours["one"] == list(ours["y_pred"][0]) and ours["one_marginals"] == ours["marginals"][0]
     for p, q in zip(ours["marginals"], theirs["marginals"], strict=True):

@@ -170,9 +170,7 @@ def test_evidence_of_labelled_data(made, kind):
 @pytest.mark.parametrize("kind", list(MAKERS))
 def test_what_a_form_is_filled_with_can_be_read(made, kind):
     explorer = explorer_of(made(kind)[0])
-    expected = explorer.expects()
-    text = json.dumps({"nodes": GRAPH["nodes"]}) if kind == "graphs" else expected["example"]
-    answer = explorer.answer(explorer.read({"text": text}))
+    answer = explorer.answer(explorer.read({"text": explorer.expects()["example"]}))
     assert answer["labels"] and "truth" not in answer
     for bad in ({}, {"text": 3}, {"text": "a", "more": 1}, {"text": ""}, {"row": None, "text": "x"}):
         with pytest.raises(InputError):
@@ -257,3 +255,23 @@ def test_data_in_a_page_cannot_leave_its_script():
     text = json_for_page({"a": "</script><!--\u2028\ud800&", "b": float("nan"), "c": [float("inf"), 1.5]})
     assert text.isascii() and not set("<>&") & set(text)
     assert json.loads(text) == {"a": "</script><!--\u2028\ud800&", "b": None, "c": [None, 1.5]}
+
+
+def test_examples_of_graphs_fit_their_kinds_and_features():
+    numbers = {"nodes": [{"features": [1.0, 0.5], "kind": kind, "label": kind} for kind in "ab"]}
+    edge = {"nodes": [0, 1], "features": [2.0], "kind": "near"}
+    data = parse_graphs("\n".join([json.dumps({**numbers, "edges": [edge]})] * 3))
+    explorer = explorer_of(partwise.GraphLabeler(l2=0.1).fit(data.graphs, data.labels))
+    example = json.loads(explorer.expects()["example"])
+    assert [node["features"] for node in example["nodes"]] == [[0.5, 0.5]] * 2
+    assert [node["kind"] for node in example["nodes"]] == ["a", "b"]
+    assert example["edges"] == [{"nodes": [0, 1], "kind": "near", "features": [0.5]}]
+    assert explorer.answer(explorer.read({"graph": example}))["labels"] == ["a", "b"]
+
+
+def test_sentences_that_a_grammar_does_not_know_are_told(made):
+    explorer = explorer_of(made("constituents")[0])
+    other_tags = explorer.answer([("the", "DT"), ("dog", "NN"), ("saw", "VBD")])
+    assert other_tags["note"].startswith("not explained: ") and "terms" not in other_tags
+    outside = explorer.answer([("the", "D")] * 3)
+    assert "substitute" in outside["note"] and outside["labels"] == ["D"] * 3

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import partwise
-from partwise import CRF, Classifier, SequenceLabeler
+from partwise import CRF, Classifier, SequenceLabeler, metrics
+from partwise.data.frames import as_dicts, as_rows, unpacked
 from partwise.errors import InputError
 from partwise.estimators.constituency.data import as_sentences
-from partwise.estimators.frames import as_dicts, as_rows, unpacked
 from partwise.estimators.labels import flat_labels
 from partwise.estimators.parsing.data import as_corpus
 
@@ -140,6 +140,14 @@ def test_clear_errors():
     unobserved = pandas.Series(["O", None, "O"], dtype=object)
     assert flat_labels([unobserved], np.array([3])) == ["O", None, "O"]
     assert unpacked([1, 2]) == [1, 2] and unpacked(s for s in "ab") is not None
+
+
+def test_scores():
+    groups = TABLE.groupby("sentence")["tag"]
+    wrong = [["O", *LABELS[0][1:]], *LABELS[1:]]
+    assert metrics.chunk_scores(groups, wrong) == metrics.chunk_scores(LABELS, wrong)
+    assert metrics.flat_accuracy_score(groups, wrong) == pytest.approx(10 / 11)
+    assert metrics.sequence_accuracy_score(groups, pandas.Series(wrong)) == 0.75
 
 
 def test_classes():

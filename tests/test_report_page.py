@@ -14,6 +14,7 @@ import partwise
 from partwise.cli import main
 from partwise.report.bundle import SCRIPTS, scripted_page, static
 from partwise.report.runs import clean_history, read_given
+from partwise.storage.model_file import save_model
 
 LABELS = {
     "tag": "<script>alert(1)</script>",
@@ -203,6 +204,11 @@ def test_trees_graphs_and_segments_are_drawn(browser, tmp_path, kind):
     if kind == "constituents":
         page.locator("svg.drawing g.wrong text").click()
         assert "40.0 %" in page.locator(".details").inner_text()
+        page.locator(".token").first.click()
+        assert "40.0 %" not in page.locator(".details").inner_text()
+        page.locator("svg.drawing g.wrong").focus()
+        page.keyboard.press("Enter")
+        assert "40.0 %" in page.locator(".details").inner_text()
     if kind == "trees":
         page.locator(".kbest button").nth(1).click()
         assert page.locator("svg.drawing g.wrong").count() == 0
@@ -297,3 +303,22 @@ def test_what_is_not_shown_is_said(folder, tmp_path, capsys):
         run("report", folder / "m.pw", "-o", tmp_path / "n.html", "--data", tmp_path / "unlabelled.txt") == 2
     )
     assert len(capsys.readouterr().err.splitlines()) == 1 and not (tmp_path / "n.html").exists()
+
+
+def test_paths_are_read_from_their_files(tmp_path):
+    points = [
+        {"l2": 2.0**-k, "objective": 1.0, "gap": 1e-3, "passes": 3.0, "dev_score": None} for k in range(3)
+    ]
+    header = {"estimator": "RegularizationPath", "results": [*points[::-1], {"l2": -1.0}, 7], "ended": ""}
+    save_model(tmp_path / "p.path", header, {"weights": np.ones(3, np.float32)})
+    given = read_given(str(tmp_path / "p.path"))
+    assert [point["l2"] for point in given.path] == [1.0, 0.5, 0.25] and given.kind == "path"
+    assert given.note == "2 of 5 points have no l2 above 0 and are left out"
+    save_model(tmp_path / "q.path", {**header, "results": points}, {"weights": np.ones(3, np.float32)})
+    assert read_given(str(tmp_path / "q.path")).note == "not finished: 3 points of the path so far"
+    (tmp_path / "cut.path").write_bytes((tmp_path / "q.path").read_bytes()[:-2])
+    cut = read_given(str(tmp_path / "cut.path"))
+    assert len(cut.path) == 3 and "damaged" in cut.note and "its points are shown" in cut.note
+    (tmp_path / "p.json").write_text(json.dumps({"path": points, "history": HISTORY, "converged": True}))
+    given = read_given(str(tmp_path / "p.json"))
+    assert len(given.path) == 3 and len(given.history) == 7 and not given.note

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from browser import Watched, chromium
 from data_paths import SHARED, needs_shared
 from hypothesis import given
 from hypothesis import strategies as st
@@ -259,6 +260,25 @@ def test_many_and_long_sentences():
     assert len(drawings(page)) == 10 and "the first 10 are drawn" in page
     nested = corpus_from_sentences([["w"] * 200], heads=[[0, *[1] * 199]])
     assert float(drawings(tree_page(nested))[0].get("height")) < 700  # readable without scrolling down
+
+
+LINES_OF = """cells => cells.map(cell => {
+    const text = document.createRange(); text.selectNodeContents(cell); return text.getClientRects().length })"""
+
+
+def test_narrow_and_dark_screens(tmp_path):
+    page = tree_page(CORPUS, np.array([3, 0, 2, 2, 0]), ["nsubj", "root", "obl", "punct", "root"])
+    write_page(tmp_path / "p.html", page)
+    with chromium() as browser:
+        for scheme, colors in (("light", palette.LIGHT), ("dark", palette.DARK)):
+            watched = Watched(browser, 400, scheme)
+            watched.page.goto(f"file://{tmp_path}/p.html")
+            assert not watched.is_too_wide() and len(watched.requests) == 1 and not watched.complaints
+            lines = watched.page.locator("td.whole").evaluate_all(LINES_OF)
+            assert len(lines) > 6 and set(lines) == {1}
+            ground = watched.page.evaluate("getComputedStyle(document.body).backgroundColor")
+            wanted = colors["page"].lstrip("#")
+            assert ground == f"rgb({', '.join(str(int(wanted[k : k + 2], 16)) for k in (0, 2, 4))})"
 
 
 @needs_shared

@@ -92,3 +92,15 @@ def best_seen(points: list[list[Any]]) -> float:
 def number(value: float | None, digits: int = 0) -> str:
     """For pages: a dash where a run did not get there."""
     return "–" if value is None else f"{value:.{digits}f}"
+
+
+def best_gaps(points: list[list[Any]]) -> list[float]:
+    """Relative gaps of the best primal and the best dual so far: bundle methods and last iterates go up and down."""
+    primal = np.minimum.accumulate([p[PRIMAL] for p in points])
+    gaps: list[float] = ((primal - np.maximum.accumulate([p[DUAL] for p in points])) / primal).tolist()
+    return gaps
+
+
+def first_below(points: list[list[Any]], target: float, column: int = PASSES) -> float | None:
+    """Passes (or CPU seconds) to that gap."""
+    return next((p[column] for p, gap in zip(points, best_gaps(points), strict=True) if gap <= target), None)

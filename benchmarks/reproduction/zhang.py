@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from ocr_data import explicit_problem, read_letters, select
 
-from reproduction.curves import CPU, DUAL, PASSES, PRIMAL, SEEN, curve
+from reproduction.curves import CPU, DUAL, PASSES, PRIMAL, SEEN, best_gaps, curve, first_below
 from reproduction.experiment import Experiment, Numbers, Verdict
 from reproduction.pictures import line, panels
 
@@ -72,12 +72,6 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-def best_gaps(points: list[list[Any]]) -> list[float]:
-    """Bundle methods go up and down: the best primal and the best dual so far count."""
-    primal = np.minimum.accumulate([p[PRIMAL] for p in points])
-    return list((primal - np.maximum.accumulate([p[DUAL] for p in points])) / primal)
-
-
 def slope(points: list[list[Any]]) -> float:
     """d log gap / d log k over the later half of the iterations."""
     late = [(p[SEEN], p[PRIMAL] - p[DUAL]) for p in points if p[SEEN] >= 0.5 * points[-1][SEEN]]
@@ -122,10 +116,6 @@ def verdicts(numbers: dict[str, Any]) -> list[Verdict]:
             ),
         ),
     ]
-
-
-def first_below(points: list[list[Any]], target: float, k: int = PASSES) -> float | None:
-    return next((p[k] for p, gap in zip(points, best_gaps(points), strict=True) if gap <= target), None)
 
 
 def table(numbers: dict[str, Any]) -> tuple[list[str], list[list[str]]]:

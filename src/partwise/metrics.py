@@ -10,8 +10,10 @@ from partwise.scoring.flat import (
     sequence_accuracy_score,
 )
 from partwise.scoring.metrics import chunk_scores, chunks, confusion, per_label_table, token_accuracy
+from partwise.scoring.reliability import Reliability, reliability
 
 __all__ = [
+    "Reliability",
     "chunk_scores",
     "chunks",
     "confusion",
@@ -22,6 +24,7 @@ __all__ = [
     "flat_precision_score",
     "flat_recall_score",
     "per_label_table",
+    "reliability",
     "sequence_accuracy_score",
     "token_accuracy",
 ]

@@ -11,8 +11,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from partwise import __version__
+from partwise.cli import calibrate, demo, evaluate, inspect, path, predict, report, serve, train
 from partwise.cli import compile as compile_command
-from partwise.cli import demo, evaluate, inspect, path, predict, report, serve, train
 from partwise.cli.interruption import Interrupted, ignore_further
 from partwise.cli.options import add_command
 from partwise.compiled.clock import telling
@@ -33,6 +33,7 @@ app.add_typer(train.app, name="train")
 app.add_typer(path.app, name="path")
 add_command(app, "predict", predict.predict)
 add_command(app, "evaluate", evaluate.evaluate)
+add_command(app, "calibrate", calibrate.calibrate)
 add_command(app, "inspect", inspect.inspect)
 add_command(app, "report", report.report)
 add_command(app, "serve", serve.serve)

@@ -15,8 +15,8 @@ from partwise.data import Tree, decode, open_binary, read_trees, readable, write
 from partwise.data.brackets import escaped
 from partwise.data.treebank import parse_trees
 from partwise.errors import InputError
-from partwise.estimators.base import sharpness
 from partwise.estimators.constituency.data import as_sentences, by_sentence
+from partwise.estimators.probabilities import sharpness
 from partwise.scoring.brackets import BracketScores, bracket_scores
 
 FORMATS = ("brackets", "export", "text", "tagged")

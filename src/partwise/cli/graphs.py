@@ -13,7 +13,7 @@ from partwise.data import open_binary, read_graphs
 from partwise.data.graph_jsonl import GraphLine, stream_graphs
 from partwise.data.graphs import Graphs
 from partwise.errors import InputError
-from partwise.estimators.base import sharpness
+from partwise.estimators.probabilities import sharpness
 from partwise.report.probabilities import distributions
 
 

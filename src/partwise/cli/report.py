@@ -21,7 +21,8 @@ def report(
     models: Annotated[
         list[str],
         typer.Argument(
-            help="Model files; also checkpoints, and what train --json printed.", metavar="MODEL|RUN..."
+            help="Model files; also checkpoints, paths, and what train --json printed.",
+            metavar="MODEL|RUN...",
         ),
     ],
     output: Annotated[str, typer.Option("--output", "-o", help="HTML file to write; - is standard output.")],
@@ -70,7 +71,7 @@ def _content(
 
     notes = [f"{each.name}: {each.note}" for each in given if each.note]
     content: dict[str, Any] = {
-        "runs": [each.run() for each in given if each.kind != "path"],
+        "runs": [each.run() for each in given if each.history or not each.path],
         "paths": [{"name": each.name, "points": each.path} for each in given if each.path],
         "notes": notes,
     }

@@ -96,12 +96,8 @@ def read_sequences(path: str, options: DataOptions) -> SequenceData:
     if options.format != "auto":
         return _parsed(text, path, options, settings)
     form = "conll" if has_settings else detect_format(text)
-    try:
+    with _told_how_it_was_read(form, path):
         return _parsed(text, path, replace(options, format=form), settings)
-    except InputError as error:
-        raise InputError(
-            f"{error.message} (read as {form}; --format says otherwise)", path, error.line
-        ) from None
 
 
 def _parsed(text: str, path: str, options: DataOptions, settings: dict[str, Any]) -> SequenceData:
@@ -175,16 +171,34 @@ def stream_predictions(path: str, options: DataOptions) -> Iterator[PredictionBa
     """Read a file, or standard input for "-", in batches of whole sequences."""
     with open_binary(path) as source:
         handle, options = _settled(source, path, options)
-        if options.format == "conll":
-            yield from _conll_batches(handle, path, options)
-        elif options.format == "crfsuite":
-            yield from _crfsuite_batches(handle, path)
-        else:
-            number = 1
-            for block in whole_lines(handle, _BATCH_LINES, path):
-                text = unix_newlines(decode(block, path, number).removeprefix("\ufeff"))
-                yield _tagged_batch(text) if options.format == "tagged" else _json_batch(text, path, number)
-                number += block.count(b"\n")
+        with _told_how_it_was_read(options.format, path):
+            yield from _batches(handle, path, options)
+
+
+@contextmanager
+def _told_how_it_was_read(form: str, path: object) -> Iterator[None]:
+    """Errors in lines of text with the format, which was guessed or is that of the training data."""
+    try:
+        yield
+    except InputError as error:
+        if error.line is None:
+            raise
+        raise InputError(
+            f"{error.message} (read as {form}; --format says otherwise)", path, error.line
+        ) from None
+
+
+def _batches(handle: Any, path: str, options: DataOptions) -> Iterator[PredictionBatch]:
+    if options.format == "conll":
+        yield from _conll_batches(handle, path, options)
+    elif options.format == "crfsuite":
+        yield from _crfsuite_batches(handle, path)
+    else:
+        number = 1
+        for block in whole_lines(handle, _BATCH_LINES, path):
+            text = unix_newlines(decode(block, path, number).removeprefix("\ufeff"))
+            yield _tagged_batch(text) if options.format == "tagged" else _json_batch(text, path, number)
+            number += block.count(b"\n")
 
 
 def _settled(handle: Any, path: str, options: DataOptions) -> tuple[Any, DataOptions]:

@@ -19,6 +19,8 @@ from partwise.errors import InputError
 from partwise.report.progress import TrainingDisplay, duration, number
 from partwise.storage.model_file import save_estimator
 
+_LONG = 300  # words that no sentence has
+
 
 def check_model_path(model: str, inputs: Mapping[str, str | None]) -> None:
     """Refuse a model file that cannot be written, or that is an input, before hours of training, not after."""
@@ -109,8 +111,12 @@ def tell_job(console: Any, job: Job, problem: Any) -> None:
         ", ".join(sizes),
         *filter(None, [job.choices]),
     ]
+    lines = ["; ".join(words)]
+    if job.task.options.format == "conll" and problem.n_examples == 1 and problem.lengths[0] >= _LONG:
+        lines.append(f"{job.source} is one sequence as a whole: it has no blank lines, which part sentences")
     with suppress(OSError):
-        console.print("; ".join(words), markup=False, highlight=False, soft_wrap=True)
+        for line in lines:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 class _Watcher:

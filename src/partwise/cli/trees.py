@@ -13,7 +13,7 @@ from partwise.cli.tasks import Evaluation, Task, Wanted, Write
 from partwise.core.losses import Loss
 from partwise.data import open_binary, read_dependencies, stream_dependencies, write_dependencies
 from partwise.errors import InputError
-from partwise.estimators.base import sharpness
+from partwise.estimators.probabilities import sharpness
 
 if TYPE_CHECKING:
     import numpy as np

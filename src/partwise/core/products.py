@@ -150,8 +150,11 @@ def _thread_pools() -> Any:
 
 
 def one_thread(scorer: Scorer) -> AbstractContextManager[Any]:
+    """For passes over these examples: nothing where they need no products."""
+    return on_own_thread() if _tabled(scorer) else nullcontext()
+
+
+def on_own_thread() -> AbstractContextManager[Any]:
     """Within it, products run on the thread that asks for them: how many of those there are, `n_jobs` says."""
-    if not _tabled(scorer):
-        return nullcontext()
     limit: AbstractContextManager[Any] = _thread_pools().limit(limits=1, user_api="blas")
     return limit

@@ -79,6 +79,7 @@ class DualEstimator(Answers, Estimator):
     callback: Callable[[Progress], bool | None] | None
     certificate_every: float | None
     warm_start: bool
+    temperature_: float
 
     def _check_parameters(self) -> Loss:
         """Refuse what cannot be, before any work; returns the loss."""
@@ -244,6 +245,7 @@ class DualEstimator(Answers, Estimator):
     def _set_certificate(self, solution: Solution) -> None:
         """The fitted attributes that tell how training went."""
         certificate = solution.certificate
+        self.temperature_ = 1.0
         self.objective_ = float(certificate.primal)
         self.dual_objective_ = float(certificate.dual)
         self.duality_gap_ = max(float(certificate.relative_gap), 0.0)
@@ -293,6 +295,8 @@ class DualEstimator(Answers, Estimator):
 
     def _record_state(self) -> dict[str, Any]:
         record = {name: getattr(self, f"{name}_") for name in (*_RECORD, "certificate_kind")}
+        if self.temperature_ != 1.0:
+            record["temperature"] = self.temperature_
         if hasattr(self, "l2_"):
             record["choice"] = {"l2": self.l2_, "l2s": self.l2s_.tolist(), "scores": self.scores_.tolist()}
         return record
@@ -303,6 +307,10 @@ class DualEstimator(Answers, Estimator):
         # Files from before there were other kinds do not say it.
         kind = {"certificate_kind": "exact"} | dict(record)
         self.certificate_kind_ = expect_text(kind, "certificate_kind", KINDS)
+        # Files of models that were not calibrated, and those from before models could be, do not have one.
+        self.temperature_ = float(expect_number({"temperature": 1.0} | dict(record), "temperature", 0.0))
+        if not 0.0 < self.temperature_ < math.inf:
+            raise InputError("the temperature must be above 0")
         if record.get("choice") is not None:
             choice = record["choice"]
             self.l2_ = float(expect_number(choice, "l2", 0.0))
@@ -335,16 +343,6 @@ class DualEstimator(Answers, Estimator):
 def named_loss(loss: Loss) -> str | Loss:
     """The name of a loss that has one."""
     return loss.name if "(" not in loss.name else loss
-
-
-def sharpness(loss: Loss) -> float:
-    """β of a loss that has probabilities."""
-    if loss.is_hard:
-        raise InputError(
-            f"loss={loss.name!r} has beta = inf and so no probabilities: use predict_kbest for "
-            "scores, or train with 'log', 'softmax_margin' or Loss(beta, gamma) with a finite beta"
-        )
-    return loss.beta
 
 
 def n_threads(n_jobs: int | None) -> int:

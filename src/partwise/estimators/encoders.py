@@ -12,10 +12,10 @@ import numpy as np
 from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
 from partwise.data.conll import Columns
+from partwise.data.frames import as_dicts, as_rows, is_frame, unpacked
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered, is_sparse
 from partwise.estimators.encoded import Encoded, KindSize, OwnRows
-from partwise.estimators.frames import as_dicts, as_rows, is_frame, unpacked
 from partwise.estimators.lookup import AttributeLookup
 from partwise.estimators.matrices import MatrixEncoder, looks_like_matrix
 from partwise.features.attributes import AttributeExtractor

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from partwise.core.arrays import locate, offsets
+from partwise.data.frames import is_frame, only_column, unpacked
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered
-from partwise.estimators.frames import is_frame, only_column, unpacked
 
 
 def flat_labels(y: Any, lengths: np.ndarray, name: str = "y") -> list[Any]:

@@ -9,10 +9,10 @@ import numpy as np
 
 from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
+from partwise.data.frames import is_frame, is_numeric
 from partwise.errors import InputError
 from partwise.estimators.checks import checked_csr, is_sparse, refuse_masked
 from partwise.estimators.encoded import Encoded, KindSize, OwnRows
-from partwise.estimators.frames import is_frame, is_numeric
 from partwise.storage.checks import expect_number, expect_text, expect_texts
 
 DENSE_ABOVE = 0.5  # share of nonzeros from which dense loops beat sparse ones

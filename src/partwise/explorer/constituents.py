@@ -46,8 +46,6 @@ class ConstituentExplorer(Explorer):
             "nodes": nodes_of(tree, None if outside else marginals),
             "tree": str(tree),
         }
-        if outside:
-            found["note"] = "the grammar has no tree of this sentence; this is a substitute"
         if truth is not None:
             bare = without_traces(truth) or truth
             found["truth"] = [tag.label for tag in bare.tags()]
@@ -59,9 +57,17 @@ class ConstituentExplorer(Explorer):
             {"tree": str(each), "nodes": nodes_of(each), self.value_name(): float(value)}
             for each, value in self.estimator.predict_kbest([x], kbest)[0]
         ]
-        with suppress(InputError):  # outside the grammar there is nothing to explain
+        return found | self._why(x, outside)
+
+    def _why(self, x: Any, outside: bool) -> dict[str, Any]:
+        if outside:
+            return {"note": "the grammar has no tree of this sentence; this is a substitute"}
+        try:
             explained = self.estimator.explain(x)
-            found |= {"score": explained.score, "terms": shown_terms(map(_term, explained.terms))}
+        except InputError as error:  # words may have tags that were not in training
+            return {"note": f"not explained: {error}"}
+        found = {"score": explained.score, "terms": shown_terms(map(_term, explained.terms))}
+        with suppress(InputError):  # where there is no other tree
             other = self.estimator.explain(x, against="runner-up")
             found["against"] = difference(str(other.against), other.score, map(_term, other.terms))
         return found

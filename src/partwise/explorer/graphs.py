@@ -13,6 +13,8 @@ from partwise.data.graph_jsonl import graph_of
 from partwise.data.graphs import GraphExample
 from partwise.data.jsonl import json_object
 from partwise.errors import InputError
+from partwise.estimators.graph.encoder import GraphEncoder
+from partwise.estimators.graph.given import NODE, default_kind
 from partwise.explorer.base import Evidence, Explorer, difference, ranked, shown_terms, term_of, text_or
 from partwise.explorer.sequences import labelled_evidence
 
@@ -80,12 +82,34 @@ class GraphExplorer(Explorer):
         return graph_of(value).graph
 
     def expects(self) -> dict[str, str]:
-        node = {"features": {"word": "bank"}}
-        example = {"nodes": [node, {"features": {"word": "river"}}], "edges": [[0, 1]]}
         return {
             "format": "a graph as JSON, as a line of the training data: nodes with features, and edges",
-            "example": json.dumps(example),
+            "example": json.dumps(_example(self.estimator._encoder), ensure_ascii=False),
         }
+
+
+def _example(encoder: GraphEncoder) -> dict[str, Any]:
+    """A graph of two nodes of kinds that training saw, with an edge where it saw one."""
+    pair = next((kind for kind in encoder.factors if len(kind.nodes) == 2), None)
+    kinds = (encoder.nodes[0],) * 2 if pair is None else pair.nodes
+    nodes = [
+        {"features": _features(encoder, kind, k), **({} if kind == NODE else {"kind": kind})}
+        for k, kind in enumerate(kinds)
+    ]
+    if pair is None:
+        return {"nodes": nodes}
+    edge: dict[str, Any] = {"nodes": [0, 1]}
+    if pair.name != default_kind((0, 1), list(kinds), len(encoder.nodes) == 1):
+        edge["kind"] = pair.name
+    if not pair.tied:
+        edge["features"] = _features(encoder, pair.name, 0)
+    return {"nodes": nodes, "edges": [edge]}
+
+
+def _features(encoder: GraphEncoder, kind: str, k: int) -> list[Any]:
+    """The features of an example: one that training saw, or numbers where features are numbers."""
+    own = encoder.own[kind]
+    return [0.5] * int(own.n_dense) if own.kind == "matrix" else encoder.names(kind)[k : k + 1]
 
 
 def _name(features: Any, k: int) -> str:

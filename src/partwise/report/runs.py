@@ -19,6 +19,7 @@ from partwise.errors import InputError
 from partwise.storage.header import restored
 from partwise.storage.model_file import estimator_from, load_model
 
+_PATH_KIND = "RegularizationPath"
 _LARGEST = 1 << 30  # bytes of a record that is read as JSON
 _POINT = ("passes", "seconds", "primal", "dual", "gap", "relative_gap")
 PATH_POINT = ("l2", "objective", "gap", "passes", "seconds", "dev_score")
@@ -101,8 +102,8 @@ def _first_bytes(path: str) -> bytes:
 def _model(path: str) -> Given:
     try:
         header, arrays = load_model(path)
-        if header.get("estimator") == "RegularizationPath" and isinstance(header.get("results"), list):
-            return _path(path, header["results"])
+        if header.get("estimator") == _PATH_KIND:
+            return _path_file(path, header)
         model = estimator_from(header, arrays, path)
     except InputError as error:
         return _salvaged(path, error)
@@ -117,6 +118,10 @@ def _model(path: str) -> Given:
 def _salvaged(path: str, error: InputError) -> Given:
     """The curve of a model that cannot be loaded, where its header is still there."""
     header = _header_of(path)
+    if isinstance(header.get("results"), list):
+        found = _path(path, header["results"])
+        found.note = f"{error.message}; its points are shown as the file has them"
+        return found
     record, parameters = (header.get(key) for key in ("record", "parameters"))
     history = clean_history(record.get("history")) if isinstance(record, dict) else []
     tol = parameters.get("tol") if isinstance(parameters, dict) else None
@@ -126,6 +131,15 @@ def _salvaged(path: str, error: InputError) -> Given:
     return Given(path, "damaged", history, tol=_finite(tol), note=note)
 
 
+def _path_file(path: str, header: dict[str, Any]) -> Given:
+    """What ``partwise path --path FILE`` writes."""
+    results = header.get("results")
+    found = _path(path, results if isinstance(results, list) else [])
+    if not header.get("ended"):
+        found.note = found.note or f"not finished: {len(found.path)} points of the path so far"
+    return found
+
+
 def _header_of(path: str) -> dict[str, Any]:
     """The header of a model file, whatever has become of its arrays; empty where it cannot be read."""
     try:
@@ -133,7 +147,7 @@ def _header_of(path: str) -> dict[str, Any]:
             length = int.from_bytes(handle.read(8), "little")
             front = json.loads(handle.read(min(length, _LARGEST)))
         header = json.loads(front["__metadata__"]["header"])
-        record = restored({key: header.get(key) for key in ("record", "parameters")}, {})
+        record = restored({key: header.get(key) for key in ("record", "parameters", "results")}, {})
     except (OSError, ValueError, KeyError, TypeError, RecursionError, MemoryError, InputError):
         return {}
     return record if isinstance(record, dict) else {}
@@ -162,7 +176,10 @@ def _record(path: str) -> Given:
         and points
         and all(isinstance(each, dict) and "l2" in each for each in points)
     ):
-        return _path(path, points)
+        found = _path(path, points)
+        if isinstance(value, dict):  # with the curve of the model that was kept
+            found.history = clean_history(value.get("history"))
+        return found
     if not isinstance(value, dict) or not isinstance(value.get("history"), list):
         raise InputError('JSON of a run has "history", JSON of a path is a list of objects with "l2"', path)
     history = clean_history(value["history"])
@@ -187,8 +204,9 @@ def _read_json(path: str) -> Any:
         raise InputError(f"damaged record: not JSON ({error!s:.80})", path) from None
 
 
-def _path(path: str, points: list[dict[str, Any]]) -> Given:
-    kept = [{key: _finite(point.get(key)) for key in PATH_POINT} for point in points]
+def _path(path: str, points: list[Any]) -> Given:
+    dicts = [point for point in points if isinstance(point, Mapping)]
+    kept = [{key: _finite(point.get(key)) for key in PATH_POINT} for point in dicts]
     kept = [point for point in kept if point["l2"] is not None and point["l2"] > 0]
     lost = len(points) - len(kept)
     note = f"{lost} of {len(points)} points have no l2 above 0 and are left out" if lost else ""

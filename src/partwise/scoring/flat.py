@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
+from partwise.data.frames import unpacked
 from partwise.errors import InputError
 
 _Sequences = Sequence[Sequence[Any]]
@@ -49,13 +50,14 @@ def flat_classification_report(
 
 def sequence_accuracy_score(y_true: _Sequences, y_pred: _Sequences) -> float:
     """Share of sequences whose labels are all right."""
-    pairs = list(zip(y_true, y_pred, strict=True))
+    pairs = list(zip(unpacked(y_true), unpacked(y_pred), strict=True))
     return sum(list(a) == list(b) for a, b in pairs) / len(pairs) if pairs else 0.0
 
 
 def _score(name: str, y_true: _Sequences, y_pred: _Sequences, **options: Any) -> Any:
     import sklearn.metrics
 
+    y_true, y_pred = unpacked(y_true), unpacked(y_pred)
     lengths = [list(map(len, each)) for each in (y_true, y_pred)]
     if lengths[0] != lengths[1]:
         raise InputError("y_true and y_pred differ in the number of sequences or in their lengths")

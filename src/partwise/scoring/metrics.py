@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from partwise.data.frames import unpacked
 from partwise.errors import InputError
 
 # Tag pairs (previous, current) between which a chunk ends, or starts, whatever the types:
@@ -297,7 +298,7 @@ def _aligned(y_true: Sequence, y_pred: Sequence) -> list[tuple[list, list]]:
 
 def _read(labels: Any, name: str) -> tuple[bool, list[list]]:
     """Whether labels are those of a single sequence, and all sequences as lists."""
-    items = _as_list(labels, name)
+    items = _as_list(unpacked(labels), name)
     single = bool(items) and (isinstance(items[0], str) or not isinstance(items[0], Iterable))
     sequences = [items] if single else [_as_list(each, f"{name}[{i}]") for i, each in enumerate(items)]
     for i, sequence in enumerate(sequences):

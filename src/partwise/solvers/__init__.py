@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from partwise.core.problem import Problem
 from partwise.errors import InputError
+from partwise.solvers.auto import Auto
 from partwise.solvers.base import Certificate, Record, Solution, Solver, StepInfo, StopReason, WarmStart
 from partwise.solvers.bundle.cutting_plane import BMRM, SVMStruct
 from partwise.solvers.driver import Progress, solve, with_precision
@@ -14,7 +15,7 @@ from partwise.solvers.dual.exponentiated_gradient import Annealing, Exponentiate
 from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
-from partwise.solvers.needs import Needs, is_first_order
+from partwise.solvers.needs import Needs, is_first_order, refusal
 from partwise.solvers.primal.gradient import ConjugateGradient
 from partwise.solvers.primal.lbfgs import LBFGS
 from partwise.solvers.primal.mira import MIRA, KBestMIRA, Perceptron
@@ -70,7 +71,9 @@ def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-
 def _fastest(problem: Problem) -> Solver:
     """By the tables that benchmarks/sequence.py, multiclass.py, dependency.py and segments.py print."""
     if not problem.loss.is_hard:
-        return ExponentiatedGradient("gap", "newton")
+        return (
+            ExponentiatedGradient("gap", "newton") if problem.l1 or refusal(problem, Auto.needs) else Auto()
+        )
     if isinstance(problem.structure, Multiclass) and problem.has_features and not problem.l1:
         return CrammerSinger()
     if problem.lengths.max() == 1 or isinstance(
@@ -91,6 +94,7 @@ __all__ = [
     "SMO",
     "SOLVERS",
     "Annealing",
+    "Auto",
     "BatchEG",
     "BlockFrankWolfe",
     "Certificate",

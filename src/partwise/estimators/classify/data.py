@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from partwise.core.rows import AttributeRows
+from partwise.data.frames import as_dicts, is_frame, is_numeric, is_series
 from partwise.errors import InputError
 from partwise.estimators.checks import as_checked, check_ordered, is_sparse, real_numbers, refuse_masked
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import AttributeEncoder
-from partwise.estimators.frames import as_dicts, is_frame, is_numeric, is_series
 from partwise.estimators.labels import checked_classes, is_label
 from partwise.estimators.matrices import check_finite
 from partwise.features.vocabulary import check_vocabulary_settings

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from partwise.core.losses import Loss
+from partwise.estimators.probabilities import Probabilities
 from partwise.estimators.protocol import available_if
 
 
@@ -19,7 +20,7 @@ def has_probabilities(estimator: Any) -> bool:
     return True
 
 
-class ClassPredictions:
+class ClassPredictions(Probabilities):
     """Predictions of an estimator that has `classes_`, `loss` and `_scores`."""
 
     classes_: np.ndarray
@@ -47,6 +48,6 @@ class ClassPredictions:
     @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the class probabilities, (n, n_classes)."""
-        scores = Loss.of(self.loss).beta * self._scores(X)
+        scores = self._sharpness() * self._scores(X)
         scores -= scores.max(axis=1, keepdims=True)
         return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))

@@ -10,6 +10,7 @@ import numpy as np
 
 from partwise.core.arrays import offsets
 from partwise.data.constituents import Tree
+from partwise.data.frames import as_rows, is_frame, unpacked
 from partwise.data.treebank import (
     TRACE_TAG,
     Treebank,
@@ -20,7 +21,6 @@ from partwise.data.treebank import (
 )
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered
-from partwise.estimators.frames import as_rows, is_frame, unpacked
 from partwise.features.span_values import Sentences
 
 ROOT = "TOP"

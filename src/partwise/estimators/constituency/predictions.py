@@ -12,11 +12,12 @@ from partwise.core.losses import Loss
 from partwise.core.scorer import Scorer
 from partwise.data.constituents import Span, Tree, fold
 from partwise.errors import InputError
-from partwise.estimators.base import n_threads, sharpness
+from partwise.estimators.base import n_threads
 from partwise.estimators.constituency.data import as_sentences, as_trees, by_sentence, pieces
 from partwise.estimators.constituency.derivations import Derivations, flat_tree, with_outer
 from partwise.estimators.constituency.encoder import SpanEncoder
 from partwise.estimators.model import Excluded, LinearModel
+from partwise.estimators.probabilities import Probabilities
 from partwise.estimators.protocol import not_fitted
 from partwise.features.span_values import Sentences
 from partwise.scoring.brackets import bracket_scores
@@ -59,7 +60,7 @@ class SpanQuery(NamedTuple):
     excluded: Excluded | None
 
 
-class ConstituencyMixin:
+class ConstituencyMixin(Probabilities):
     """Predictions of an estimator that has `_encoder`, `_model`, `_derivations`, `_loss` and what training found."""
 
     _encoder: SpanEncoder
@@ -88,7 +89,7 @@ class ConstituencyMixin:
         there is none, and the call is refused.
         """
         self._require_parser()
-        beta = sharpness(self._loss)
+        beta = self._sharpness()
         return [found for query in self._queries(X) for found in self._marginals(query, beta)]
 
     def predict_kbest(self, X: Any, k: int = 5) -> list[list[tuple[Tree, float]]]:
@@ -219,7 +220,7 @@ class ConstituencyMixin:
 
     def _kbest(self, query: SpanQuery, k: int) -> list[list[tuple[Tree, float]]]:
         structure: Any = self._model.structure
-        jobs, scale = n_threads(self.n_jobs), 1.0 if self._loss.is_hard else self._loss.beta
+        jobs, scale = n_threads(self.n_jobs), self._scale()
         scores, part_ptr = query.scorer.scores(self._model.weights, jobs), query.scorer.batch.part_ptr
         if query.excluded is not None:
             scores[part_ptr[:-1][block_of(query.excluded.ptr)] + query.excluded.part] = -np.inf

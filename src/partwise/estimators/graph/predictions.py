@@ -14,7 +14,7 @@ from partwise.core.arrays import block_of, offsets
 from partwise.core.losses import Loss
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
-from partwise.estimators.base import n_threads, sharpness
+from partwise.estimators.base import n_threads
 from partwise.estimators.encoded import Encoded, OwnRows
 from partwise.estimators.graph.data import GraphCorpus
 from partwise.estimators.graph.encoder import GraphEncoder
@@ -23,13 +23,14 @@ from partwise.estimators.graph.labels import NodeLabels, place
 from partwise.estimators.graph.query import GraphQuery
 from partwise.estimators.graph.structures import fit_exactly, graph_shapes, shaped, structure_for
 from partwise.estimators.model import LinearModel
+from partwise.estimators.probabilities import Probabilities
 from partwise.estimators.protocol import not_fitted
 from partwise.structures.checks import checked_count
 from partwise.structures.contract import PartLists, Shapes
 from partwise.structures.graphs.layout import blocks_of
 
 
-class GraphPredictions:
+class GraphPredictions(Probabilities):
     """Predictions of an estimator that has `_encoder`, `_model`, `_loss`, `_labels` and `inference_`.
 
     `X` is a list of graphs, as for `fit`. Wherever it appears, `fixed` gives per graph a list of labels, None where a
@@ -137,7 +138,7 @@ class GraphPredictions:
     def _kbest(self, query: GraphQuery, k: int) -> list[list[tuple[np.ndarray, float]]]:
         if query.model.structure.exactness != "exact":
             raise InputError("predict_kbest needs exact inference, for which these graphs are too wide")
-        scale = 1.0 if self._loss.is_hard else self._loss.beta
+        scale = self._scale()
         scores = scale * query.scorer.scores(query.model.weights, n_threads(self.n_jobs))
         part_ptr, shapes = query.scorer.batch.part_ptr, query.shapes
         if query.excluded is not None:
@@ -262,7 +263,7 @@ class GraphPredictions:
         """Expected counts of all parts, (n_parts,)."""
         counts, log_totals = query.model.counts(
             query.scorer,
-            sharpness(self._loss),
+            self._sharpness(),
             excluded=query.excluded,
             what="all",
             n_jobs=n_threads(self.n_jobs),

@@ -12,10 +12,11 @@ from partwise.estimators.base import n_threads
 from partwise.estimators.classify.predictions import has_probabilities
 from partwise.estimators.model import Excluded, LinearModel
 from partwise.estimators.multilabel.structure import LABELS, label_shapes
+from partwise.estimators.probabilities import Probabilities
 from partwise.estimators.protocol import available_if
 
 
-class MultilabelPredictions:
+class MultilabelPredictions(Probabilities):
     """Predictions of an estimator that has `classes_`, `pairs_`, `_model`, `_matrix` and `_rows`."""
 
     classes_: np.ndarray
@@ -47,7 +48,7 @@ class MultilabelPredictions:
         Where `y` was one column in training, of both classes, (n, 2).
         """
         scorer = self._scorer(X)
-        counts, _ = self._model.counts(scorer, self._loss.beta, n_jobs=n_threads(self.n_jobs))
+        counts, _ = self._model.counts(scorer, self._sharpness(), n_jobs=n_threads(self.n_jobs))
         states = counts.reshape(scorer.n_examples, -1, 2)
         if self._single:
             return states[:, 0, : len(self.classes_)] / states[:, 0, : len(self.classes_)].sum(

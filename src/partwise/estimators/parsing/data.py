@@ -12,9 +12,9 @@ from partwise.core.arcs import Arcs
 from partwise.core.heads import count_roots
 from partwise.data import DependencyCorpus, corpus_from_sentences
 from partwise.data.dependency_checks import ProjectiveCount, check_trees, drop_crossing
+from partwise.data.frames import as_dicts, is_frame, unpacked
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered, refuse_masked
-from partwise.estimators.frames import as_dicts, is_frame, unpacked
 
 _WORD_FIELDS = {
     "form": "forms", "lemma": "lemmas", "coarse_tag": "coarse_tags", "fine_tag": "fine_tags", "feats": "feats",

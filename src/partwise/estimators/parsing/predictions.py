@@ -14,11 +14,12 @@ from partwise.core.losses import Loss
 from partwise.core.scorer import Scorer
 from partwise.data import DependencyCorpus
 from partwise.errors import InputError
-from partwise.estimators.base import n_threads, sharpness
+from partwise.estimators.base import n_threads
 from partwise.estimators.model import LinearModel
 from partwise.estimators.parsing.arc_encoder import ArcEncoder
 from partwise.estimators.parsing.arc_pruning import MOST_ARCS, ArcPruner, PruningRecord
 from partwise.estimators.parsing.data import Tree, as_corpus, pieces, with_trees
+from partwise.estimators.probabilities import Probabilities
 from partwise.estimators.protocol import not_fitted
 from partwise.scoring.attachment import attachment_scores
 from partwise.structures.packed import Packed
@@ -42,7 +43,7 @@ class ParserQuery(NamedTuple):
         return result
 
 
-class ParsingMixin:
+class ParsingMixin(Probabilities):
     """Predictions of an estimator that has `_encoder`, `_pruner`, `_model`, `_loss` and `relations_`.
 
     `X` is a DependencyCorpus, whose own trees are not looked at, or a list of sentences.
@@ -146,10 +147,6 @@ class ParsingMixin:
         if not hasattr(self, "_model"):
             raise not_fitted(self)
 
-    def _sharpness(self) -> float:
-        self._require_parser()
-        return sharpness(self._loss)
-
     def _queries(self, X: Any) -> Iterator[ParserQuery]:
         """The sentences piece by piece."""
         self._require_parser()
@@ -167,7 +164,7 @@ class ParsingMixin:
         return self._model.counts(query.scorer, beta, n_jobs=n_threads(self.n_jobs))[0]
 
     def _kbest(self, query: ParserQuery, k: int) -> list[list[tuple[Any, float]]]:
-        scale = 1.0 if self._loss.is_hard else self._loss.beta
+        scale = self._scale()
         parts = scale * query.scorer.scores(self._model.weights, n_threads(self.n_jobs))
         found, log_totals = self._ranked(query, parts, k)
         results = []

@@ -14,9 +14,10 @@ from partwise.core.losses import Loss
 from partwise.core.randomness import random_generator
 from partwise.core.scorer import Scorer
 from partwise.errors import InputError
-from partwise.estimators.base import n_threads, sharpness
+from partwise.estimators.base import n_threads
 from partwise.estimators.encoders import as_sequences
 from partwise.estimators.model import LinearModel
+from partwise.estimators.probabilities import Probabilities
 from partwise.estimators.protocol import not_fitted
 from partwise.estimators.segments.data import Segment, iob2, pieces, read_segments
 from partwise.estimators.segments.encoder import SegmentEncoder
@@ -41,7 +42,7 @@ class SegmentQuery(NamedTuple):
         return [next(left) if length else empty() for length in self.lengths]
 
 
-class SegmentMixin:
+class SegmentMixin(Probabilities):
     """Predictions of an estimator that has `_encoder`, `_model`, `_loss`, `classes_` and `outside`.
 
     Segments are triples (first, last, label), `last` included; positions outside are in none.
@@ -73,7 +74,7 @@ class SegmentMixin:
         Labels are ordered as `classes_`. Probabilities are ∝ exp(β · score), the model that the loss belongs to; for
         β = ∞ (hinge, perceptron) there is none, and the call is refused.
         """
-        beta, width, found = sharpness(self._loss), len(self.classes_), []
+        beta, width, found = self._sharpness(), len(self.classes_), []
         longest = self._chain.max_length
         for query in self._queries(X):
             counts, _ = self._model.counts(query.scorer, beta, n_jobs=n_threads(self.n_jobs))
@@ -129,7 +130,7 @@ class SegmentMixin:
         k, found = checked_count(k, "k"), []
         hard = self._loss.is_hard
         for query in self._queries(X):
-            packed = self._packed(query, 1.0 if hard else self._loss.beta)
+            packed = self._packed(query, self._scale())
             totals = np.zeros(len(packed.lengths)) if hard else packed.log_partition()
             ranked = []
             for (tags, values), total in zip(self._chain.kbest_tags(packed, k), totals, strict=True):
@@ -140,7 +141,7 @@ class SegmentMixin:
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[list[list[Segment]]]:
         """Segmentations drawn from the model: per sequence a list of `n_samples` lists of segments."""
-        beta, generator, found = sharpness(self._loss), random_generator(random_state), []
+        beta, generator, found = self._sharpness(), random_generator(random_state), []
         n_samples = checked_count(n_samples, "n_samples")
         for query in self._queries(X):
             drawn = self._chain.sample_tags(self._packed(query, beta), n_samples, generator)

@@ -74,6 +74,7 @@ def fit_marginalised(estimator: Any, problem: Problem, codes: np.ndarray) -> Mar
         Labels; −1 where not observed.
     """
     solver = solver_for(problem, estimator.solver, estimator.tol)
+    solver = getattr(solver, "online", solver)  # what `auto` is where true labels are expectations
     _refuse(problem, solver)
     problem = _without_costs_of_unknown(problem, codes)
     current = _Marginal(problem, codes, n_threads(estimator.n_jobs))

@@ -16,12 +16,13 @@ from partwise.core.losses import Loss
 from partwise.core.randomness import random_generator
 from partwise.core.scorer import Scorer
 from partwise.errors import InputError
-from partwise.estimators.base import n_threads, sharpness
+from partwise.estimators.base import n_threads
 from partwise.estimators.checks import check_ordered
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import as_sequences
 from partwise.estimators.labels import encode_labels, flat_labels, place, split
 from partwise.estimators.model import Excluded, LinearModel
+from partwise.estimators.probabilities import Probabilities
 from partwise.estimators.protocol import not_fitted
 from partwise.estimators.sequence.data import checked_weights, lengths_of
 from partwise.structures import Chain
@@ -64,7 +65,7 @@ class Query(NamedTuple):
             )
 
 
-class PredictionMixin:
+class PredictionMixin(Probabilities):
     """Predictions of an estimator that has `_encoder`, `_model`, `_loss` and `classes_`.
 
     Wherever they appear, `fixed` gives per sequence a list of labels, None where a position is free, and
@@ -136,8 +137,7 @@ class PredictionMixin:
         """
         query = self._query(X, fixed, forbid)
         chain = _chain(query.model)
-        sharpness = 1.0 if self._loss.is_hard else self._loss.beta
-        nodes, edges = self._scores(query, sharpness)
+        nodes, edges = self._scores(query, self._scale())
         found = chain.kbest(nodes, edges, k) if nodes else []
         log_totals = np.zeros(len(found))
         if not self._loss.is_hard and nodes:
@@ -233,9 +233,6 @@ class PredictionMixin:
             allowed_start=chain.allowed_start,
             allowed_end=chain.allowed_end,
         )
-
-    def _sharpness(self) -> float:
-        return sharpness(self._loss)
 
     def _scores(self, query: Query, scale: float) -> tuple[list[np.ndarray], Any]:
         """Node and edge scores of the sequences that have positions, as `Chain` reads them."""

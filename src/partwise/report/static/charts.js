@@ -1,6 +1,6 @@
 // Charts: axes, curves, and the values under the pointer or at the arrow keys.
 
-const CHART = { width: 520, height: 300, left: 62, right: 14, top: 12, bottom: 42 };
+const CHART = { width: 520, height: 300, left: 62, right: 14, top: 24, bottom: 42 };
 const DASHES = ["", "7 4", "2 3", "9 3 2 3", "4 2"];
 
 /**
@@ -26,7 +26,7 @@ function chart({ title, lines, xLabel, yLabel = "", logX = false, logY = false, 
   if (level && placeable(level.value, logY)) {
     const height = y.place(level.value);
     picture.append(draw("path", { class: "level", d: `M${CHART.left} ${height}H${CHART.width - CHART.right}` }));
-    picture.append(draw("text", { class: "tick", x: CHART.left + 5, y: height - 5 }, level.text));
+    picture.append(draw("text", { class: "tick", x: CHART.left + 5, y: height - CHART.top < 14 ? height + 14 : height - 5 }, level.text));
   }
   kept.forEach((line, k) => picture.append(...curve(line, k, x, y)));
   const readout = make("output", { class: "readout", "aria-live": "polite" }, "\u00a0");
@@ -79,7 +79,7 @@ function roundNumbers(low, high) {
 
 function frame(x, y, xLabel, yLabel) {
   const bottom = CHART.height - CHART.bottom, right = CHART.width - CHART.right;
-  const text = (value, isLog) => (isLog ? value.toExponential(0).replace("e+0", "e0") : String(value));
+  const text = (value, isLog) => (isLog ? value.toExponential(0).replace("e+", "e") : String(value));
   return [
     ...y.ticks.flatMap((value) => [
       draw("path", { class: "grid", d: `M${CHART.left} ${y.place(value)}H${right}` }),
@@ -88,7 +88,7 @@ function frame(x, y, xLabel, yLabel) {
     ...x.ticks.map((value) => draw("text", { class: "tick middle", x: x.place(value), y: bottom + 17 }, text(value, x.isLog))),
     draw("path", { class: "axis", d: `M${CHART.left} ${CHART.top}V${bottom}H${right}` }),
     draw("text", { class: "tick middle", x: (CHART.left + right) / 2, y: CHART.height - 6 }, xLabel),
-    draw("text", { class: "tick", x: CHART.left + 5, y: CHART.top + 10 }, yLabel),
+    draw("text", { class: "tick", x: CHART.left - 6, y: CHART.top - 10 }, yLabel),
   ];
 }
 

@@ -4,11 +4,20 @@ const LETTER = 8, GAP = 16, LEVEL = 26;
 
 function canvas(width, height, label, parts) {
   const size = { width: Math.ceil(width), height: Math.ceil(height), viewBox: `0 0 ${Math.ceil(width)} ${Math.ceil(height)}` };
-  return scrolling(label, draw("svg", { ...size, class: "drawing", role: "img", "aria-label": label }, ...parts));
+  return scrolling(label, draw("svg", { ...size, class: "drawing", role: "group", "aria-label": label }, ...parts));
 }
 
 function label(x, y, text, kind, longest = 24) {
   return draw("text", { x: Math.round(10 * x) / 10, y: Math.round(10 * y) / 10, class: kind }, draw("title", {}, text), shortened(text, longest));
+}
+
+/** Listens to the keys that press a button. */
+function onEnter(action) {
+  return (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    action();
+  };
 }
 
 function opacity(p) {
@@ -96,7 +105,9 @@ function constituentDrawing(answer, tree, select) {
     const isWrong = truth && word === null && name && !truth.has([first, end, plainLabel(name)].join("\u0000"));
     const told = `${name} over words ${first + 1} to ${end}${p === null ? "" : ", probability " + percent(p)}${isWrong ? ", not in the true tree" : ""}`;
     const above = parent < 0 || (hasBracket && parent === 0) ? null : baseline - step * level[parent] + 5;
-    return [draw("g", { class: isWrong ? "node wrong" : "node", opacity: opacity(p), click: () => select(first, end) },
+    // Words are reached in the strip above; constituents only here.
+    const keys = word !== null ? {} : { tabindex: 0, role: "button", "aria-label": told, keydown: onEnter(() => select(first, end)) };
+    return [draw("g", { class: isWrong ? "node wrong" : "node", opacity: opacity(p), click: () => select(first, end), ...keys },
       draw("title", {}, told),
       above === null ? null : draw("path", { class: "branch", d: `M${x[parent]} ${above}L${x[k]} ${y - 13}` }),
       label(x[k], y, name || "·", word === null ? "label" : "tag"),

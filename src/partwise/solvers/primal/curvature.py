@@ -1,10 +1,10 @@
 """How P bends near some weights, roughly: a matrix in blocks, whose inverse gives quasi-Newton steps their shape.
 
 The Hessian of P is l2·I + β Σ_i c_i Cov_i(φ). A row with attributes x adds about v_k x xᵀ to the block of label k,
-where v_k = μ_k (1 − μ_k) is the variance of its part. So the dense attributes of a label have the block Xᵀ diag(v) X,
-taken from some rows only, chosen in proportion to v. Sparse attributes have its diagonal. Tied parts, which an example
-has many times over, have the covariance over examples of (true − expected) counts, which is the Hessian's where the
-model fits.
+where v_k = μ_k (1 − μ_k) is the variance of its part. So the attributes of a label have the block Xᵀ diag(v) X, taken
+from some rows only, chosen in proportion to v; where they are too many, the sparse ones have its diagonal. Tied parts,
+which an example has many times over, have the covariance over examples of (true − expected) counts, which is the
+Hessian's where the model fits; elsewhere its diagonal is too large, and that of rare parts takes its place.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from partwise.core.arrays import block_of, positions, ranges
 from partwise.core.batch_pass import scatter_pass
 from partwise.core.predict_pass import counts_pass
 from partwise.core.problem import Problem
-from partwise.core.products import one_thread
 
-FEWEST_COLUMNS, MOST_COLUMNS = 4, 4000  # of a block that is worth it, and that is factorised
+_FEWEST_COLUMNS, _MOST_COLUMNS = 4, 4000  # of a block that is worth it, and that is factorised
+_MOST_PASSES = 30.0  # that factorising it may cost
 _SAMPLE = 3000  # rows that a block is estimated from; at least three for each column
 _LABELS_APART = 6.0  # passes that blocks of all labels may cost before labels share one
+_MOST_NUMBERS = 1 << 25  # of their blocks together
 _OF_ALL = 0.1  # share of all labels in the block of one, which makes up for a sample without some columns
 _RIDGE = 0.1  # of its own diagonal that is added to the block of tied parts: they are seen once an example
 _ROUNDING = 1e-6  # of the mean of its diagonal that is added to a block from products in single precision
@@ -31,11 +32,19 @@ _MOST_PARTS = 1 << 25  # beyond, some of the examples must do
 
 
 def is_worthwhile(problem: Problem) -> bool:
-    """Whether there are dense attributes, and not too many."""
-    if not problem.has_features:
-        return False
-    n_dense = [rows.dense_start.size for rows in problem.scorer.kinds]
-    return FEWEST_COLUMNS <= max(n_dense) <= MOST_COLUMNS
+    """Whether some kind of rows has attributes for a block."""
+    return problem.has_features and any(_n_columns(rows) > 0 for rows in problem.scorer.kinds)
+
+
+def _n_columns(rows: KindRows) -> int:
+    """Attributes of a kind that go into a block: all, or the dense ones, or none where that would cost too much."""
+    n_rows, n_dense = len(rows.wide_ptr) - 1, rows.dense_start.size
+    all_wide = rows.narrow_label.size == 0 and rows.mask.size == 0
+    for n in (rows.n_weights // rows.stride if all_wide else 0, n_dense):
+        passes = 2.5 * n * n / max(n_rows * rows.width, 1)  # that finding eigenvectors takes the time of
+        if _FEWEST_COLUMNS <= n <= min(_MOST_COLUMNS, n_rows) and passes <= _MOST_PASSES:
+            return n
+    return 0
 
 
 class Curvature:
@@ -47,14 +56,13 @@ class Curvature:
         variance = scale * problem.loss.beta * _variances(sample, counts)
         self.diagonal = problem.l2 + _diagonal(sample, variance)
         self.blocks: list[_Block] = []
-        with one_thread(problem.scorer):
-            for number, kind in enumerate(problem.structure.kinds):
-                rows = problem.scorer.kinds[number]
-                if FEWEST_COLUMNS <= rows.dense_start.size <= MOST_COLUMNS:
-                    self.blocks.append(_dense_block(sample, number, variance, problem.l2))
-                elif kind.tied and kind.width <= MOST_COLUMNS and weights.any():
-                    # at zero, differences to the truth say nothing of variances
-                    self.blocks.append(_tied_block(sample, number, counts, scale, problem.l2))
+        for number, kind in enumerate(problem.structure.kinds):
+            n_columns = _n_columns(problem.scorer.kinds[number])
+            if n_columns:
+                self.blocks.append(_block(sample, number, n_columns, variance, problem.l2))
+            elif kind.tied and kind.width <= _MOST_COLUMNS and weights.any():
+                # at zero, differences to the truth say nothing of variances
+                self.blocks.append(_tied_block(sample, number, counts, scale, problem.l2))
 
     def __call__(self, vector: np.ndarray) -> np.ndarray:
         result = vector / self.diagonal
@@ -69,20 +77,20 @@ class _Block(Protocol):
 
 
 class _Columns(NamedTuple):
-    """Where the weights of dense attributes lie."""
+    """Where the weights of a block's attributes lie."""
 
     first: int
     shape: tuple[int, int]
     width: int
 
     def of(self, vector: np.ndarray) -> np.ndarray:
-        """Their part of a vector, (n_dense, width); a view."""
-        n_dense, stride = self.shape
-        return vector[self.first : self.first + n_dense * stride].reshape(self.shape)[:, : self.width]
+        """Their part of a vector, (n_columns, width); a view."""
+        n_columns, stride = self.shape
+        return vector[self.first : self.first + n_columns * stride].reshape(self.shape)[:, : self.width]
 
 
 class _LabelBlocks(NamedTuple):
-    """A block for each label; `inverse` is (width, n_dense, n_dense)."""
+    """A block for each label; `inverse` is (width, n_columns, n_columns)."""
 
     columns: _Columns
     inverse: np.ndarray
@@ -93,7 +101,7 @@ class _LabelBlocks(NamedTuple):
 
 
 class _SharedBlock(NamedTuple):
-    """One block but for a factor for each label, by its eigenvectors; `eigenvalue` is (n_dense, width)."""
+    """One block but for a factor for each label, by its eigenvectors; `eigenvalue` is (n_columns, width)."""
 
     columns: _Columns
     eigenvector: np.ndarray
@@ -180,55 +188,62 @@ def _uses(problem: Problem, number: int) -> tuple[np.ndarray, np.ndarray]:
 # -- blocks -------------------------------------------------------------------------------------------
 
 
-def _dense_block(problem: Problem, number: int, variance: np.ndarray, l2: float) -> _Block:
-    """Of the dense attributes of a kind."""
+def _block(problem: Problem, number: int, n_columns: int, variance: np.ndarray, l2: float) -> _Block:
+    """Of the first attributes of a kind."""
     rows: KindRows = problem.scorer.kinds[number]
     row, part = _uses(problem, number)
     own = variance[part[:, None] + np.arange(rows.width)]
-    n_dense = rows.dense_start.size
-    columns = _Columns(rows.first_weight, (n_dense, rows.stride), rows.width)
-    size = max(_SAMPLE, 3 * n_dense)
-    of_all, scale = _weighted_gram(rows.dense, row, own.sum(axis=1), size, None)
-    totals = own.sum(axis=0)
-    if n_dense * min(size, len(row)) > 2 * _LABELS_APART * len(row):
+    columns = _Columns(rows.first_weight, (n_columns, rows.stride), rows.width)
+    size = max(_SAMPLE, 3 * n_columns)
+    chosen, weight = _chosen(own.sum(axis=1), size)
+    values = _matrix(rows, row[chosen], n_columns)
+    scale = np.sqrt(np.mean(values**2, axis=0))
+    scale[~(scale > 0.0)] = 1.0
+    of_all = _weighted_gram(values / scale, weight)
+    totals = own.sum(axis=0) / max(float(own.sum()), 1e-300)
+    costly = n_columns * min(size, len(row)) > 2 * _LABELS_APART * len(row)
+    if costly or rows.width * n_columns**2 > _MOST_NUMBERS:
         eigenvalue, eigenvector = np.linalg.eigh(of_all * scale * scale[:, None])
-        shared = np.maximum(eigenvalue, 0.0)[:, None] * (totals / max(float(totals.sum()), 1e-300))
-        return _SharedBlock(columns, eigenvector, l2 + shared)
-    inverse = np.empty((rows.width, n_dense, n_dense))
-    for label, total in enumerate(totals / max(float(totals.sum()), 1e-300)):
-        block, _ = _weighted_gram(rows.dense, row, own[:, label], size, scale)
-        block = (1.0 - _OF_ALL) * block + _OF_ALL * total * of_all
-        at = np.arange(n_dense)
-        block[at, at] += l2 / scale**2 + _ROUNDING * np.trace(block) / n_dense
+        return _SharedBlock(columns, eigenvector, l2 + np.maximum(eigenvalue, 0.0)[:, None] * totals)
+    inverse = np.empty((rows.width, n_columns, n_columns))
+    at = np.arange(n_columns)
+    for label, share in enumerate(totals):
+        chosen, weight = _chosen(own[:, label], size)
+        values = _matrix(rows, row[chosen], n_columns)
+        block = _weighted_gram((values / scale).astype(np.float32), weight)
+        block = (1.0 - _OF_ALL) * block + _OF_ALL * share * of_all
+        block[at, at] += l2 / scale**2 + _ROUNDING * np.trace(block) / n_columns
         inverse[label] = np.linalg.inv(block) / (scale * scale[:, None])
     return _LabelBlocks(columns, inverse)
 
 
-def _weighted_gram(
-    dense: np.ndarray, row: np.ndarray, weight: np.ndarray, size: int, scale: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Xᵀ diag(weight) X with columns over `scale`, from about `size` rows; the scale is found where it is None.
+def _chosen(weight: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """About `size` of the rows, in proportion to their weights, and the weights they have for all."""
+    if len(weight) <= 1.5 * size or not weight.any():
+        return np.arange(len(weight)), weight
+    so_far = np.cumsum(weight)
+    at = np.searchsorted(so_far, (np.arange(size) + 0.5) / size * so_far[-1])
+    at, often = np.unique(np.minimum(at, len(weight) - 1), return_counts=True)
+    return at, often * (so_far[-1] / size)
 
-    Returns
-    -------
-    gram : float64 array, shape (n_dense, n_dense)
-    scale : float64 array, shape (n_dense,)
-    """
-    if len(row) > 1.5 * size and weight.any():
-        so_far = np.cumsum(weight)
-        at = np.searchsorted(so_far, (np.arange(size) + 0.5) / size * so_far[-1])
-        at, often = np.unique(np.minimum(at, len(row) - 1), return_counts=True)
-        row, weight = row[at], often * (so_far[-1] / size)
-    chosen = dense[row]
-    if scale is None:
-        scale = np.sqrt(np.einsum("ij,ij->j", chosen, chosen, dtype=np.float64) / max(len(chosen), 1))
-        scale[~(scale > 0.0)] = 1.0
-        chosen = chosen / scale
-    else:
-        chosen = chosen / scale.astype(np.float32)
-    root = np.sqrt(weight)[:, None].astype(chosen.dtype)
-    chosen *= root
-    return (chosen.T @ chosen).astype(np.float64), scale
+
+def _matrix(rows: KindRows, row: np.ndarray, n_columns: int) -> np.ndarray:
+    """Some rows with their first attributes written out, (len(row), n_columns) of float64."""
+    n_dense = rows.dense_start.size
+    result = np.zeros((len(row), n_columns))
+    result[:, :n_dense] = rows.dense[row]
+    if n_columns > n_dense:
+        sizes = rows.wide_ptr[row + 1] - rows.wide_ptr[row]
+        at = ranges(rows.wide_ptr[row], sizes)
+        values = rows.wide_value[at] if rows.wide_value.size else 1.0
+        result[np.repeat(np.arange(len(row)), sizes), rows.wide_start[at] // rows.stride] = values
+    return result
+
+
+def _weighted_gram(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Xᵀ diag(weight) X in double precision, from a product in that of X."""
+    rooted = values * np.sqrt(weight)[:, None].astype(values.dtype)
+    return (rooted.T @ rooted).astype(np.float64)
 
 
 def _tied_block(problem: Problem, number: int, counts: np.ndarray, scale: float, l2: float) -> _Block:
@@ -243,5 +258,8 @@ def _tied_block(problem: Problem, number: int, counts: np.ndarray, scale: float,
     own -= weight @ own / max(float(weight.sum()), 1e-300)
     block = scale * problem.loss.beta * ((own * weight[:, None]).T @ own)
     at = np.arange(rows.width)
+    as_if_rare = scale * problem.loss.beta * (weight @ counts[part[:, None] + at])
+    shrink = np.sqrt(np.minimum(1.0, as_if_rare / np.maximum(block[at, at], 1e-300)))
+    block *= shrink * shrink[:, None]
     block[at, at] += l2 + _RIDGE * block[at, at]
     return _TiedBlock(rows.first_weight, np.linalg.inv(block))

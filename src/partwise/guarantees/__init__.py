@@ -1,0 +1,14 @@
+"""What can be said before training, and of data not seen: rates of convergence and a bound on the loss."""
+
+from __future__ import annotations
+
+from partwise.guarantees.generalization import GeneralizationBound, generalization_bound
+from partwise.guarantees.rates import Rate, beside_what_happened, predicted_rates
+
+__all__ = [
+    "GeneralizationBound",
+    "Rate",
+    "beside_what_happened",
+    "generalization_bound",
+    "predicted_rates",
+]

@@ -1,0 +1,201 @@
+"""What is said of data not seen: calibration, rates of convergence, the bound on the loss."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+
+import partwise
+from partwise.core.maps import FeatureMap
+from partwise.core.problem import Problem
+from partwise.core.rows import RowData
+from partwise.errors import InputError
+from partwise.explorer.calibration import log_score
+from partwise.guarantees import beside_what_happened, generalization_bound, predicted_rates
+from partwise.guarantees.generalization import _Sample, largest_with_divergence
+from partwise.solvers import solve, solver_for
+from partwise.structures import Chain, Multiclass
+
+
+def class_problem(n: int = 60, loss: str = "log", seed: int = 0) -> Problem:
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 4)).astype(np.float32)
+    y = (X @ random.normal(size=(4, 3))).argmax(axis=1)
+    rows = {"node": RowData(FeatureMap.build(3, 0, 4), None, X)}
+    return Problem.build(Multiclass(3), y, np.ones(n, int), rows, l2=1.0, loss=loss)
+
+
+def chain_problem(tied: bool) -> Problem:
+    random = np.random.default_rng(1)
+    X = random.normal(size=(36, 3)).astype(np.float32)
+    rows = {"node": RowData(FeatureMap.build(2, 0, 3), None, X)}
+    if not tied:
+        edges = random.normal(size=(24, 2)).astype(np.float32)
+        rows["edge"] = RowData(FeatureMap.build(4, 0, 2), None, edges)
+    y = (X[:, 0] > 0).astype(int)
+    return Problem.build(Chain(2, tied=tied), y, np.full(12, 3), rows, l2=1.0, loss="hinge")
+
+
+def solved(problem: Problem, name: str = "auto", **options: object) -> object:
+    return solve(problem, solver_for(problem, name, 1e-3), tol=1e-3, **options)
+
+
+# -- calibration ------------------------------------------------------------------------------------
+
+
+def overconfident() -> tuple[partwise.SequenceLabeler, list, list]:
+    random = np.random.default_rng(0)
+    words = [[f"w{random.integers(40)}" for _ in range(6)] for _ in range(90)]
+    labels = [[("A", "B")[int(w[1:]) % 2 ^ int(random.random() < 0.2)] for w in s] for s in words]
+    X = [[{"w": w} for w in s] for s in words]
+    return partwise.SequenceLabeler(l2=0.03, tol=1e-2, random_state=0).fit(X[:40], labels[:40]), X, labels
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_calibration_improves_the_log_score_and_survives_a_file(tmp_path) -> None:
+    model, X, y = overconfident()
+    labels, before = model.predict(X[70:]), model.predict_marginals_array(X[70:])
+    assert model.calibrate(X[40:70], y[40:70]) is model
+    assert model.temperature_ > 1.1
+    assert model.calibration_.log_score_after < model.calibration_.log_score_before
+    after = model.predict_marginals_array(X[70:])
+    assert model.predict(X[70:]) == labels
+    true = np.concatenate([np.array([[c == t for c in model.classes_] for t in s]) for s in y[70:]]).ravel()
+    scores = [log_score(np.concatenate(p).ravel(), true) for p in (before, after)]
+    assert scores[1] < scores[0]
+    model.save(tmp_path / "model")
+    loaded = partwise.load(tmp_path / "model")
+    assert loaded.temperature_ == model.temperature_
+    np.testing.assert_array_equal(
+        np.concatenate(loaded.predict_marginals_array(X[70:])), np.concatenate(after)
+    )
+    assert model.fit(X[:40], y[:40]).temperature_ == 1.0
+
+
+def test_the_temperature_of_classes_is_the_best_of_many() -> None:
+    random = np.random.default_rng(3)
+    X = random.normal(size=(80, 5))
+    y = np.where(random.random(80) < 0.25, random.integers(3, size=80), (X[:, :3]).argmax(axis=1))
+    model = partwise.Classifier(l2=0.01, tol=1e-2).fit(X[:30], y[:30]).calibrate(X[30:], y[30:])
+    found, true = model.temperature_, (y[30:, None] == model.classes_).ravel()
+
+    def score(temperature: float) -> float:
+        model.temperature_ = temperature
+        return log_score(model.predict_proba(X[30:]).ravel(), true)
+
+    assert score(found) <= min(map(score, np.geomspace(0.2, 20, 60).tolist())) + 1e-6
+
+
+def test_calibration_refuses_losses_without_probabilities_and_keeps_the_model() -> None:
+    hard = partwise.Classifier(loss="hinge").fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(InputError, match="beta = inf"):
+        hard.calibrate([[0.0]], [0])
+    soft = partwise.Classifier().fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(InputError):
+        soft.calibrate([[0.0]], [0, 1])
+    assert soft.temperature_ == 1.0
+
+
+def test_a_model_file_is_calibrated_in_place(tmp_path, capsys) -> None:
+    from partwise.cli import main
+
+    lines = [f"{k % 5},{(k * 7) % 3},{c}" for k, c in enumerate("aabbab" * 6)]
+    (tmp_path / "data.csv").write_text("\n".join(lines) + "\n")
+    model, data = str(tmp_path / "model"), str(tmp_path / "data.csv")
+    for words in (
+        ["train", "classify", data, "--model", model, "--quiet"],
+        ["calibrate", model, data, "--json"],
+    ):
+        with pytest.raises(SystemExit) as end:
+            main(words)
+        assert end.value.code in (0, None), capsys.readouterr()
+    found = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert partwise.load(model).temperature_ == pytest.approx(found["temperature"])
+
+
+# -- rates ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["log", "hinge", "softmax_margin"])
+def test_runs_keep_to_the_rates(loss: str) -> None:
+    problem = class_problem(30, loss)
+    best = solved(problem).certificate.dual
+    for rate in predicted_rates(problem):
+        assert rate.passes(1e-3) >= 0.0
+        assert rate.bound(rate.passes(1e-3)) == pytest.approx(1e-3, rel=1e-6) or rate.passes(1e-3) == 0.0
+        if rate.solver == "excessive-gap" or not rate.source.startswith("Collins"):
+            continue
+        run = solve(problem, solver_for(problem, rate.solver, 1e-3), tol=1e-9, max_passes=20)
+        for record in run.history:
+            assert best - record.dual <= rate.bound(record.passes) + 1e-6
+
+
+def test_table_one_follows_from_the_theorems() -> None:
+    problem = class_problem(30, "log")
+    batch, online = predicted_rates(problem)
+    A = float(problem.feature_spread().max()) / problem.l2
+    assert batch.step == pytest.approx(1.0 / (1.0 + 30 * A)) and online.step == pytest.approx(1.0 / (1.0 + A))
+    assert batch.constant == pytest.approx((1.0 + 30 * A) * 30 * math.log(3.0), rel=1e-6)
+    assert online.passes(0.1) < batch.passes(0.1)
+    text = beside_what_happened(problem, {"eg": solved(problem, "eg")})
+    assert "Theorem 2" in text and len(text.splitlines()) == 2
+
+
+# -- the bound --------------------------------------------------------------------------------------
+
+
+def test_divergence_is_inverted() -> None:
+    for q, p in product((0.0, 0.1, 0.5), (0.6, 0.9)):
+        budget = (q * math.log(q / p) if q else 0.0) + (1 - q) * math.log((1 - q) / (1 - p))
+        assert largest_with_divergence(q, budget) == pytest.approx(p, abs=1e-9)
+    assert largest_with_divergence(1.0, 0.1) == 1.0
+
+
+def test_worst_classes_are_those_of_the_definition() -> None:
+    problem = class_problem(25)
+    sample = _Sample(problem, solved(problem).weights)
+    scores, gold = sample.scores.reshape(-1, 3), problem.batch.gold_part
+    norms = sample.norms.reshape(-1, 3)
+    for gamma in (1.0, 0.2, 0.01):
+        found, is_exact = sample._worst(gamma)
+        for i in range(25):
+            apart = [[0.0 if a == b else norms[i, a] + norms[i, b] for b in range(3)] for a in range(3)]
+            within = [
+                a
+                for a in range(3)
+                if all(scores[i, a] >= scores[i, b] - gamma * apart[a][b] for b in range(3))
+            ]
+            assert is_exact and found[i] == float(any(a != gold[i] for a in within))
+
+
+def test_the_bound_by_duality_is_never_below_the_exact_one() -> None:
+    problem = chain_problem(tied=False)
+    sample = _Sample(problem, solved(problem).weights)
+    for gamma in (1.0, 0.3, 0.1, 0.03, 0.001):
+        exact, is_exact = sample._worst(gamma)
+        assert is_exact and (sample._dual_bound(gamma) >= exact - 1e-9).all()
+    assert sample._dual_bound(1e-3).mean() < 1.0
+
+
+def test_the_best_margin_is_taken_and_kinds_are_told() -> None:
+    problem = class_problem(2000)
+    weights = solved(problem).weights
+    found = generalization_bound(problem, weights)
+    each = [generalization_bound(problem, weights, 0.05 / 13, [g]).bound for g in np.geomspace(1, 1e-3, 13)]
+    assert found.bound == pytest.approx(min(each)) and found.is_exact and "at most" in str(found)
+    assert found.bound >= found.training_loss
+    tied = generalization_bound(chain_problem(True), np.ones(chain_problem(True).n_weights))
+    assert not tied.is_exact and "or less" in str(tied)
+
+
+@pytest.mark.parametrize("options", [{"delta": 0.0}, {"gammas": [2.0]}, {"gammas": []}])
+def test_what_makes_no_bound_is_refused(options: dict) -> None:
+    problem = class_problem(10)
+    with pytest.raises(InputError):
+        generalization_bound(problem, np.ones(problem.n_weights), **options)
+    with pytest.raises(InputError, match="zero"):
+        generalization_bound(problem, np.zeros(problem.n_weights))

@@ -116,7 +116,9 @@ def test_points_are_what_fitting_alone_finds_with_fewer_passes() -> None:
         assert record["dev_score"] == model.score(X[DEV], Y[DEV])
         assert record["train_score"] == pytest.approx(model.score(X[TRAIN], Y[TRAIN]))
         assert record["active_weights"] == np.count_nonzero(model.coef_) + np.count_nonzero(model.intercept_)
-    assert found.results_[-1]["passes"] < alone.n_passes_
+    warm, cold = (Classifier(tol=1e-5, solver="eg-gap", l2=0.3) for _ in range(2))
+    started = RegularizationPath(warm, values=[0.4, 0.3]).fit(X[TRAIN], Y[TRAIN])
+    assert started.passes_[-1] < cold.fit(X[TRAIN], Y[TRAIN]).n_passes_
     best = int(np.argmax(found.dev_scores_))
     assert found.best_l2_ == found.l2_[best] and found.best_score_ == found.dev_scores_[best]
     assert (found.predict(X) == found.best_estimator_.predict(X)).all()

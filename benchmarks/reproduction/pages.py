@@ -62,7 +62,8 @@ def summary(
 ) -> str:
     every = [verdict.held for each in verdicts.values() for verdict in each]
     lines = ["## What held", ""]
-    lines += wrapped(f"Of {len(every)} claims {every.count(True)} held and {every.count(False)} did not.")
+    held, failed, open_ = (every.count(value) for value in (True, False, None))
+    lines += wrapped(f"Of {len(every)} claims {held} held, {failed} did not, and {open_} cannot be compared.")
     lines += ["", "| experiment | published in | claims that held |", "|---|---|---|"]
     for name, each in measured.items():
         held = [verdict.held for verdict in verdicts[name]]

@@ -49,10 +49,11 @@ def build_problem(
     loss: str = "log",
     *,
     l1: float = 0.0,
+    template: str = "chunking",
     n_sentences: int | None = None,
     longest: int | None = None,
 ) -> Any:
-    """The training part, or its first sentences, with features of the template for chunking.
+    """The training part, or its first sentences, with features of a template that comes with partwise.
 
     With `longest`, longer sentences are cut into pieces, which keep the features they had in the sentence.
     """
@@ -69,7 +70,7 @@ def build_problem(
     ptr = data.sequence_ptr[: None if n_sentences is None else n_sentences + 1]
     labels, encoded = np.unique(data.labels[: ptr[-1]], return_inverse=True)
     columns = [list(column[: ptr[-1]]) for column in data.columns]
-    extractor = AttributeExtractor(load_template("chunking").bind(len(columns)))
+    extractor = AttributeExtractor(load_template(template).bind(len(columns)))
     rows = extractor.fit_transform(columns, ptr)
     node_map = FeatureMap.build(len(labels), extractor.n_attributes, 0, rows, encoded, pairs)  # type: ignore
     lengths = np.diff(ptr) if longest is None else pieces(np.diff(ptr), longest)

@@ -305,8 +305,6 @@ def test_the_guide_names_every_solver_loss_and_template_function() -> None:
     missing += [reason.name for reason in StopReason if f"| {reason.value.split(':')[0]} |" not in guide]
     assert not missing
     for loss, structure, words in (
-        ("log", "classes", "finite β"),
-        ("log", "chain", "finite β"),
         ("hinge", "classes", "classes with β = ∞"),
         ("hinge", "chain", "sequences with β = ∞"),
         ("hinge", "spanning tree", "trees with β = ∞"),

@@ -12,7 +12,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from test_answers import FITTED
 
 import partwise
-from partwise import Classifier, InputError, RegularizationPath, SequenceLabeler
+from partwise import CRF, Classifier, InputError, RegularizationPath, SequenceLabeler
 from partwise.estimators.path.values import checked_values, geometric_values, has_turned, spaced_values
 from partwise.solvers import Annealing, ExponentiatedGradient, n_restarts, solve, solve_surely
 from partwise.storage.model_file import ESTIMATORS, load_model, save_model
@@ -116,7 +116,9 @@ def test_points_are_what_fitting_alone_finds_with_fewer_passes() -> None:
         assert record["dev_score"] == model.score(X[DEV], Y[DEV])
         assert record["train_score"] == pytest.approx(model.score(X[TRAIN], Y[TRAIN]))
         assert record["active_weights"] == np.count_nonzero(model.coef_) + np.count_nonzero(model.intercept_)
-    assert found.results_[-1]["passes"] < alone.n_passes_
+    warm, cold = (Classifier(tol=1e-5, solver="eg-gap", l2=0.3) for _ in range(2))
+    started = RegularizationPath(warm, values=[0.4, 0.3]).fit(X[TRAIN], Y[TRAIN])
+    assert started.passes_[-1] < cold.fit(X[TRAIN], Y[TRAIN]).n_passes_
     best = int(np.argmax(found.dev_scores_))
     assert found.best_l2_ == found.l2_[best] and found.best_score_ == found.dev_scores_[best]
     assert (found.predict(X) == found.best_estimator_.predict(X)).all()
@@ -148,6 +150,12 @@ def test_unknown_labels_of_dev_data_are_named_and_count_as_errors() -> None:
     with pytest.warns(UserWarning, match="not in training.*'Q'"):
         found = path().fit(X[TRAIN], Y[TRAIN].astype(str), X[DEV], ["Q"] * 50)
     assert found.best_score_ == 0.0 and found.best_l2_ == 10.0  # of equal scores the largest l2
+
+
+def test_a_drop_in_for_crfsuite_gets_its_own_parameter() -> None:
+    sequences, labels = [[{"w": "a"}, {"w": "b"}], [{"w": "b"}]] * 4, [["A", "B"], ["B"]] * 4
+    found = RegularizationPath(CRF(n_jobs=2), values=[2, 0.5]).fit(sequences, labels, sequences, labels)
+    assert found.best_estimator_.c2 == 0.5 * found.best_l2_ and found.estimator_at(0.5).c2 == 0.25
 
 
 # -- files ----------------------------------------------------------------------------------------
@@ -238,15 +246,15 @@ def test_only_what_changed_is_stored(tmp_path: Path) -> None:
 
 def test_folds_score_as_models_of_their_own(tmp_path: Path) -> None:
     folds = KFold(4)
-    chosen = Classifier(l2="cv", cv=folds, l2s=[5, 0.5], tol=1e-6).fit(X, Y)
+    chosen = Classifier(l2="cv", cv=folds, l2s=[5, 0.5], tol=1e-8).fit(X, Y)
     for k, (train, test) in enumerate(folds.split(X)):
         for j, l2 in enumerate(chosen.l2s_):
-            assert chosen.scores_[k, j] == Classifier(l2=l2, tol=1e-6).fit(X[train], Y[train]).score(
+            assert chosen.scores_[k, j] == Classifier(l2=l2, tol=1e-8).fit(X[train], Y[train]).score(
                 X[test], Y[test]
             )
     assert chosen.l2 == "cv" and clone(chosen).l2 == "cv" and chosen.cv is folds
     assert chosen.objective_ == pytest.approx(
-        Classifier(l2=chosen.l2_, tol=1e-6).fit(X, Y).objective_, rel=1e-5
+        Classifier(l2=chosen.l2_, tol=1e-8).fit(X, Y).objective_, rel=1e-5
     )
     chosen.save(tmp_path / "model")
     loaded = partwise.load(tmp_path / "model")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -123,5 +124,6 @@ def test_a_run_that_was_cut_off_goes_on_where_it_was(tmp_path: Path) -> None:
 )
 def test_bad_calls_are_told_in_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "benchmarks" / "reproduce.py"), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
     assert done.returncode and message in done.stderr.splitlines()[-1]

@@ -15,7 +15,6 @@ from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers import SMO, SMOThenEG, solve
 from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
-from partwise.solvers.dual.potentials import EGState
 from partwise.solvers.dual.smo import conditional_potentials, gold_marginals
 from partwise.solvers.dual.smo_eg import FLOOR
 from partwise.solvers.dual.smo_pass import smo_pass
@@ -220,7 +219,7 @@ def test_hand_over_keeps_the_marginals(case: str) -> None:
     np.testing.assert_allclose(state.marginals, mixed, atol=1e-12)
     assert np.isfinite(state.theta).all() and (state.step > 0.0).all()
     eg = ExponentiatedGradient("gap", precision="double")
-    _, after = eg.certificate(view, EGState(*state))
+    _, after = eg.certificate(view, state.eg_state())
     assert after.dual == pytest.approx(before.dual, rel=1e-4)
     assert after.drift <= 1e-10 * after.dual
     np.testing.assert_allclose(state.marginals, mixed, atol=1e-12)

@@ -118,8 +118,8 @@ def test_unknown_solver_is_named() -> None:
 @pytest.mark.parametrize(
     ("case", "loss", "name"),
     [
-        ("tied", "log", "eg-gap"),
-        ("spanning", "log", "eg-gap"),
+        ("tied", "log", "auto"),
+        ("spanning", "log", "auto"),
         ("tied", "hinge", "segments"),
         ("untied", "hinge", "segments"),
         ("order2", "hinge", "eg-gap"),

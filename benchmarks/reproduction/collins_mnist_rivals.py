@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from reproduction.collins_mnist import PAPER, SETTING, STRENGTHS, eg_curve, run_annealing, task
+from reproduction.collins_mnist import PAPER, SETTING, STRENGTHS, run_annealing, run_convergence, task
 from reproduction.curves import DUAL, PASSES, PRIMAL, SEEN, curve, number, passes_to, seen_at
 from reproduction.experiment import Experiment, Numbers, Verdict
 from reproduction.pictures import column, line, panels
@@ -24,8 +24,7 @@ def run_sgd(data: Path, numbers: Numbers) -> None:
     for strength in (*STRENGTHS, WEAKEST):
         sgd_curve(data, numbers, strength)
     run_annealing(data, numbers)
-    for strength in STRENGTHS:
-        eg_curve(data, numbers, strength)
+    run_convergence(data, numbers)
 
 
 def sgd_curve(data: Path, numbers: Numbers, strength: float) -> None:
@@ -42,7 +41,7 @@ def sgd_curve(data: Path, numbers: Numbers, strength: float) -> None:
     rates = (rate, 0.1) if strength == 1.0 and rate != 0.1 else (rate,)
     for each in rates:
         key = f"sgd C={strength:g}" if each == rate else "sgd C=1 rate=0.1"
-        numbers.once(key, curve, at, SGD(each), 50.0, spacing=0.15, watch=error)
+        numbers.once(key, curve, at, SGD(each), 60.0, spacing=0.1, watch=error)
 
 
 def chosen_rate(numbers: dict[str, Any], strength: float) -> float:
@@ -98,7 +97,8 @@ def draw_primals(numbers: dict[str, Any], rival: str, name: str) -> Any:
     """Objectives of EG and a rival at the four C, relative to the optimum."""
     figure, axes = panels(4, sharey=True)
     for panel, strength in zip(axes, STRENGTHS, strict=True):
-        curves = {"EG": numbers[f"eg C={strength:g}"], name: numbers[f"{rival} C={strength:g}"]}
+        keys = {"EG": "eg", name: rival, "auto": "auto"}
+        curves = {label: numbers[f"{key} C={strength:g}"] for label, key in keys.items()}
         if rival == "sgd" and strength == 1.0:
             curves["EG, annealed"] = numbers["annealed C=1"]
             curves["SGD, η₀ = 0.1"] = numbers.get("sgd C=1 rate=0.1", [])
@@ -156,8 +156,8 @@ def run_lbfgs(data: Path, numbers: Numbers) -> None:
     from partwise.solvers import LBFGS
 
     problem, error = task(data)
+    run_convergence(data, numbers)
     for strength in STRENGTHS:
-        eg_curve(data, numbers, strength)
         at = problem.with_l2(strength)
         numbers.once(f"lbfgs C={strength:g}", curve, at, LBFGS(), 60.0, gap=1e-4, spacing=0.1, watch=error)
 

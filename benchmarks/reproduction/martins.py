@@ -96,7 +96,7 @@ def draw_entities(numbers: dict[str, Any]) -> Any:
         for k, (key, label) in enumerate(names.items()):
             points = numbers.get(f"{key} C={c:g}", [])
             line(panel, column(points, PASSES), column(points, SEEN), label, k)
-        panel.set(xscale="log", xlabel="epochs", title=f"C = {c:g} (l2 = {1 / c:g})", ylim=(60, 77))
+        panel.set(xscale="log", xlabel="epochs", title=f"C = {c:g} (l2 = {1 / c:g})", ylim=(58, 69))
         panel.legend(frameon=False)
     axes[0].set_ylabel("dev F1, %")
     return figure

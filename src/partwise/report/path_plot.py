@@ -65,7 +65,7 @@ def _draw_scores(panel: Any, l2: np.ndarray, results: Sequence[Mapping[str, Any]
     panel.plot(l2, scores, color=palette.DUAL, linewidth=2.2, marker="o", markersize=3.5, label="dev")
     best = int(np.nanargmax(scores))
     panel.plot(l2[best], scores[best], "o", color=palette.PRIMAL, markersize=7)
-    panel.set_title(f"{score_name}: best {scores[best]:.2f} at l2 = {l2[best]:.3g}")
+    panel.set_title(f"{score_name}: best {scores[best]:.2f} at l2 = {l2[best]:.4g}")
     if results[0]["train_score"] is not None:
         panel.legend(frameon=False)
 

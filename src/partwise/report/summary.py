@@ -77,7 +77,8 @@ def _settings(model: Any) -> dict[str, Any]:
     loss = Loss.of(model.loss)
     names = {"log": "log (CRF)", "hinge": "hinge (max-margin)"}
     return {
-        "loss": names.get(loss.name, loss.name), "beta": loss.beta, "gamma": loss.gamma, "l2": model.l2,
+        "loss": names.get(loss.name, loss.name), "beta": loss.beta, "gamma": loss.gamma,
+        "l2": getattr(model, "l2_", model.l2),
         **({"l1": model.l1} if model.l1 else {}),
         "solver": str(model.solver), "tol": model.tol, **model.shown_settings(),
     }  # fmt: skip

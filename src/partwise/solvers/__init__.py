@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from partwise.core.problem import Problem
 from partwise.errors import InputError
+from partwise.solvers.auto import Auto
 from partwise.solvers.base import Certificate, Record, Solution, Solver, StepInfo, StopReason, WarmStart
 from partwise.solvers.bundle.cutting_plane import BMRM, SVMStruct
 from partwise.solvers.driver import Progress, solve, with_precision
@@ -11,10 +12,12 @@ from partwise.solvers.dual.batch_gradient import BatchEG, PrimalEG
 from partwise.solvers.dual.block_coordinate import BlockFrankWolfe
 from partwise.solvers.dual.crammer_singer import CrammerSinger
 from partwise.solvers.dual.exponentiated_gradient import Annealing, ExponentiatedGradient
+from partwise.solvers.dual.mixtures import MixtureAscent
 from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
-from partwise.solvers.needs import Needs, is_first_order
+from partwise.solvers.needs import Needs, is_first_order, refusal
+from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.solvers.primal.gradient import ConjugateGradient
 from partwise.solvers.primal.lbfgs import LBFGS
 from partwise.solvers.primal.mira import MIRA, KBestMIRA, Perceptron
@@ -56,21 +59,27 @@ SOLVERS: dict[str, Solver] = {
 def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-3) -> Solver:
     """The solver of that name, or the one itself; "auto" takes the fastest measured for the problem.
 
-    Its precision follows `tol`, unless it was fixed.
+    Its precision follows `tol`, unless it was fixed. Where labels are known in part, online EG has no dual to climb,
+    and `MixtureAscent` is what it stands for.
     """
     if solver == "auto":
-        solver = _fastest(problem)
+        is_dense = problem.certified == "local" and is_worthwhile(problem)
+        solver = LBFGS() if is_dense else _fastest(problem)
     if isinstance(solver, str):
         if solver not in SOLVERS:
             raise InputError(f"unknown solver {solver!r}; there are auto, {', '.join(SOLVERS)}")
         solver = SOLVERS[solver]
+    if problem.certified == "local" and isinstance(solver, ExponentiatedGradient):
+        solver = MixtureAscent(solver.precision)
     return with_precision(solver, tol)
 
 
 def _fastest(problem: Problem) -> Solver:
     """By the tables that benchmarks/sequence.py, multiclass.py, dependency.py and segments.py print."""
     if not problem.loss.is_hard:
-        return ExponentiatedGradient("gap", "newton")
+        return (
+            ExponentiatedGradient("gap", "newton") if problem.l1 or refusal(problem, Auto.needs) else Auto()
+        )
     if isinstance(problem.structure, Multiclass) and problem.has_features and not problem.l1:
         return CrammerSinger()
     if problem.lengths.max() == 1 or isinstance(
@@ -91,6 +100,7 @@ __all__ = [
     "SMO",
     "SOLVERS",
     "Annealing",
+    "Auto",
     "BatchEG",
     "BlockFrankWolfe",
     "Certificate",
@@ -100,6 +110,7 @@ __all__ = [
     "ExponentiatedGradient",
     "Extragradient",
     "KBestMIRA",
+    "MixtureAscent",
     "Needs",
     "Perceptron",
     "PrimalEG",

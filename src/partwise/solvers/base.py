@@ -62,9 +62,10 @@ class Certificate:
     ----------
     primal, dual : float
         P(w) for the weights returned and D(α); the optimum lies between them.
-    kind : {"exact", "relaxation", "approximate"}
+    kind : {"exact", "relaxation", "approximate", "local"}
         What the structure's sums over labellings are, and so what was certified: the problem itself; its
-        relaxation, whose objective is never below the exact one; or nothing, and `dual` is −inf.
+        relaxation, whose objective is never below the exact one; nothing, and `dual` is −inf; or, where labels are
+        known in part, that the weights are nearly stationary (see `core/partial.py`).
     weights : ndarray (n_weights,)
         The w of `primal`.
     drift : float
@@ -223,15 +224,20 @@ class Solution:
     @property
     def why(self) -> str:
         """The reason in words, with what the certificate is of where that is not the problem itself."""
+        reason = str(self.stop_reason.value)
+        if self.converged and self.certificate.kind == "local":
+            reason = _STATIONARY
         negative, n = self.certificate.negative_losses, self.problem.n_examples
         words = f" (the loss of {negative} of {n} examples is negative)" if negative else ""
-        return str(self.stop_reason.value) + _WHAT_WAS_CERTIFIED[self.certificate.kind] + words
+        return reason + _WHAT_WAS_CERTIFIED[self.certificate.kind] + words
 
 
+_STATIONARY = "converged: the objective, summed over unobserved labels, is within tol of stationary"
 _WHAT_WAS_CERTIFIED = {
     "exact": "",
     "relaxation": " (relaxation: both bounds are those of the relaxed problem)",
     "approximate": " (approximate: sums over labellings are not exact, so there is no dual bound and no certificate)",
+    "local": " (labels are missing: the gap is to a stationary point, not to the best of them)",
 }
 
 

@@ -178,10 +178,12 @@ def solve(
 
 
 def with_precision(solver: Solver, tol: float) -> Solver:
-    """The solver with precision "auto" settled; others as they are.
+    """The solver with precision "auto" settled, and told `tol` where it asks for it; others as they are.
 
     A state in single precision ends at a relative gap of 1e-5 to 1e-4, so that a smaller `tol` needs double.
     """
+    if hasattr(solver, "tol"):
+        solver = replace(solver, tol=tol)  # type: ignore[type-var]
     if getattr(solver, "precision", None) != "auto":
         return solver
     precision = "single" if tol >= SMALLEST_TOL_OF_SINGLE else "double"
@@ -268,7 +270,7 @@ class _Loop:
         """The solver's, with the word for what it is of; none is claimed where sums are approximate."""
         finish()
         state, found = self.solver.certificate(self.problem, state)
-        kind = self.problem.structure.exactness
+        kind = self.problem.certified
         if kind != "approximate":
             return state, replace(found, kind=kind)
         losses, _ = self.problem.losses(found.weights)

@@ -46,7 +46,7 @@ def _of_data(problem: Problem) -> dict[str, str]:
         "n_weights": str(problem.n_weights),
         "structure": _digest((*structure, batch.part_ptr)),
         "features": _digest((scorer.kinds, scorer.runs, scorer.run_ptr, *_grams(problem))),
-        "true labels": _digest((batch.gold_ptr, batch.gold_part, batch.gold_amount)),
+        "true labels": _digest(problem.known),
         "cost": _digest((batch.cost,)),
         "sample_weight": _digest((batch.example_weight,)),
     }

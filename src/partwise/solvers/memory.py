@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from partwise.core.problem import Problem
-from partwise.solvers import solver_for
+from partwise.solvers import Auto, solver_for
 from partwise.solvers.base import Solver, state_type
 from partwise.solvers.bundle.cutting_plane import BMRM
 from partwise.solvers.dual.batch_gradient import BatchEG
@@ -21,7 +21,7 @@ from partwise.solvers.primal.lbfgs import LBFGS
 
 # Numbers that a state, or its certificate, holds for every part.
 _NUMBERS_A_PART: dict[type, int] = {
-    ExponentiatedGradient: 2, BatchEG: 2, BlockFrankWolfe: 1, SegmentAscent: 1, CrammerSinger: 1,
+    Auto: 2, ExponentiatedGradient: 2, BatchEG: 2, BlockFrankWolfe: 1, SegmentAscent: 1, CrammerSinger: 1,
     SMO: 1, SMOThenEG: 3,
 }  # fmt: skip
 _COPIES_OF_WEIGHTS = 4  # besides what a solver remembers of its way

@@ -35,6 +35,8 @@ class Needs:
         A labelling is one label, and labels share no weights: plain classes.
     ridge : bool
         The regulariser has no l1 term.
+    partial : bool
+        Not a need: labels may be known in part.
     """
 
     loss: Literal["any", "smooth", "hard"] = "any"
@@ -44,6 +46,7 @@ class Needs:
     first_order: bool = False
     classes: bool = False
     ridge: bool = False
+    partial: bool = False
 
 
 NEEDS_FIRST_ORDER = (
@@ -63,6 +66,9 @@ def refusal(problem: Problem, needs: Needs) -> str | None:
     loss, structure = problem.loss, problem.structure
     has_beta = f"loss={loss.name!r} has beta = {loss.beta:g}"
     unmet = {
+        "needs labels that are known whole, and some are not observed (None): use 'auto', 'lbfgs' or 'cg'": (
+            problem.certified == "local" and not needs.partial
+        ),
         f"needs a smooth loss (finite beta) and {has_beta}: use an 'eg' solver, 'sgd', or Loss(beta, gamma) "
         "with a large beta": needs.loss == "smooth" and loss.is_hard,
         f"needs beta = inf and {has_beta}: use an 'eg' solver or 'bmrm'": needs.loss == "hard"

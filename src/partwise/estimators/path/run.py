@@ -165,15 +165,13 @@ class PathRun:
         wall, cpu = working_time()
         first = self.lanes[0]
         # What has to be compiled is, by the first two lanes, before several threads ask for it.
-        alone = len(self.lanes) if self.n_threads == 1 else 0 if self.points else 2
-        done = [lane.advance(l2) for lane in self.lanes[:alone] if not self.stopping]
+        alone = 0 if self.points else 2
+        if self.n_threads == 1 or len(self.lanes) == 1:
+            alone = len(self.lanes)
+        done = [self._advance(lane, l2) for lane in self.lanes[:alone] if not self.stopping]
         if len(done) < len(self.lanes) and not self.stopping:
             done += self._side_by_side(self.lanes[alone:], l2)
-        if (
-            self.stopping
-            or len(done) < len(self.lanes)
-            or any(s.stop_reason in _CUT_SHORT for _, s, _ in done)
-        ):
+        if self.stopping:
             return None
         solver, solution, score = done[0]
         weights = solution.weights.astype(np.float32).astype(np.float64)
@@ -191,9 +189,15 @@ class PathRun:
             first.cpu_seconds,
         )
 
+    def _advance(self, lane: Lane, l2: float) -> tuple[Solver, Solution, float]:
+        """One lane to the next value; all stop where one was cut short."""
+        result = lane.advance(l2)
+        self.stopping = self.stopping or result[1].stop_reason in _CUT_SHORT
+        return result
+
     def _side_by_side(self, lanes: list[Lane], l2: float) -> list[tuple[Solver, Solution, float]]:
         with ThreadPoolExecutor(self.n_threads) as pool:
-            waiting = [pool.submit(lane.advance, l2) for lane in lanes]
+            waiting = [pool.submit(self._advance, lane, l2) for lane in lanes]
             try:
                 return [each.result() for each in waiting]
             except BaseException:

@@ -185,6 +185,10 @@ class CRF(SequenceLabeler):
         share of the point that keeps it is l1 / max |v|, and entropy is at least that share of the point's.
         """
         words = f"c2=0 was trained with l2={self.l2:g}, since the duality gap needs some of it"
+        if self.certificate_kind_ == "local":
+            return (
+                f"{words}; labels that were not observed leave nothing to be proved of the optimum without it"
+            )
         if not self.l1:
             return f"{words}; without any regulariser there may be no optimum"
         problem, v = self._training.problem, self._training.state.v.astype(np.float64)

@@ -219,15 +219,16 @@ def warm_state(estimator: Any, problem: Problem, previous: Training | None) -> A
     old, state = previous.problem, previous.state
     if type(solver) is not type(previous.solver) or old.structure.kinds != problem.structure.kinds:
         return None
-    if isinstance(state, EGState) and _begins_with(problem, old) and _has_grown(problem, old):
+    own = state.dual() if hasattr(state, "dual") else state
+    if isinstance(own, EGState) and _begins_with(problem, old) and _has_grown(problem, old):
         fresh = solver.init(problem, random_generator(estimator.random_state))
+        grown = fresh.dual() if hasattr(fresh, "dual") else fresh
         n, n_parts = old.n_examples, old.n_parts
-        fresh.theta[:n_parts] = state.theta
+        grown.theta[:n_parts] = own.theta
         for name in ("gap", "visited"):
-            getattr(fresh, name)[:n] = getattr(state, name)
-        point = fresh.point()
-        refresh(problem, point)
-        fresh.average[:] = point.v
+            getattr(grown, name)[:n] = getattr(own, name)
+        refresh(problem, grown.point())
+        grown.average[:] = grown.v
         return WarmStart(problem, fresh)
     return WarmStart(old, state)
 

@@ -21,6 +21,7 @@ from partwise.estimators.model import LinearModel, compact
 from partwise.estimators.sequence.answers import SequenceAnswers
 from partwise.estimators.sequence.data import SequenceData, chain_for, edge_map_for, warm_state
 from partwise.estimators.sequence.files import SequenceFileMixin
+from partwise.estimators.sequence.gaps import check_loss_for_gaps, with_gaps
 from partwise.estimators.sequence.predictions import PredictionMixin
 from partwise.structures import Chain
 from partwise.structures.chain.forward_backward import CHAIN
@@ -96,7 +97,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     objective_, dual_objective_ : float
         P(w) and D(α); the optimum lies between them.
     duality_gap_ : float
-        (P − D) / |P|, what `tol` is compared with.
+        (P − D) / |P|, what `tol` is compared with; with labels missing, how far from stationary the weights are.
     converged_ : bool
     stop_reason_ : str
     n_passes_ : float
@@ -226,20 +227,16 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
 
     def _fit(self, data: SequenceData, labels: list[Any], previous: Training | None) -> None:
         codes = data.codes(labels)
+        check_loss_for_gaps(Loss.of(self.loss), codes)
         encoder = choose_encoder(data.X, self.template)
         structure = chain_for(self, labels, encoder, data, codes)
         encoded = encoder.fit_transform(data.X, self.min_count, self.hash_size)
         problem = self._problem(structure, encoder, encoded, data, codes)
         source = Source(data, encoder, codes)
         self.classes_ = classes_array(labels)
-        if not (codes < 0).any():
-            self._fit_problem(problem, encoder, source, warm_state(self, problem, previous))
-            return
-        if self._is_followed:
+        if self._is_followed and (codes < 0).any():
             raise InputError("l2 can be chosen where all labels are known; y has some that are None")
-        self._announce(problem, encoder)
-        self._fit_marginalised(problem, source)
-        self._set_model()
+        self._fit_problem(problem, encoder, source, warm_state(self, problem, previous))
 
     def _become(self, solver: Solver, solution: Solution, encoder: Any, source: Source) -> None:
         self._set_certificate(solution)
@@ -249,14 +246,14 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     def _problem(
         self, structure: Chain, encoder: Any, encoded: Encoded, data: SequenceData, codes: np.ndarray
     ) -> Problem:
-        """Encoded data bound to structure and loss; unobserved labels are filled in with any that fit."""
+        """Encoded data bound to structure and loss."""
         node_map = FeatureMap.build(
             structure.n_labels, encoder.n_attributes, encoder.n_dense, encoded.node_rows, codes, self.pairs
         )
         maps = {"node": node_map}
         if not structure.tied:
             maps["edge"] = edge_map_for(structure, encoder, encoded, codes, self.pairs)
-        return Problem.build(
+        problem = Problem.build(
             structure,
             data.completed(structure, codes),
             encoded.shapes_for(structure),
@@ -268,18 +265,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
             example_weight=data.weights(),
             n_jobs=n_threads(self.n_jobs),
         )
-
-    def _fit_marginalised(self, problem: Problem, source: Source) -> None:
-        from partwise.estimators.sequence.latent import fit_marginalised
-
-        fitted = fit_marginalised(self, problem, source.codes)
-        self._set_certificate(fitted.solution)
-        self.objective_, self.dual_objective_ = fitted.objective, fitted.dual_objective
-        self.converged_, self.stop_reason_ = fitted.converged, fitted.stop_reason
-        self.n_passes_, self.history_ = fitted.passes, fitted.history
-        self._training = Training(
-            fitted.problem, fitted.solver, fitted.solution.state, fitted.weights, source
-        )
+        return with_gaps(problem, codes)
 
     def _set_model(self) -> None:
         training = self._training

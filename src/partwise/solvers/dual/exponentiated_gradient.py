@@ -13,6 +13,7 @@ from partwise.core.bounds import safe_steps
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import CHUNK, PRECISIONS, Certificate, StepInfo, state_type
+from partwise.solvers.dual.acceleration import Acceleration, unaccelerated
 from partwise.solvers.dual.online_pass import (
     FIXED,
     HALVING,
@@ -37,6 +38,7 @@ from partwise.structures.multiclass.multiclass import Multiclass
 _LIFT = 2.0
 _LARGEST_STEP = 1e4  # for β = ∞: steps that always succeed are multiplied every time and would overflow
 _FIRST_BETA, _SHARPENING = 1.0, 1.3
+_ACCELERATION = Acceleration()
 
 
 class Annealing(NamedTuple):
@@ -87,6 +89,8 @@ class ExponentiatedGradient:
     sharpen : bool
         For β = ∞: work with a finite β that grows as soon as the smoothing, not the optimisation, makes
         up most of the gap. The certificate is that of β = ∞ all the same.
+    acceleration : Acceleration or None
+        For order "gap", finite β and l2 alone: what makes weak l2 take fewer passes. The dual may fall meanwhile.
     precision : {"auto", "single", "double"}
         Of the state; "auto" follows `tol`. Certificates are always computed in double precision.
     """
@@ -98,6 +102,7 @@ class ExponentiatedGradient:
     start: Literal["gold", "smoothed", "uniform"] = "gold"
     annealing: Annealing | None = None
     sharpen: bool = False
+    acceleration: Acceleration | None = _ACCELERATION
     precision: Literal["auto", "single", "double"] = "auto"
 
     @property
@@ -142,7 +147,14 @@ class ExponentiatedGradient:
             passes=np.zeros(1),
             step_l2=np.array([problem.l2]),
             beta=np.array([self._first_beta(problem)]),
+            **unaccelerated(self._n_accelerated(problem), point.v.dtype),
         )
+
+    def _n_accelerated(self, problem: Problem) -> int:
+        """How many weights there are two more vectors of."""
+        is_apt = self.order == "gap" and self.annealing is None and problem.has_features
+        is_apt = is_apt and not problem.loss.is_hard and problem.l1 == 0.0
+        return problem.n_weights if self.acceleration is not None and is_apt else 0
 
     def _initial_step(self, problem: Problem, point: DualPoint, random: np.random.Generator) -> float:
         beta = self._first_beta(problem)
@@ -193,24 +205,27 @@ class ExponentiatedGradient:
         rule = self._rule(problem, point)
         beta = self._sharpness(problem, state)
         rule = rule._replace(largest=min(beta, _LARGEST_STEP))
+        pull = 0.0 if self.acceleration is None else self.acceleration.begin(problem, state)
         l2 = problem.l2 * (1.0 if self.annealing is None else self.annealing.factor(float(state.passes[0])))
         tried = 0
-        average_every = max(1, n // _points_averaged(problem))
+        average_every = max(1, n // points_averaged(problem))
         next_average = average_every
         if not problem.loss.is_hard:
             state.n_averaged[0] = 0.0
         done = 0
         for here in self._chunks(problem, state, random):
-            chunk_tried, _ = _visit(problem, here, point, beta, l2, rule)
+            chunk_tried, _ = _visit(problem, here, point, beta, l2 + pull, rule)
             note_visits(here, state.seen, state.waited, state.clock)
             tried, done = tried + chunk_tried, done + len(here)
             if done >= next_average or done >= n:
                 next_average += average_every
                 _average_in(state, problem.loss.is_hard)
         state.passes[0] += tried / n
-        return state, StepInfo(
-            tried / n, self._dual(problem, point), self._estimated_gap(problem, state, beta)
-        )
+        apart = self.acceleration.end(problem, state, pull) if self.acceleration and pull else 0.0
+        gap = self._estimated_gap(problem, state, beta) + apart
+        if self.acceleration is not None:
+            self.acceleration.watch(problem, state, gap)
+        return state, StepInfo(tried / n, self._dual(problem, point), gap)
 
     def carry_over(self, problem: Problem, state: EGState, changed: Set[str]) -> EGState:
         """Potentials stay; what was learnt of gaps and of curvature, which is ∝ 1/l2, was of another problem."""
@@ -225,6 +240,8 @@ class ExponentiatedGradient:
             state.step[:] = np.minimum(weaker * state.step, min(state.beta[0], _LARGEST_STEP))
         # A state comes from a certificate, which left v exact, and l2 is not in v.
         state.average[:] = state.v if changed <= {"l2"} else refresh(problem, state.point())
+        if self.acceleration is not None:
+            self.acceleration.forget(state)
         state.n_averaged[0] = 0.0
         forget_gaps(state.seen, state.waited, state.clock)
         state.step_l2[0] = problem.l2
@@ -324,6 +341,6 @@ def _average_in(state: EGState, hard: bool) -> None:
     state.average[:] += (state.v - state.average) * np.float32(share)
 
 
-def _points_averaged(problem: Problem) -> int:
+def points_averaged(problem: Problem) -> int:
     """How many points of a pass to average: up to ten, fewer where weights outnumber what a pass touches."""
     return int(np.clip(problem.n_touched // (40 * problem.n_weights), 2, 10))

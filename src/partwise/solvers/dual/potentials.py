@@ -19,8 +19,9 @@ class EGState(NamedTuple):
     """A :class:`DualPoint`, when examples were visited (see `sampling.py`), a mean of v with its number of
     points, and what the settings made of the run.
 
-    `passes` were made so far (for annealing), `step_l2` is the l2 that steps were found for, `beta` the sharpness
-    now.
+    `passes` were made so far (for annealing) in so many `rounds`, `step_l2` is the l2 that steps were found for, `beta`
+    the sharpness now. `acceleration.py` began after `since` rounds, −1 if it has not, having watched the `recent` gaps;
+    `anchor` and `previous` are weights, empty where nothing is ever accelerated.
     """
 
     theta: np.ndarray
@@ -40,6 +41,11 @@ class EGState(NamedTuple):
     passes: np.ndarray
     step_l2: np.ndarray
     beta: np.ndarray
+    rounds: np.ndarray
+    since: np.ndarray
+    recent: np.ndarray
+    anchor: np.ndarray
+    previous: np.ndarray
 
     def point(self) -> DualPoint:
         return DualPoint(*self[:9])

@@ -16,13 +16,14 @@ import numpy as np
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.dual.acceleration import unaccelerated
 from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
 from partwise.solvers.dual.potentials import EGState, refresh
 from partwise.solvers.dual.smo import SMO, SMOState, conditional_potentials
 from partwise.solvers.dual.untied import untied
 
 FLOOR = 1e-6  # share of the uniform distribution in the point where EG takes over
-_EG = ExponentiatedGradient("gap", precision="double")
+_EG = ExponentiatedGradient("gap", acceleration=None, precision="double")
 
 
 class HybridState(NamedTuple):
@@ -51,6 +52,9 @@ class HybridState(NamedTuple):
 
     def smo_state(self) -> SMOState:
         return SMOState(*(getattr(self, name) for name in SMOState._fields))
+
+    def eg_state(self) -> EGState:
+        return EGState(*self, **unaccelerated(0, np.float64))
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class SMOThenEG:
         if state.passes[0] < self.smo_passes:
             self.smo.carry_over(problem, state.smo_state(), changed)
         else:
-            _EG.carry_over(untied(problem), EGState(*state), changed)
+            _EG.carry_over(untied(problem), state.eg_state(), changed)
         return state
 
     def step(
@@ -105,17 +109,17 @@ class SMOThenEG:
     ) -> tuple[HybridState, StepInfo]:
         view = untied(problem)
         if state.passes[0] >= self.smo_passes:
-            return state, _EG.step(view, EGState(*state), random)[1]
+            return state, _EG.step(view, state.eg_state(), random)[1]
         _, info = self.smo.step(problem, state.smo_state(), random)
         state.passes[0] += info.passes
         if state.passes[0] >= self.smo_passes:
-            _hand_over(view, EGState(*state), random)
+            _hand_over(view, state.eg_state(), random)
         return state, info
 
     def certificate(self, problem: Problem, state: HybridState) -> tuple[HybridState, Certificate]:
         if state.passes[0] < self.smo_passes:
             return state, self.smo.certificate(problem, state.smo_state())[1]
-        _, certificate = _EG.certificate(untied(problem), EGState(*state))
+        _, certificate = _EG.certificate(untied(problem), state.eg_state())
         return state, replace(certificate, weights=certificate.weights[: problem.n_weights].copy())
 
 

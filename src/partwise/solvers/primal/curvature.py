@@ -24,6 +24,7 @@ _FEWEST_COLUMNS, _MOST_COLUMNS = 4, 4000  # of a block that is worth it, and tha
 _MOST_PASSES = 30.0  # that factorising it may cost
 _SAMPLE = 3000  # rows that a block is estimated from; at least three for each column
 _LABELS_APART = 6.0  # passes that blocks of all labels may cost before labels share one
+_MOST_NUMBERS = 1 << 25  # of their blocks together
 _OF_ALL = 0.1  # share of all labels in the block of one, which makes up for a sample without some columns
 _RIDGE = 0.1  # of its own diagonal that is added to the block of tied parts: they are seen once an example
 _ROUNDING = 1e-6  # of the mean of its diagonal that is added to a block from products in single precision
@@ -200,7 +201,8 @@ def _block(problem: Problem, number: int, n_columns: int, variance: np.ndarray, 
     scale[~(scale > 0.0)] = 1.0
     of_all = _weighted_gram(values / scale, weight)
     totals = own.sum(axis=0) / max(float(own.sum()), 1e-300)
-    if n_columns * min(size, len(row)) > 2 * _LABELS_APART * len(row):
+    costly = n_columns * min(size, len(row)) > 2 * _LABELS_APART * len(row)
+    if costly or rows.width * n_columns**2 > _MOST_NUMBERS:
         eigenvalue, eigenvector = np.linalg.eigh(of_all * scale * scale[:, None])
         return _SharedBlock(columns, eigenvector, l2 + np.maximum(eigenvalue, 0.0)[:, None] * totals)
     inverse = np.empty((rows.width, n_columns, n_columns))

@@ -66,7 +66,7 @@ class ConjugateGradient(BatchGradient):
     """Nonlinear conjugate gradient, Polak–Ribière+, restarted where it no longer descends."""
 
     name = "cg"
-    needs = Needs(loss="smooth", ridge=True)
+    needs = Needs(loss="smooth", ridge=True, partial=True)
 
     def init(self, problem: Problem, random: np.random.Generator) -> CGState:
         weights, gradient, direction = np.zeros((3, problem.n_weights))

@@ -1,6 +1,6 @@
 """Limited-memory quasi-Newton on the primal, for smooth losses: `lbfgs`.
 
-Its steps start from the curvature of dense attributes (`curvature.py`), and its dual point is a mixture of the
+Its steps start from the curvature of dense or few attributes (`curvature.py`), and its dual point is a mixture of the
 α_i = p_i of its last points. Entropy is concave and v linear, so that D of the mixture is at least the mixture of what
 is linear in α, less ‖v of the mixture‖² / (2 l2): gradients that point here and there cancel, and a bound follows from
 what is there already. With an l1 term steps are looked for within an orthant (Andrew and Gao 2007).
@@ -24,7 +24,8 @@ from partwise.solvers.primal.curvature import Curvature, is_worthwhile
 from partwise.solvers.primal.gradient import BatchGradient, current_point
 from partwise.solvers.primal.ray import OrthantRay, Point, Ray, pseudo_gradient
 
-_LOOKS = (0, 8, 20, 40)  # steps before which the curvature is looked at
+_STEPS_BETWEEN_LOOKS = 10  # at the curvature
+_NEAR = 0.02  # relative decrease of P by a step below which it is worth another look
 
 
 class LBFGSState(NamedTuple):
@@ -35,30 +36,34 @@ class LBFGSState(NamedTuple):
     weights, gradient : ndarray (n_weights,)
     value : ndarray (3,)
         P, the best D so far, and the part of D at this point that is linear in α; nan until they are computed.
+    decrease : ndarray (1,)
+        Of P by the last step, relative to P.
     moves, changes : ndarray (memory, n_weights)
         Pair k lies in row k mod memory.
     linear : ndarray (memory,)
         The part of D that is linear in α, at the point where a move begins.
     n_pairs, n_steps : ndarray (1,) of int64
         Pairs stored so far, and steps made.
-    anchor : ndarray (n_weights,)
-        Where the curvature was looked at last.
+    looked, anchor : ndarray (1,) of int64, ndarray (n_weights,)
+        Steps made when the curvature was looked at last, and where; −1 for never.
     """
 
     weights: np.ndarray
     gradient: np.ndarray
     value: np.ndarray
+    decrease: np.ndarray
     moves: np.ndarray
     changes: np.ndarray
     linear: np.ndarray
     n_pairs: np.ndarray
     n_steps: np.ndarray
+    looked: np.ndarray
     anchor: np.ndarray
 
 
 @dataclass(frozen=True)
 class LBFGS(BatchGradient):
-    """Limited-memory BFGS (Nocedal 1980), preconditioned where attributes are dense; starts at zero.
+    """Limited-memory BFGS (Nocedal 1980), preconditioned where attributes are dense or few; starts at zero.
 
     Parameters
     ----------
@@ -68,7 +73,7 @@ class LBFGS(BatchGradient):
 
     memory: int = 10
     name = "lbfgs"
-    needs = Needs(loss="smooth")
+    needs = Needs(loss="smooth", partial=True)
 
     def check(self, problem: Problem) -> None:
         if not isinstance(self.memory, int) or self.memory < 1:
@@ -78,8 +83,10 @@ class LBFGS(BatchGradient):
         moves, changes = np.zeros((2, self.memory, problem.n_weights))
         weights, gradient, anchor = np.zeros((3, problem.n_weights))
         n_pairs, n_steps = np.zeros((2, 1), np.int64)
-        unknown, linear = np.full(3, np.nan), np.zeros(self.memory)
-        return LBFGSState(weights, gradient, unknown, moves, changes, linear, n_pairs, n_steps, anchor)
+        return LBFGSState(
+            weights, gradient, np.full(3, np.nan), np.full(1, np.inf), moves, changes, np.zeros(self.memory),
+            n_pairs, n_steps, np.full(1, -1), anchor,
+        )  # fmt: skip
 
     def step(
         self, problem: Problem, state: LBFGSState, random: np.random.Generator
@@ -92,9 +99,10 @@ class LBFGS(BatchGradient):
         if passes:
             state = state._replace(value=np.array([point.value, point.dual, _linear_part(problem, point)]))
         shape = None
-        if is_worthwhile(problem):
-            if int(state.n_steps[0]) in _LOOKS:
-                state.anchor[:] = point.weights
+        if not problem.l1 and is_worthwhile(problem):  # within an orthant blocks lead astray
+            waited = int(state.n_steps[0] - state.looked[0])
+            if state.looked[0] < 0 or (waited >= _STEPS_BETWEEN_LOOKS and state.decrease[0] < _NEAR):
+                state.anchor[:], state.looked[0] = point.weights, state.n_steps[0]
                 passes += 1
             shape = _curvature_at(problem, state.anchor)
         slope = pseudo_gradient(point, problem.l1) if problem.l1 else point.gradient
@@ -111,6 +119,7 @@ class LBFGS(BatchGradient):
             state.n_pairs[0] = 0
             return self._at(problem, state, point, float(state.value[2]), passes)
         self._remember(problem, state, point, new)
+        state.decrease[0] = (point.value - new.value) / max(abs(new.value), 1e-300)
         return self._at(problem, state, new, _linear_part(problem, new), passes)
 
     def _remember(self, problem: Problem, state: LBFGSState, point: Point, new: Point) -> None:
@@ -126,7 +135,9 @@ class LBFGS(BatchGradient):
         self, problem: Problem, state: LBFGSState, point: Point, linear: float, passes: int
     ) -> tuple[LBFGSState, StepInfo]:
         """The state at `point`, with the best bound that is known there."""
-        dual = max(float(state.value[1]), point.dual, self._mixed_dual(problem, state, point, linear))
+        dual = point.dual
+        if problem.certified != "local":  # there, bounds of other points are of other completions
+            dual = max(float(state.value[1]), dual, self._mixed_dual(problem, state, point, linear))
         value = np.array([point.value, dual, linear])
         state = state._replace(weights=point.weights, gradient=point.gradient, value=value)
         return state, StepInfo(float(passes), dual, point.value - dual)

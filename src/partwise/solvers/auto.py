@@ -1,0 +1,257 @@
+"""What `auto` is for smooth losses: online dual steps or quasi-Newton ones, whichever will be there first.
+
+Both have a pass of known effort (`effort.py`) and a gap that falls as seen so far. While the solver at work is
+expected to need less than the other, it goes on; otherwise the other one takes over, from the same point: L-BFGS from
+the mean of the weights, exponentiated gradient from the distributions of the model, α_i = p_i(w). A stretch is at
+least twice as long as the one before, so that wrong guesses cost a bounded share of the run. The best lower bound
+holds for both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from collections.abc import Set
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from partwise.core.problem import Problem
+from partwise.solvers.base import Certificate, StepInfo, check_precision
+from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
+from partwise.solvers.dual.potentials import EGState, refresh
+from partwise.solvers.effort import evaluation_effort, evaluations_expected, online_pass_effort
+from partwise.solvers.needs import Needs
+from partwise.solvers.primal.curvature import is_worthwhile
+from partwise.solvers.primal.lbfgs import LBFGS, LBFGSState
+from partwise.solvers.sampling import forget_gaps
+
+ONLINE, BATCH = 0, 1
+_FEWEST_PASSES = 6.0  # that online steps need to 1e-3 where they are fastest
+_FEWEST_EVALUATIONS = 20.0  # the same of L-BFGS, from zero
+_FEWEST_STEPS = 4  # before a solver is judged: at first gaps say little
+_SHARE = 0.4  # of what L-BFGS is expected to need, that online steps may take before they are judged
+_LEAST_OF_SPARSE = (
+    40.0  # passes that they take in any case where no attributes are dense: L-BFGS is seldom faster
+)
+_PATIENCE = 3.0  # times the evaluations expected, before L-BFGS is judged
+_DOUBT = 2.0  # by how much online steps must look better for L-BFGS to give up
+_MOST_WAITED = 10.0  # times the evaluations expected
+_MOST_PASSES = 300.0  # that a solver without progress is taken to need
+_TELLING = math.log(0.5)  # a relative gap below which weights are a better start than zero
+_LONGEST = 64  # gaps of a stretch that are remembered
+
+_DUAL = tuple(f"dual_{name}" for name in EGState._fields)
+_PRIMAL = tuple(f"primal_{name}" for name in LBFGSState._fields)
+_OWN = ("mode", "effort", "least", "rival", "bound", "trace", "n_traced")
+_make: Any = namedtuple
+_Fields: Any = _make("_Fields", (*_OWN, *_DUAL, *_PRIMAL))
+
+
+class AutoState(_Fields):
+    """The states of both solvers and what is known of their progress.
+
+    `mode` says which is at work; `effort` (2,) is that of a pass of either; `least` how much effort the stretch takes
+    before it is judged; `rival` what the other solver is expected to need; `bound` the best D; `trace` (…, 2) the
+    effort and the logarithm of the relative gap after the last steps of the stretch, `n_traced` how many these were.
+    """
+
+    __slots__ = ()
+
+    def dual(self) -> EGState:
+        """The state of the online solver, its arrays not copied."""
+        return EGState(*(getattr(self, name) for name in _DUAL))
+
+    def primal(self) -> LBFGSState:
+        return LBFGSState(*(getattr(self, name) for name in _PRIMAL))
+
+    def at_work(self) -> str:
+        """The name of the solver that is at work."""
+        return ("eg-gap", "lbfgs")[int(self.mode[0])]
+
+    @property
+    def mu(self) -> np.ndarray | None:
+        """μ of all parts where the online solver is at work, (n_parts,)."""
+        return self.dual_mu if self.mode[0] == ONLINE else None
+
+    def growing(self) -> tuple[str, ...]:
+        """What is empty until L-BFGS begins."""
+        return _PRIMAL
+
+    def is_sound(self) -> bool:
+        """Whether arrays read from a file fit together."""
+        n_weights = len(self.dual_v)
+        sizes = {len(self.primal_weights), len(self.primal_gradient), len(self.primal_anchor)}
+        is_begun = sizes == {n_weights} and self.primal_moves.shape == self.primal_changes.shape
+        return bool(
+            self.mode[0] in (ONLINE, BATCH) and (is_begun or (sizes == {0} and self.mode[0] == ONLINE))
+        )
+
+    def with_primal(self, state: LBFGSState) -> AutoState:
+        return self._replace(**dict(zip(_PRIMAL, state, strict=True)))
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Online exponentiated gradient and L-BFGS in turns, as the gap falls; for smooth losses.
+
+    Parameters
+    ----------
+    precision : {"auto", "single", "double"}
+        Of the online solver's state.
+    tol : float
+        The relative gap to be reached; the driver tells.
+    """
+
+    precision: Literal["auto", "single", "double"] = "auto"
+    tol: float = field(default=1e-3, repr=False)
+    name = "auto"
+    needs = Needs(loss="smooth", features=True, exact=True, whole_labels=True)
+
+    @property
+    def online(self) -> ExponentiatedGradient:
+        return ExponentiatedGradient("gap", "newton", precision=self.precision)
+
+    def check(self, problem: Problem) -> None:
+        check_precision(self.precision)
+
+    def init(self, problem: Problem, random: np.random.Generator) -> AutoState:
+        effort = np.array([online_pass_effort(problem), evaluation_effort(problem)])
+        dual = self.online.init(problem, random)
+        nothing = {
+            name: np.zeros((0,) * array.ndim, array.dtype)
+            for name, array in zip(_PRIMAL, LBFGS(1).init(_Sizes(), random), strict=True)  # type: ignore[arg-type]
+        }
+        state = AutoState(
+            np.zeros(1, np.int64), effort, np.zeros(1), np.full(1, np.nan), np.full(1, -np.inf),
+            np.zeros((_LONGEST, 2)), np.zeros(1, np.int64), *dual, **nothing,
+        )  # fmt: skip
+        is_shaped = is_worthwhile(problem)
+        if is_shaped and _FEWEST_PASSES * effort[ONLINE] > _FEWEST_EVALUATIONS * effort[BATCH]:
+            return self._begin_batch(problem, state, np.zeros(problem.n_weights), random)
+        state.least[0] = _SHARE * evaluations_expected(problem) * effort[BATCH]
+        if not is_shaped:
+            state.least[0] = max(state.least[0], _LEAST_OF_SPARSE * effort[ONLINE])
+        return state
+
+    def carry_over(self, problem: Problem, state: AutoState, changed: Set[str]) -> AutoState:
+        """Both keep what they can; progress is judged anew."""
+        state.bound[0], state.rival[0], state.n_traced[0] = -np.inf, np.nan, 0
+        self.online.carry_over(problem, state.dual(), changed)
+        if len(state.primal_weights):
+            state = state.with_primal(LBFGS().carry_over(problem, state.primal(), changed))
+        return state
+
+    # -- steps ------------------------------------------------------------------------------------
+
+    def step(
+        self, problem: Problem, state: AutoState, random: np.random.Generator
+    ) -> tuple[AutoState, StepInfo]:
+        if state.mode[0] == ONLINE:
+            _, info = self.online.step(problem, state.dual(), random)
+        else:
+            primal, info = LBFGS().step(problem, state.primal(), random)
+            state = state.with_primal(primal)
+            state.bound[0] = max(state.bound[0], info.dual)
+            value = info.dual + info.estimated_gap
+            info = info._replace(dual=float(state.bound[0]), estimated_gap=value - float(state.bound[0]))
+        self._trace(state, info)
+        if self._is_hopeless(problem, state):
+            state = self._hand_over(problem, state, random)
+        return state, info
+
+    def _trace(self, state: AutoState, info: StepInfo) -> None:
+        spent = info.passes * float(state.effort[state.mode[0]])
+        n = int(state.n_traced[0])
+        so_far = float(state.trace[(n - 1) % _LONGEST, 0]) if n else 0.0
+        gap, size = info.estimated_gap, abs(info.dual + info.estimated_gap)
+        is_known = 0.0 < gap < math.inf and size > 0.0
+        log_gap = math.log(gap / size) if is_known else math.inf
+        state.trace[n % _LONGEST] = so_far + spent, log_gap
+        state.n_traced[0] += 1
+
+    def _is_hopeless(self, problem: Problem, state: AutoState) -> bool:
+        """Whether the other solver is expected to be done before the one at work; notes what this one will need."""
+        n = int(state.n_traced[0])
+        if n < _FEWEST_STEPS or state.trace[(n - 1) % _LONGEST, 0] < state.least[0]:
+            return False
+        left, rival, is_online = self._left(state), float(state.rival[0]), state.mode[0] == ONLINE
+        if math.isnan(rival):  # never tried
+            times = evaluations_expected(problem) if is_online else 5.0 * _FEWEST_PASSES
+            rival = times * float(state.effort[1 - state.mode[0]])
+        if left <= rival * (1.0 if is_online else _DOUBT):
+            return False
+        state.rival[0] = min(left, _MOST_PASSES * float(state.effort[state.mode[0]]))
+        return True
+
+    def _left(self, state: AutoState) -> float:
+        """The effort to `tol` at the rate at which the gap fell over the second half of the stretch."""
+        n = int(state.n_traced[0])
+        kept = state.trace[[k % _LONGEST for k in range(max(0, n - _LONGEST), n)]]
+        now, then = kept[-1], kept[len(kept) // 2 - 1]
+        to_go = now[1] - math.log(self.tol)
+        if not math.isfinite(now[1]) or to_go <= 0.0:
+            return 0.0 if to_go <= 0.0 else math.inf
+        fall = (then[1] - now[1]) / max(now[0] - then[0], 1.0)
+        return to_go / fall if fall > 0.0 else math.inf
+
+    # -- handing over -----------------------------------------------------------------------------
+
+    def _hand_over(self, problem: Problem, state: AutoState, random: np.random.Generator) -> AutoState:
+        spent = float(state.trace[(int(state.n_traced[0]) - 1) % _LONGEST, 0])
+        if state.mode[0] == BATCH:
+            self._begin_online(problem, state, random)
+        else:
+            weights = problem.weights_at(problem.settled(state.dual_average.astype(np.float64)))
+            if state.trace[(int(state.n_traced[0]) - 1) % _LONGEST, 1] > _TELLING:
+                weights = np.zeros(problem.n_weights)
+            if len(state.primal_weights) and state.primal_value[0] <= problem.primal(weights):
+                state.mode[0] = BATCH  # it goes on where it was
+            else:
+                state = self._begin_batch(problem, state, weights, random)
+        state.least[0] = max(float(state.least[0]), 2.0 * spent)
+        state.n_traced[0] = 0
+        return state
+
+    def _begin_batch(
+        self, problem: Problem, state: AutoState, weights: np.ndarray, random: np.random.Generator
+    ) -> AutoState:
+        state = state.with_primal(LBFGS().init(problem, random)._replace(weights=weights))
+        state.mode[0] = BATCH
+        expected = evaluations_expected(problem) * float(state.effort[BATCH])
+        rival = 0.0 if math.isnan(state.rival[0]) else float(state.rival[0])
+        state.least[0] = min(max(_PATIENCE * expected, rival), _MOST_WAITED * expected)
+        return state
+
+    def _begin_online(self, problem: Problem, state: AutoState, random: np.random.Generator) -> None:
+        """Potentials are the model's own scores; step sizes stay where there are any."""
+        dual, loss = state.dual(), problem.loss
+        dual.theta[:] = loss.beta * problem.scores(state.primal_weights)
+        if problem.cost.size:
+            dual.theta[:] += loss.beta * loss.gamma * problem.cost
+        dual.visited[:] = 1
+        dual.average[:] = refresh(problem, dual.point())
+        dual.n_averaged[0] = 0.0
+        forget_gaps(dual.seen, dual.waited, dual.clock)
+        state.mode[0] = ONLINE
+
+    # -- certificate ------------------------------------------------------------------------------
+
+    def certificate(self, problem: Problem, state: AutoState) -> tuple[AutoState, Certificate]:
+        """That of the solver at work, with the best dual of both, and the weights of the better one."""
+        if state.mode[0] == BATCH:
+            _, found = LBFGS().certificate(problem, state.primal())
+        else:
+            _, found = self.online.certificate(problem, state.dual())
+        state.bound[0] = max(float(state.bound[0]), found.dual)
+        primal, weights = found.primal, found.weights
+        if state.mode[0] == ONLINE and len(state.primal_weights) and state.primal_value[0] < primal:
+            primal, weights = float(state.primal_value[0]), state.primal_weights.copy()
+        return state, Certificate(primal, float(state.bound[0]), weights, found.drift)
+
+
+class _Sizes:
+    """A problem without weights, to see what L-BFGS keeps."""
+
+    n_weights = 0

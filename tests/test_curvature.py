@@ -1,0 +1,96 @@
+"""The curvature that shapes the steps of `lbfgs`, and the bound of mixtures of its points."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems import small
+from test_products import mixed, weights_for
+
+from partwise.core.maps import FeatureMap
+from partwise.core.problem import Problem
+from partwise.core.rows import AttributeRows, RowData
+from partwise.solvers import LBFGS, solve
+from partwise.solvers.base import evaluate_model
+from partwise.solvers.primal import curvature, lbfgs
+from partwise.solvers.primal.curvature import Curvature
+from partwise.structures import Multiclass
+
+
+def classes(x: np.ndarray, k: int = 4, l2: float = 0.1, stored: str = "dense", **options: object) -> Problem:
+    """Noisy classes from the columns of x, which are given dense or as sparse attributes."""
+    n, d = x.shape
+    random = np.random.default_rng(1)
+    scores = x @ (random.normal(size=(d, k)) / np.maximum(x.std(axis=0), 1e-300)[:, None]) / np.sqrt(d)
+    labels = np.argmax(2.0 * scores + random.gumbel(size=(n, k)), axis=1)
+    if stored == "dense":
+        rows = RowData(FeatureMap.build(k, 0, d), None, x)
+    else:
+        entries = AttributeRows(
+            np.arange(0, n * d + 1, d), np.tile(np.arange(d, dtype=np.int32), n), x.ravel()
+        )
+        rows = RowData(FeatureMap.build(k, d), entries)
+    return Problem.build(Multiclass(k), labels, np.ones(n, int), {"node": rows}, l2=l2, **options)  # type: ignore
+
+
+def badly_scaled(n: int = 3000, d: int = 20) -> np.ndarray:
+    random = np.random.default_rng(0)
+    turned = np.linalg.qr(random.normal(size=(d, d)))[0]
+    x = (random.normal(size=(n, d)) * np.geomspace(1.0, 0.01, d)) @ turned
+    x[:, :5] *= np.geomspace(1e-4, 1e4, 5)
+    x[:, 5], x[:, 6], x[:, 7] = 1.0, x[:, 8], 0.0
+    return x
+
+
+@pytest.mark.parametrize("stored", ["dense", "sparse"])
+def test_badly_scaled_columns_take_few_passes(stored: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = classes(badly_scaled(), stored=stored)
+    found = solve(problem, LBFGS(), tol=1e-5, max_passes=100)
+    assert found.converged and found.passes <= 40
+    monkeypatch.setattr(lbfgs, "is_worthwhile", lambda problem: False)
+    assert not solve(problem, LBFGS(), tol=1e-5, max_passes=100).converged
+
+
+@pytest.mark.parametrize("apart", [0.0, np.inf], ids=["shared", "apart"])
+def test_blocks_of_classes_are_those_of_the_hessian(apart: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At zero all variances are equal, so that labels may share a block, and it is exact."""
+    monkeypatch.setattr(curvature, "_LABELS_APART", apart)
+    problem = classes(np.random.default_rng(2).normal(size=(200, 6)), k=3, l2=0.5)
+    vector = weights_for(problem)
+    rows = problem.scorer.kinds[0]
+    x = rows.dense.astype(float)
+    block = 2.0 / 9.0 * x.T @ x + 0.5 * np.eye(6)
+    expected = np.linalg.solve(block, vector.reshape(6, rows.stride)[:, :3])
+    found = Curvature(problem, np.zeros(problem.n_weights))(vector).reshape(6, rows.stride)[:, :3]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("at_zero", [True, False])
+def test_curvature_is_symmetric_and_positive_and_keeps_to_weights_that_exist(at_zero: bool) -> None:
+    problem = mixed()
+    at = np.zeros(problem.n_weights) if at_zero else 0.3 * weights_for(problem, 4)
+    shape = Curvature(problem, at)
+    one, other = weights_for(problem, 5), weights_for(problem, 6)
+    assert one @ shape(other) == pytest.approx(other @ shape(one), rel=1e-6)
+    assert one @ shape(one) > 0.0
+    assert not shape(one)[weights_for(problem) == 0.0].any()
+
+
+def test_bound_of_mixtures_is_a_bound_and_no_worse_than_the_last_points() -> None:
+    problem = small("tied", features="dense", n=30, l2=0.05).problem
+    optimum = solve(problem, LBFGS(), tol=1e-10, max_passes=500).certificate.primal
+    random = np.random.default_rng(0)
+    solver, better = LBFGS(), 0
+    state = solver.init(problem, random)
+    for _ in range(12):
+        state, info = solver.step(problem, state, random)
+        own = problem.dual(evaluate_model(problem, state.weights))
+        assert own * (1 - 1e-9) <= info.dual <= optimum * (1 + 1e-9)
+        better += info.dual > own + 1e-9 * abs(own)
+    assert better > 3
+
+
+def test_an_l1_term_beside_dense_columns_reaches_its_optimum() -> None:
+    problem = classes(np.random.default_rng(3).normal(size=(300, 30)), l2=0.1, l1=2.0)
+    found = solve(problem, LBFGS(), tol=1e-6, max_passes=300)
+    assert found.converged and (found.weights == 0.0).mean() > 0.3

@@ -22,6 +22,7 @@ MODULES = {
     "partwise.data": "Data",
     "partwise.metrics": "Scores",
     "partwise.scorers": "Scorers",
+    "partwise.guarantees": "Guarantees",
 }
 
 

@@ -89,7 +89,7 @@ class ChainLayout(Layout):
         node, edge, *rest = batch.scores
         remaining = iter(rest)
         if given.get("start_scores") is not None:
-            first = torch.zeros_like(node[0, :, :1])
+            first = node.new_zeros(node.shape[1], 1)
             first[0] = 1.0
             node = node + first * next(remaining)
         if given.get("end_scores") is not None:

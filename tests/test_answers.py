@@ -82,8 +82,8 @@ def test_every_estimator_answers(name: str) -> None:
 def test_a_callback_can_score_sequences_while_they_are_learnt() -> None:
     estimator, X, y = FITTED["SequenceLabeler"]
     watcher = Watcher(estimator, X, y)
-    estimator.set_params(callback=watcher, tol=1e-6).fit(X, y)
-    estimator.set_params(callback=None)
+    estimator.set_params(callback=watcher, tol=1e-6, certificate_every=1.0).fit(X, y)
+    estimator.set_params(callback=None, certificate_every=None)
     assert watcher.begun == 1 and len(watcher.scores) > 1
     assert watcher.scores[-1] == estimator.score(X, y) == 1.0
 

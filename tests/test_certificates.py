@@ -107,6 +107,10 @@ def in_expectation(problem: Problem) -> Problem:
 def test_every_need_is_refused_by_name(name: str) -> None:
     """One line that names the solver, what it needs and what to use instead; and nothing else is refused."""
     solver, loss = SOLVERS[name], usual_loss(name)
+    if solver.needs.classes:
+        with pytest.raises(InputError, match=rf"solver '{name}' is for classes, .*: use [^\n]*$"):
+            solve(usual(loss).problem, solver)
+        return
     hard, smooth = usual("hinge").problem, usual("log").problem
     wrong = {
         "exact": small("tied", loss, structure=Relaxed(3)).problem,
@@ -343,12 +347,15 @@ def masked_like(problem: Problem) -> Problem:
     return replace(problem, scorer=replace(problem.scorer, structure=structure))
 
 
+OF_CHAINS = [name for name, solver in SOLVERS.items() if not solver.needs.classes]
+
+
 def cost_loss(name: str) -> str:
     return "hinge" if SOLVERS[name].needs.loss == "hard" else "softmax_margin"
 
 
 @pytest.mark.parametrize("key", [key for key in CHANGES if key != "nothing"])
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("name", OF_CHAINS)
 def test_warm_starts_keep_nothing_stale(name: str, key: str) -> None:
     """The certificate after a change is that of the new problem, at once and in the end."""
     solver, loss = SOLVERS[name], cost_loss(name)
@@ -370,7 +377,7 @@ def test_warm_starts_keep_nothing_stale(name: str, key: str) -> None:
         np.testing.assert_array_equal(ours, theirs)  # the earlier solution is still what it was
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("name", OF_CHAINS)
 def test_a_warm_start_on_the_same_problem_goes_on(name: str) -> None:
     solver, problem = SOLVERS[name], changed_problem("nothing", cost_loss(name))
     before = solve(problem, solver, tol=1e-3, max_passes=300)

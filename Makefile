@@ -17,10 +17,13 @@ test: $(STAMP) lint
 	$(BIN)/pytest -n 2 --dist loadfile
 
 # Structures as PyTorch layers (docs/neural.md): an environment of its own, since PyTorch is large.
-test-torch: $(STAMP)
+test-torch: $(VENV)-torch/.installed
+	$(VENV)-torch/bin/pytest tests/test_torch_*.py tests/test_docs.py -k "torch or neural"
+
+$(VENV)-torch/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-torch
 	$(VENV)-torch/bin/python -m pip install --quiet --editable '.[test]' $(TORCH)
-	$(VENV)-torch/bin/pytest tests/test_torch_*.py
+	touch $@
 
 # Every attack on files, inputs and certificates, also those that take minutes (docs/reliability.md).
 hostile: $(STAMP)

@@ -18,7 +18,7 @@ test: $(STAMP) lint
 
 # Structures as PyTorch layers (docs/neural.md): an environment of its own, since PyTorch is large.
 test-torch: $(VENV)-torch/.installed
-	$(VENV)-torch/bin/pytest tests/test_torch_*.py tests/test_docs.py -k "torch or neural"
+	$(VENV)-torch/bin/pytest -n 2 --dist loadfile tests/test_torch_*.py tests/test_docs.py -k "torch or neural"
 
 $(VENV)-torch/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-torch

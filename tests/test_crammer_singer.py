@@ -14,7 +14,7 @@ from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.rows import AttributeRows, RowData
 from partwise.errors import InputError
-from partwise.solvers import BlockFrankWolfe, CrammerSinger, solve
+from partwise.solvers import BlockFrankWolfe, CrammerSinger, solve, solver_for
 from partwise.solvers.dual.crammer_singer import _squared_features
 from partwise.solvers.dual.crammer_singer_pass import class_pass
 from partwise.solvers.dual.hard import hard_dual, settle
@@ -104,3 +104,17 @@ def test_single_precision_is_as_good_as_it_says() -> None:
 def test_what_it_cannot_do_is_refused(problem: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         solve(problem(), SOLVER)
+
+
+def test_margins_that_can_all_be_kept_are_certified_too() -> None:
+    """What is left to lose then lies below single precision, which a weak l2 tells beforehand."""
+    random, n, width = np.random.default_rng(0), 1000, 1500
+    X = (random.normal(size=(n, width)) / np.sqrt(width)).astype(np.float32)
+    rows = {"node": RowData(FeatureMap.build(3, 0, width), None, X)}
+    labels = random.integers(3, size=n)
+    problem = Problem.build(Multiclass(3), labels, np.ones(n, int), rows, l2=1e-5, loss="hinge")
+    assert solver_for(problem.with_l2(100.0), "auto", 1e-3).precision == "single"
+    solver = solver_for(problem, "auto", 1e-3)
+    assert solver.precision == "double"
+    assert solve(problem, solver, tol=1e-3, max_passes=100).converged
+    assert not solve(problem, CrammerSinger("single"), tol=1e-3, max_passes=100).converged

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.auto import Auto
@@ -56,11 +58,14 @@ SOLVERS: dict[str, Solver] = {
 }
 
 
+_WEAKEST = 3e-8  # l2 · tol for each example
+
+
 def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-3) -> Solver:
     """The solver of that name, or the one itself; "auto" takes the fastest measured for the problem.
 
-    Its precision follows `tol`, unless it was fixed. Where labels are known in part, online EG has no dual to climb,
-    and `MixtureAscent` is what it stands for.
+    Its precision follows `tol`, and for β = ∞ also l2, unless it was fixed. Where labels are known in part, online EG
+    has no dual to climb, and `MixtureAscent` is what it stands for.
     """
     if solver == "auto":
         is_dense = problem.certified == "local" and is_worthwhile(problem)
@@ -71,7 +76,18 @@ def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-
         solver = SOLVERS[solver]
     if problem.certified == "local" and isinstance(solver, ExponentiatedGradient):
         solver = MixtureAscent(solver.precision)
+    if getattr(solver, "precision", "") == "auto" and _leaves_small_losses(problem, tol):
+        solver = replace(solver, precision="double")  # type: ignore[type-var]
     return with_precision(solver, tol)
+
+
+def _leaves_small_losses(problem: Problem, tol: float) -> bool:
+    """Whether the margins of all examples can be kept, so that what is left to lose lies below single precision.
+
+    For β = ∞ and a weak regulariser the objective is (l2 / 2)‖w‖², and its share of an example times `tol` is what
+    scores near 1 must be exact to.
+    """
+    return problem.loss.is_hard and problem.l2 * tol < _WEAKEST * float(problem.batch.example_weight.sum())
 
 
 def _fastest(problem: Problem) -> Solver:

@@ -13,6 +13,7 @@ number of parts of an example. Losses are costs over the largest cost of the exa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -135,9 +136,8 @@ class _Sample:
         """Worst losses within the margin, (n_examples,), and whether they are exact."""
         if isinstance(self.structure, Multiclass):
             return self._worst_class(gamma), True
-        listed = self._listed()
-        if listed is not None:
-            return np.array([_worst_of(gamma, *each) for each in listed]), True
+        if self._listed is not None:
+            return np.array([_worst_of(gamma, *each) for each in self._listed]), True
         return self._dual_bound(gamma), False
 
     def _worst_class(self, gamma: float) -> np.ndarray:
@@ -154,13 +154,9 @@ class _Sample:
     def _loss_of_parts(self) -> np.ndarray:
         return (self.costs - self.gold_cost[self.example]) / np.maximum(self.largest[self.example], 1e-300)
 
+    @cached_property
     def _listed(self) -> list[tuple[np.ndarray, ...]] | None:
         """(scores, losses, counts, norms) of all labellings of every example; None where they are too many."""
-        if not hasattr(self, "_kept_list"):
-            self._kept_list = self._list_all()
-        return self._kept_list
-
-    def _list_all(self) -> list[tuple[np.ndarray, ...]] | None:
         found: list[tuple[np.ndarray, ...]] = []
         for i, length in enumerate(self.shapes.lengths.tolist()):
             own = slice(self.part_ptr[i], self.part_ptr[i + 1])

@@ -80,8 +80,8 @@ class DeviceProblem(Problem):
     @classmethod
     def of(cls, problem: Problem, feed: Feed, device: torch.device) -> DeviceProblem:
         """`problem`, whose rows have dense attributes only, with its rows copied to `device`."""
-        parts: Any = problem._parts()
-        self = cls(*parts, {}, device, [], feed)
+        names = ("scorer", "gold", "cost", "example_weight", "loss", "l2", "l1")
+        self = cls(**{name: getattr(problem, name) for name in names}, device=device, feed=feed)
         order = np.argsort(problem.lengths, kind="stable")
         for examples in _cut(problem, feed, order):
             self.chunks.append(_chunk(problem, feed, examples, device))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -254,7 +256,9 @@ def test_what_does_not_fit_is_said_in_one_line(loader: list, words: str) -> None
 
 def test_settings_and_structures_that_do_not_fit() -> None:
     loader = [(NODE, TARGET)]
-    for options in ({"l2": 0.0}, {"tol": -1.0}, {"loss": "square"}, {"solver": "newton"}):
+    for options in (
+        {"l2": 0.0}, {"tol": -1.0}, {"loss": "square"}, {"solver": "newton"}, {"device": "no such"},
+    ):  # fmt: skip
         with pytest.raises(InputError):
             layers.fit_head(torch.nn.Identity(), loader, Chain(3), **options)
     for structure in (Graph(), Chain(3, order=2), Chain(3, tied=False)):
@@ -265,6 +269,30 @@ def test_settings_and_structures_that_do_not_fit() -> None:
     tree = layers.sample(unary, torch.zeros(1, 2, 3), torch.zeros(unary.n_rules))[0]
     with pytest.raises(InputError, match="unary"):
         layers.fit_head(Given(), [(spans, tree)], unary)
+
+
+def test_a_run_that_ends_early_says_so_and_its_gap_holds() -> None:
+    from sklearn.exceptions import ConvergenceWarning
+
+    structure, activations, lengths, target = case("chain")
+    loader = [(tuple(activations), target, lengths)]
+    with pytest.warns(ConvergenceWarning, match="max_passes"):
+        early = layers.fit_head(Given(), loader, structure, l2=L2, solver="lbfgs", max_passes=2, tol=1e-9)
+    full = layers.fit_head(Given(), loader, structure, l2=L2, solver="lbfgs", tol=1e-6)
+    assert not early.converged and early.certificate.dual <= full.certificate.primal
+    assert early.certificate.primal >= full.certificate.dual and early.certificate.relative_gap > 1e-9
+
+
+def test_heads_are_copied_and_saved_like_any_module(tmp_path: object) -> None:
+    structure, activations, lengths, target = case("chain")
+    head = layers.fit_head(Given(), [(tuple(activations), target, lengths)], structure, l2=L2, solver="lbfgs")
+    torch.save(head, tmp_path / "head.pt")
+    copies = copy.deepcopy(head), torch.load(tmp_path / "head.pt", weights_only=False)
+    for each in copies:
+        assert torch.equal(
+            each.argmax(*activations, lengths=lengths), head.argmax(*activations, lengths=lengths)
+        )
+        assert each.certificate.primal == head.certificate.primal
 
 
 def test_progress_is_told_when_it_takes_long(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -190,13 +191,15 @@ def fit_head(
     Returns
     -------
     Head
+        Where `max_passes` were not enough, with a ConvergenceWarning and the gap that was reached.
     """
     loss = Loss.of(loss)
     for name, value in (("l2", l2), ("tol", tol), ("max_passes", max_passes)):
         check_positive(name, value)
+    asked = None if device is None else _checked_device(device)
     feed, tell = Feed(structure), _Told(verbose)
     found = gather(module, loader, feed, bias, tell)
-    where = found.device if device is None else torch.device(device)
+    where = found.device if asked is None else asked
     problem, chosen = _problem(found, feed, loss, l2, cost, solver, tol, where)
     ran_on = str(problem.device) if isinstance(problem, DeviceProblem) else "cpu"
     line = CompilingLine(sys.stderr) if tell.shown else None
@@ -206,7 +209,21 @@ def fit_head(
         raise InputError(
             f"the objective became {solution.certificate.primal}: activations, cost or 1 / l2 are too large"
         )
+    if not solution.converged:
+        from sklearn.exceptions import ConvergenceWarning
+
+        gap = f"relative gap {solution.certificate.relative_gap:.2g}, tol {tol:g}"
+        warnings.warn(f"{solution.why} ({gap})", ConvergenceWarning, stacklevel=2)
     return Head(feed, solution, bias, chosen.name, ran_on).to(found.device)
+
+
+def _checked_device(device: str | torch.device) -> torch.device:
+    """The device, if it is one and it is there."""
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"device {device!r:.60} cannot be used: {reason}") from None
 
 
 def _problem(

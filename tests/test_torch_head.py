@@ -230,6 +230,14 @@ def test_badly_scaled_activations_are_certified_too() -> None:
     assert solution.converged, solution.why
 
 
+def test_huge_activations_are_certified_too() -> None:
+    random = torch.Generator().manual_seed(0)
+    activations = 1e5 * (torch.randn(40, 10, 5, generator=random) + 1.0)
+    target = torch.randint(3, (40, 10), generator=random)
+    head = layers.fit_head(torch.nn.Identity(), [(activations, target)], Chain(3))
+    assert head.converged, head.why
+
+
 NODE = torch.zeros(2, 4, 3)
 TARGET = torch.zeros(2, 4, dtype=torch.long)
 
@@ -246,6 +254,7 @@ TARGET = torch.zeros(2, 4, dtype=torch.long)
         ([(NODE, TARGET[:, :2])], "target"),
         ([(NODE.long(), TARGET)], "floating"),
         ([(NODE[0], TARGET)], "expected"),
+        ([(NODE[:, :, :0], TARGET)], "expected"),
     ],
 )
 def test_what_does_not_fit_is_said_in_one_line(loader: list, words: str) -> None:

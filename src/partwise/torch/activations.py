@@ -103,7 +103,7 @@ def _one_batch(
     longest = feed.layout.longest(sizes)
     for each, tensor in zip(feed.fed, tensors, strict=False):
         wanted = (n, *feed.axes(each.name, longest))
-        if tuple(tensor.shape[:-1]) != wanted:
+        if tuple(tensor.shape[:-1]) != wanted or not tensor.shape[-1]:
             raise InputError(
                 f"{what}: activations of a {each.name} have shape {tuple(tensor.shape)}, expected "
                 f"({', '.join(map(str, wanted))}, features)"

@@ -17,7 +17,18 @@ from partwise.core.problem import check_positive
 from partwise.errors import InputError
 from partwise.report.compiling import CompilingLine
 from partwise.report.progress import duration, number, relative_gap
-from partwise.solvers import BMRM, LBFGS, ConjugateGradient, Progress, Solution, Solver, solve, solver_for
+from partwise.solvers import (
+    BMRM,
+    LBFGS,
+    Auto,
+    ConjugateGradient,
+    Progress,
+    Solution,
+    Solver,
+    StopReason,
+    solve,
+    solver_for,
+)
 from partwise.structures.contract import Structure
 from partwise.torch.activations import Activations, gather
 from partwise.torch.device_problem import DeviceProblem
@@ -205,6 +216,9 @@ def fit_head(
     line = CompilingLine(sys.stderr) if tell.shown else None
     with telling(line, f"a head on {type(structure).__name__.lower()}"):
         solution = solve(problem, chosen, tol=tol, max_passes=max_passes, callback=tell.progress)
+        if solution.stop_reason is StopReason.STALLED and isinstance(chosen, Auto):
+            chosen = LBFGS()  # activations too large for dual steps
+            solution = solve(problem, chosen, tol=tol, max_passes=max_passes, callback=tell.progress)
     if not np.isfinite(solution.certificate.primal):
         raise InputError(
             f"the objective became {solution.certificate.primal}: activations, cost or 1 / l2 are too large"

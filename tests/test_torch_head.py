@@ -16,6 +16,7 @@ from partwise.solvers import BMRM, LBFGS, solve  # noqa: E402
 from partwise.solvers.base import evaluate_model  # noqa: E402
 from partwise.structures import (  # noqa: E402
     Chain,
+    FactorKind,
     Grammar,
     Graph,
     Multiclass,
@@ -26,6 +27,7 @@ from partwise.structures import (  # noqa: E402
 from partwise.torch import device_problem  # noqa: E402
 from partwise.torch.activations import gather  # noqa: E402
 from partwise.torch.device_problem import DeviceProblem  # noqa: E402
+from partwise.torch.graph_rows import feed_for  # noqa: E402
 from partwise.torch.rows import Feed  # noqa: E402
 
 LENGTHS = torch.tensor([5, 3, 1, 4, 2, 5])
@@ -71,7 +73,7 @@ def case(name: str) -> tuple:
         "grammar": lambda: (Grammar(3, RULES), [draw(B, T, H), draw(B, T, T, 2)]),
     }[name]()
     lengths = None if name == "classes" else LENGTHS
-    feed = Feed(structure)
+    feed = feed_for(structure)
     scores = [
         draw(*(each.tail if each.tied else size))
         for each, size in zip(feed.tensors, feed.sizes(B, T), strict=True)
@@ -115,6 +117,29 @@ def test_the_optimum_is_that_of_the_layers(name: str, loss: object) -> None:
     # P is l2-strongly convex: its gradient bounds how far the minimum is, and the certificate says no less
     squared = sum((each**2).sum() for each in gradients).item()
     assert squared / (2.0 * L2) <= 1e-4 * head.certificate.primal
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_graphs(tied: bool) -> None:
+    """Batches have edges of their own; the objective is that of the layers."""
+    random = torch.Generator().manual_seed(2)
+    structure = Graph({"vertex": 2}, [FactorKind("edge", ("vertex", "vertex"), tied)])
+    loader = []
+    for n, n_vertices, pairs in ((5, 3, [(0, 1), (1, 2), (0, 2)]), (4, 4, [(0, 1), (2, 3)])):
+        edges = torch.tensor(pairs)
+        inputs = [torch.randn(n, n_vertices, 3, generator=random), edges]
+        if not tied:
+            inputs.append(torch.randn(n, len(pairs), 2, generator=random))
+        loader.append((tuple(inputs), torch.randint(2, (n, n_vertices), generator=random)))
+    head = layers.fit_head(Given(), loader, structure, "softmax_margin", L2, solver="lbfgs", tol=1e-6)
+    assert head.converged
+    criterion = layers.StructuredLoss(structure, "softmax_margin", reduction="sum")
+    value = sum(criterion(*head(*inputs), target=target) for inputs, target in loader)
+    value = value + 0.5 * L2 * sum((each**2).sum() for each in head.parameters())
+    assert value.item() == pytest.approx(head.certificate.primal, rel=1e-5)
+    assert head.argmax(*loader[0][0]).shape == (5, 3)
+    with pytest.raises(InputError, match="edges"):
+        layers.fit_head(Given(), [((loader[0][0][0],), loader[0][1])], structure)
 
 
 @pytest.mark.parametrize("name", NAMES)

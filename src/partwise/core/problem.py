@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -62,6 +62,8 @@ class Problem:
     batch : Batch
         All data as passes read them.
     """
+
+    looked_at: ClassVar[int] = 1 << 25  # parts that estimates from some of the examples may look at
 
     scorer: Scorer
     gold: PartLists

@@ -134,6 +134,12 @@ class Running:
     time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds after which to stop.")] = (
         None
     )
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            "--memory-limit", help="Memory that training may take, as 1.5GB; slower solvers take less."
+        ),
+    ] = None
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on standard output at the end.")
     ] = False
@@ -141,7 +147,12 @@ class Running:
 
     def parameters(self) -> dict[str, Any]:
         """Of an estimator."""
-        return {"n_jobs": self.jobs, "random_state": self.seed, "time_limit": self.time_limit}
+        return {
+            "n_jobs": self.jobs,
+            "random_state": self.seed,
+            "time_limit": self.time_limit,
+            "memory_limit": self.memory_limit,
+        }
 
 
 @dataclass

@@ -212,10 +212,10 @@ def warm_state(estimator: Any, problem: Problem, previous: Training | None) -> A
     """
     if previous is None:
         return None
-    from partwise.solvers import WarmStart, solver_for
+    from partwise.solvers import WarmStart
     from partwise.solvers.dual.potentials import EGState, refresh
 
-    solver = solver_for(problem, estimator.solver, estimator.tol)
+    solver = estimator._solver_for(problem)
     old, state = previous.problem, previous.state
     if type(solver) is not type(previous.solver) or old.structure.kinds != problem.structure.kinds:
         return None
@@ -223,10 +223,11 @@ def warm_state(estimator: Any, problem: Problem, previous: Training | None) -> A
     if isinstance(own, EGState) and _begins_with(problem, old) and _has_grown(problem, old):
         fresh = solver.init(problem, random_generator(estimator.random_state))
         grown = fresh.dual() if hasattr(fresh, "dual") else fresh
-        n, n_parts = old.n_examples, old.n_parts
-        grown.theta[:n_parts] = own.theta
-        for name in ("gap", "visited"):
-            getattr(grown, name)[:n] = getattr(own, name)
+        if grown.code.shape[1:] != own.code.shape[1:]:  # one of them is lean
+            return None
+        for name in ("theta", "gap", "visited", "code", "scale", "share", "reference"):
+            kept = getattr(own, name)
+            getattr(grown, name)[: len(kept)] = kept
         refresh(problem, grown.point())
         grown.average[:] = grown.v
         return WarmStart(problem, fresh)

@@ -76,6 +76,10 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         Go on from the dual state of the last fit when the data are the same, also with another `l2`.
     time_limit : float or None
         Seconds of training.
+    memory_limit : float, str or None
+        Bytes that the process may take, or a text such as "1.5GB": solvers take less, or "auto" takes others. None
+        is half of the machine's memory, beyond which dual state is kept leaner. What training will take is told
+        before it, with `verbose`.
     callback : callable or None
         Called with a ``partwise.solvers.Progress`` after every step, and every ten seconds within passes that are
         expected to take more than half a minute; return True to stop after the step. Its method `begin`, if it
@@ -134,6 +138,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         hash_size: int | None = None,
         warm_start: bool = False,
         time_limit: float | None = None,
+        memory_limit: float | str | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
         cv: Any = 5,
@@ -158,6 +163,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         self.hash_size = hash_size
         self.warm_start = warm_start
         self.time_limit = time_limit
+        self.memory_limit = memory_limit
         self.callback = callback
         self.certificate_every = certificate_every
         self.cv = cv

@@ -156,6 +156,27 @@ class Running:
 
 
 @dataclass
+class Streaming:
+    """How data of a folder that was encoded before are trained on."""
+
+    state_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--state-dir", help="For a folder: where to keep the dual state on disk, not in memory."
+        ),
+    ] = None
+    shard_mb: Annotated[
+        float | None,
+        typer.Option("--shard-mb", help="For a folder: megabytes to hold in memory at a time."),
+    ] = None
+
+    def check_unused(self) -> None:
+        """Raise where there is no folder that this could be of."""
+        if self.state_dir is not None or self.shard_mb is not None:
+            raise InputError("--state-dir and --shard-mb are for folders that `partwise encode` wrote")
+
+
+@dataclass
 class RunningPath(Running):
     """How a path of l2 runs, what it keeps, and what it prints."""
 

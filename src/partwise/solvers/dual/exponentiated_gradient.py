@@ -270,21 +270,25 @@ class ExponentiatedGradient:
         return state
 
     def _chunks(self, problem: Problem, state: EGState, random: np.random.Generator) -> Iterator[np.ndarray]:
-        """About n visits, in chunks between which training can be interrupted."""
-        n = problem.n_examples
-        chunk = max(1, n // 10)  # gaps learnt in one chunk steer the next
-        if self.order == "gap" and state.clock[0] >= PASSES_BEFORE_GAPS and _all_seen(state):
+        """About n visits, shard by shard, in chunks between which training can be interrupted."""
+        by_gap = self.order == "gap" and state.clock[0] >= PASSES_BEFORE_GAPS and _all_seen(state)
+        for shard in problem.shards(random):
+            n = len(shard)
+            chunk = max(1, n // 10)  # gaps learnt in one chunk steer the next
+            if by_gap:
+                weight = problem.batch.example_weight[shard]
+                for first in range(0, n, chunk):
+                    times = state.seen[shard], state.waited[shard], float(state.clock[0])
+                    expected = expected_gap(state.gap[shard], *times) * weight
+                    yield shard[most_due(expected, min(chunk, n - first), random)]
+                continue
+            if self.order == "random":
+                order = random.integers(n, size=n)
+            else:
+                order = np.arange(n) if self.order == "cyclic" else random.permutation(n)
+            chunk = min(CHUNK, chunk)
             for first in range(0, n, chunk):
-                expected = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
-                yield most_due(expected * problem.batch.example_weight, min(chunk, n - first), random)
-            return
-        if self.order == "random":
-            order = random.integers(n, size=n)
-        else:
-            order = np.arange(n) if self.order == "cyclic" else random.permutation(n)
-        chunk = min(CHUNK, chunk)
-        for first in range(0, n, chunk):
-            yield order[first : first + chunk]
+                yield shard[order[first : first + chunk]]
 
     def _dual(self, problem: Problem, point: AnyPoint) -> float:
         value = problem.loss.inverse_beta * point.entropy + problem.loss.gamma * point.cost

@@ -108,7 +108,7 @@ class MixtureAscent:
             )
 
         visits, averaged, average_at = 0, 0, 1.0 / points_averaged(problem)
-        for here in due_chunks(state, weight, random):
+        for here in due_chunks(state, problem, random):
             problem.visits(here, state.v, run)
             note_visits(here, state.seen, state.waited, state.clock)
             visits += len(here)

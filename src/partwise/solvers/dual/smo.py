@@ -99,7 +99,7 @@ class SMO:
     ) -> tuple[SMOState, StepInfo]:
         view, point, weight = untied(problem), state.point(), problem.batch.example_weight
         scratch, entropic, visits = view.scratch(np.float64), self.mass == "entropy", 0
-        for here in due_chunks(state, weight, random):
+        for here in due_chunks(state, problem, random):
             smo_pass(view.batch, here, n_labels_of(view), point, view.loss.gamma, view.l2, entropic, scratch)
             note_visits(here, state.seen, state.waited, state.clock)
             visits += len(here)

@@ -16,11 +16,11 @@ pytest.importorskip("triton", reason="kernels need Triton")
 import partwise.torch as layers  # noqa: E402
 from partwise.core.losses import Loss  # noqa: E402
 from partwise.solvers.base import evaluate_model  # noqa: E402
-from partwise.structures import Chain, Projective, Spanning  # noqa: E402
-from partwise.torch import device_problem, sums  # noqa: E402
+from partwise.structures import Chain, Grammar, Projective, Spanning  # noqa: E402
+from partwise.torch import sums  # noqa: E402
 from partwise.torch.activations import gather  # noqa: E402
 from partwise.torch.device_problem import DeviceProblem  # noqa: E402
-from partwise.torch.kernels import kernel_for  # noqa: E402
+from partwise.torch.kernels import kernels_for  # noqa: E402
 from partwise.torch.rows import Feed  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -31,6 +31,7 @@ STRUCTURES = [
     Chain(3, tied=False),
     Projective(),
     Spanning(n_relations=2),
+    Grammar(3, [(0, 0, 1), (0, 1, 2), (1, 2, 2), (0, 0, 0), (2, 1, 1)]),
 ]
 
 
@@ -52,18 +53,13 @@ def loader_of(structure: Any) -> tuple[Any, Feed]:
     return [(inputs, target, LENGTHS)], feed
 
 
-def by_kernels(batch: Any, which: str) -> Any:
-    kernel = kernel_for(batch, which)
-    return sums.host_answer(batch, which) if kernel is None else kernel(batch)
-
-
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("structure", STRUCTURES, ids=repr)
 @pytest.mark.parametrize("loss", ["softmax_margin", "hinge"])
 def test_sums_by_kernels_are_those_of_the_host(
     structure: Any, loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_problem, "compute", by_kernels)
+    monkeypatch.setattr(sums, "device_kernels", kernels_for)  # also where there is no device
     loader, feed = loader_of(structure)
     found = gather(Given(), loader, feed, True, lambda text: None)
     plain = found.problem(feed, Loss.of(loss), 0.5, "hamming", 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
@@ -51,11 +51,16 @@ def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def read_batch(structure: Structure, scores: tuple[Any, ...], lengths: Any, validate: bool | None) -> Batch:
     """Checked scores of a batch; raises :class:`InputError` naming the argument."""
-    for kind, layout in _LAYOUTS:
-        if isinstance(structure, kind):
-            return layout(structure).batch(scores, lengths, validate)
-    known = ", ".join(kind.__name__ for kind, _ in _LAYOUTS)
-    raise InputError(f"there are no layers for {structure!r}; there are for {known}")
+    layout = _layout_of(type(structure))
+    if layout is None:
+        known = ", ".join(kind.__name__ for kind, _ in _LAYOUTS)
+        raise InputError(f"there are no layers for {structure!r}; there are for {known}")
+    return layout(structure).batch(scores, lengths, validate)
+
+
+@cache
+def _layout_of(structure: type[Structure]) -> type[Layout] | None:
+    return next((layout for kind, layout in _LAYOUTS if issubclass(structure, kind)), None)
 
 
 @not_compiled

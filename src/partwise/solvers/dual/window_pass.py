@@ -7,7 +7,8 @@
 α_i is known by the marginals of nodes and of pairs of neighbours, and is the distribution of largest entropy that has
 them: H = Σ H(edges) − Σ H(nodes where two edges meet). So mixtures are exact, and the best t along one takes no
 further sum over labellings (Le Priol, Piché, Lacoste-Julien 2018, who mix whole sentences). The target q is the model's
-distribution given that the neighbours keep their marginals (`bridge.py`); the gap of a window is KL(μ ‖ q) / β.
+distribution given that the neighbours keep their marginals (`bridge.py`). A window's gap is KL(μ ‖ q) / β, to second
+order Σ (q − μ)² / 2βμ, with the sign of each entropy; that is at hand, position by position, for μ after the step.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ from typing import NamedTuple
 import numpy as np
 
 from partwise.compiled.dispatch import entry, inner
-from partwise.compiled.examples import scatter_example, score_example
+from partwise.compiled.examples import scatter_example, score_before
 from partwise.compiled.rows import FIRST_PART, FIRST_ROW, N_ROWS
-from partwise.compiled.simd import LANES, padded
+from partwise.compiled.simd import LANES, fetch_ahead, padded
 from partwise.compiled.simd_log import logarithm_row
 from partwise.solvers.dual.bridge import BridgeRoom, bridge_room, exponentials, fit_ends, marginals
 from partwise.structures.chain.forward_backward import ChainSpecification
 
 _TINY = 1e-300
-_NEAR = 0.1  # a step this close to the best one, relatively, is kept: the gain it misses is a hundredth
-_MOST_TRIALS = 25
+_NEAR = 0.3  # of what was gained: what a step may miss
+_MOST_TRIALS = 30
 _LEAST_STEP = 1e-3  # that ‖d‖² is read off
 _FLATTER, _FLATTEST = (
     0.25,
     1e-6,
 )  # by which scores are multiplied where exponentials run out of range; how often
-_ROUNDING = 1e-13
+_NO_STEP = 1e-6
 
 
 class Chains(NamedTuple):
@@ -45,8 +46,8 @@ class Chains(NamedTuple):
         its parts in the problem.
     node_row, edge_row : ndarray (n_examples,) of int64
         The first row of each kind; edges are not read where they are tied.
-    runs : ndarray (1 or 2, 4) of int64
-        The runs of the one example that score and scatter see: the window of the moment.
+    runs : ndarray (2 or 4, 4) of int64
+        The runs of the two examples that score and scatter see: the window of the moment, and the one after it.
     """
 
     length: np.ndarray
@@ -67,6 +68,8 @@ class WindowPoint(NamedTuple):
     v : ndarray (n_weights,)
     gap, step, doubt : ndarray (n_positions,)
         Each position's share of its window's gap as of its last visit; the t of that visit; 1 − its largest marginal.
+    node_entropy, edge_entropy : ndarray (n_positions,)
+        Of each node where two edges meet, or none does, else unused; of each position's edge to the right.
     norm, value : ndarray (1,)
         ‖v‖² and Σ_i weight_i (H(α_i) / β + γ cost), kept up incrementally.
     """
@@ -76,6 +79,8 @@ class WindowPoint(NamedTuple):
     gap: np.ndarray
     step: np.ndarray
     doubt: np.ndarray
+    node_entropy: np.ndarray
+    edge_entropy: np.ndarray
     norm: np.ndarray
     value: np.ndarray
 
@@ -98,16 +103,19 @@ class WindowRoom(NamedTuple):
     old_edges: np.ndarray
     node_change: np.ndarray
     edge_change: np.ndarray
-    node_log: np.ndarray
-    edge_log: np.ndarray
+    log: np.ndarray
     trial: np.ndarray
+    share: np.ndarray
+    edge_entropy: np.ndarray
+    node_entropy: np.ndarray
 
 
 def window_room(specification: ChainSpecification, longest: int) -> WindowRoom:
     """For windows of up to `longest` positions."""
     n_labels = specification.n_labels
     nodes, edges = padded(longest * n_labels), padded((longest + 1) * n_labels**2)
-    sizes = (nodes, edges, nodes, edges, nodes, edges, max(nodes, edges))
+    largest = max(nodes, edges)
+    sizes = (nodes, edges, nodes, edges, largest, largest, longest, longest + 1, longest)
     return WindowRoom(bridge_room(specification, longest), *(np.zeros(size + LANES) for size in sizes))
 
 
@@ -141,8 +149,8 @@ def _logarithms(out, old, change, count, tau, trial):  # type: ignore
 
 
 @inner
-def _sums(old, change, log, first, last, tau):  # type: ignore
-    """Of −x log x at x = old + t · change: its value, and the first two derivatives in t where Σ change = 0."""
+def _derivatives(old, change, log, first, last, tau):  # type: ignore
+    """Of −x log x at x = old + t · change: its sum, and two derivatives in t."""
     value, slope, curvature = 0.0, 0.0, 0.0
     for k in range(first, last):
         x = max(old[k] + tau * change[k], _TINY)
@@ -154,14 +162,35 @@ def _sums(old, change, log, first, last, tau):  # type: ignore
 
 @inner
 def _entropy(n_labels, window, tau, room):  # type: ignore
-    """Entropy of the window's share of the chain after a step t, and its first two derivatives."""
-    n_edge, n_node = window.n_edges * n_labels * n_labels, window.size * n_labels
-    _logarithms(room.edge_log, room.old_edges, room.edge_change, n_edge, tau, room.trial)
-    value, slope, curvature = _sums(room.old_edges, room.edge_change, room.edge_log, 0, n_edge, tau)
-    _logarithms(room.node_log, room.old_nodes, room.node_change, n_node, tau, room.trial)
-    first, last, sign = window.first * n_labels, window.last * n_labels, window.sign
-    own = _sums(room.old_nodes, room.node_change, room.node_log, first, last, tau)
-    return value + sign * own[0], slope + sign * own[1], curvature + sign * own[2]
+    """Entropy of the window's share of the chain after a step t, and two derivatives.
+
+    `room` keeps the entropies of edges and nodes, and what each position adds to the curvature.
+    """
+    block, share, edge_entropy, node_entropy = (
+        n_labels * n_labels,
+        room.share,
+        room.edge_entropy,
+        room.node_entropy,
+    )
+    _logarithms(room.log, room.old_edges, room.edge_change, window.n_edges * block, tau, room.trial)
+    value, slope, curvature = 0.0, 0.0, 0.0
+    for t in range(window.size):
+        share[t] = 0.0
+    for e in range(window.n_edges):
+        here = _derivatives(room.old_edges, room.edge_change, room.log, e * block, (e + 1) * block, tau)
+        value, slope, curvature = value + here[0], slope + here[1], curvature + here[2]
+        edge_entropy[e] = here[0]
+        share[min(max(e - window.has_left + 1, 0), window.size - 1)] -= here[2]
+    _logarithms(room.log, room.old_nodes, room.node_change, window.size * n_labels, tau, room.trial)
+    for t in range(window.first, window.last):
+        first = t * n_labels
+        here = _derivatives(room.old_nodes, room.node_change, room.log, first, first + n_labels, tau)
+        node_entropy[t] = here[0]
+        value += window.sign * here[0]
+        slope += window.sign * here[1]
+        curvature += window.sign * here[2]
+        share[t] -= window.sign * here[2]
+    return value, slope, curvature
 
 
 @inner
@@ -181,44 +210,29 @@ def _inner(one, other, count):  # type: ignore
 
 
 @inner
-def _add_to_gap(gap, at, window, n_labels, amount, room):  # type: ignore
-    """Each position's share of amount · Σ μ log x / β, with that of its edge to the left; log x is in `room`.
+def _seek(n_labels, window, linear, quadratic, before, tau, room):  # type: ignore
+    """t in (0, 1] near the top of the dual, which is concave in it; returns it and the entropy there.
 
-    Summed for x = μ and taken off for x = q this is KL(μ ‖ q) / β.
+    What is missing at a t beyond the top is at most t times the slope. Newton's step is short where a marginal is all
+    but gone, on whichever side of the top, and is not trusted to lead back.
     """
-    block = n_labels * n_labels
-    for e in range(window.n_edges):
-        total = 0.0
-        for k in range(e * block, (e + 1) * block):
-            total += room.old_edges[k] * room.edge_log[k]
-        gap[at + min(max(e - window.has_left + 1, 0), window.size - 1)] += amount * total
-    for t in range(window.first, window.last):
-        total = 0.0
-        for k in range(t * n_labels, (t + 1) * n_labels):
-            total += room.old_nodes[k] * room.node_log[k]
-        gap[at + t] += amount * window.sign * total
-
-
-@inner
-def _seek(n_labels, window, linear, quadratic, tau, room):  # type: ignore
-    """t in (0, 1] near the top of the dual, which is concave in it; returns it and the entropy there."""
-    low, high, entropy = 0.0, 1.0, 0.0
+    low, high, entropy = 0.0, 1.0, before
     for trial in range(_MOST_TRIALS):
         entropy, slope, curvature = _entropy(n_labels, window, tau, room)
+        gain = entropy - before + tau * (linear - 0.5 * tau * quadratic)
         slope += linear - tau * quadratic
         curvature -= quadratic
+        is_top = tau == 1.0 and slope >= 0.0
+        if is_top or abs(slope) * tau <= _NEAR * gain or high < _NO_STEP or trial == _MOST_TRIALS - 1:
+            break
+        better = tau - slope / curvature if curvature < 0.0 else 1.0
         if slope > 0.0:
             low = tau
         else:
             high = tau
-        better = tau - slope / curvature if curvature < 0.0 else 0.5 * (low + high)
-        if better >= 1.0 and high == 1.0:
-            better = 1.0
-        elif not low < better < high:
-            better = 0.5 * (low + high)
-        if abs(better - tau) <= _NEAR * tau or trial == _MOST_TRIALS - 1:
-            break
-        tau = better
+        if slope < 0.0 and gain < 0.0:
+            better = min(better, 0.5 * (low + high))
+        tau = better if low < better < high else (1.0 if better >= high == 1.0 else 0.5 * (low + high))
     return tau, entropy
 
 
@@ -234,18 +248,23 @@ def _window(chains, i, first, last):  # type: ignore
 
 
 @inner
-def _aim(batch, chains, specification, window, point, rule, room, scratch):  # type: ignore
+def _write_runs(chains, specification, window, first):  # type: ignore
+    """The rows of a window: runs `first` and, where there are edges, the next."""
+    runs, i, n_labels = chains.runs, window.example, specification.n_labels
+    runs[first, FIRST_ROW], runs[first, N_ROWS] = chains.node_row[i] + window.start, window.size
+    if runs.shape[0] > 2:
+        runs[first + 1, FIRST_PART] = window.size * n_labels
+        if not specification.tied:
+            runs[first + 1, FIRST_ROW] = chains.edge_row[i] + window.start - window.has_left
+            runs[first + 1, N_ROWS] = window.n_edges
+
+
+@inner
+def _aim(batch, chains, specification, window, following, point, rule, room, scratch):  # type: ignore
     """Write the marginals of q into `room`, β (s + γ e), perhaps flattened, into `scores`; returns by what that was
     multiplied, 0 where there is no q."""
     n_labels, i = specification.n_labels, window.example
-    runs = chains.runs
-    runs[0, FIRST_ROW], runs[0, N_ROWS] = chains.node_row[i] + window.start, window.size
-    if runs.shape[0] > 1:
-        runs[1, FIRST_PART] = window.size * n_labels
-        if not specification.tied:
-            runs[1, FIRST_ROW] = chains.edge_row[i] + window.start - window.has_left
-            runs[1, N_ROWS] = window.n_edges
-    score_example(batch, 0, point.v, rule.beta / rule.l2, scratch.scores, scratch)
+    score_before(batch, 0, following, point.v, rule.beta / rule.l2, scratch.scores, scratch)
     if batch.cost.size > 0:
         first = chains.part_ptr[i] + window.start * n_labels
         for k in range(window.size * n_labels):
@@ -310,6 +329,10 @@ def _commit(specification, window, chains, point, tau, room):  # type: ignore
             largest = max(largest, room.old_nodes[k] + tau * room.node_change[k])
         point.doubt[position + t] = 1.0 - largest
         point.step[position + t] = tau
+    for t in range(window.first, window.last):
+        point.node_entropy[position + t] = room.node_entropy[t]
+    for e in range(window.n_edges):
+        point.edge_entropy[position - window.has_left + e] = room.edge_entropy[e]
     at = _edges_at(chains, window, n_labels)
     for k in range(window.n_edges * n_labels * n_labels):
         point.mu[at + k] = max(room.old_edges[k] + tau * room.edge_change[k], 0.0)
@@ -322,7 +345,18 @@ def _edges_at(chains, window, n_labels):  # type: ignore
 
 
 @inner
-def _visit(batch, chains, specification, window, point, rule, room, scratch):  # type: ignore
+def _stored_entropy(window, position, point):  # type: ignore
+    """Entropy of the window's share of the chain."""
+    total, first = 0.0, position - window.has_left
+    for e in range(window.n_edges):
+        total += point.edge_entropy[first + e]
+    for t in range(window.first, window.last):
+        total += window.sign * point.node_entropy[position + t]
+    return total
+
+
+@inner
+def _visit(batch, chains, specification, window, following, point, rule, room, scratch):  # type: ignore
     """One step on a window."""
     i, n_labels = window.example, specification.n_labels
     weight, position = batch.example_weight[i], chains.position_ptr[i] + window.start
@@ -331,7 +365,7 @@ def _visit(batch, chains, specification, window, point, rule, room, scratch):  #
         point.gap[position + t] = 0.0
     if weight == 0.0:
         return
-    scale = _aim(batch, chains, specification, window, point, rule, room, scratch)
+    scale = _aim(batch, chains, specification, window, following, point, rule, room, scratch)
     if scale == 0.0:
         return
     _read(point.mu, chains.mu_ptr[i] + window.start * n_labels, n_node, room.old_nodes, room.node_change)
@@ -340,22 +374,20 @@ def _visit(batch, chains, specification, window, point, rule, room, scratch):  #
     n_parts = n_node + (n_labels * n_labels if specification.tied and n_edge > 0 else n_edge)
     linear = -_inner(scratch.delta, scratch.scores, n_parts) / scale
     cost = _expected_cost(batch, chains.part_ptr[i] + window.start * n_labels, n_node, room.node_change)
-    before, slope, _ = _entropy(n_labels, window, 0.0, room)
-    _add_to_gap(point.gap, position, window, n_labels, 1.0 / rule.beta, room)
-    _entropy(n_labels, window, 1.0, room)
-    _add_to_gap(point.gap, position, window, n_labels, -1.0 / rule.beta, room)
-    for t in range(window.size):
-        point.gap[position + t] = max(point.gap[position + t], 0.0)
-    if not slope + linear > _ROUNDING * (1.0 + abs(linear)):
-        return
+    before = _stored_entropy(window, position, point)
     guess = min(max(point.step[position + window.size // 2], _LEAST_STEP), 1.0)
     growth = scatter_example(batch, 0, point.v, weight * guess, scratch.delta, rule.threshold, scratch)
     of_features = (linear / rule.beta - rule.gamma * cost) * rule.l2
     squared = max(growth + 2.0 * guess * weight * of_features, 0.0) / (guess * guess * weight)
-    tau, entropy = _seek(n_labels, window, linear, rule.beta * squared / rule.l2, guess, room)
+    tau, entropy = _seek(n_labels, window, linear, rule.beta * squared / rule.l2, before, guess, room)
+    if tau < _NO_STEP:  # nothing to be gained but by rounding
+        scatter_example(batch, 0, point.v, -weight * guess, scratch.delta, 0.0, scratch)
+        return
     if tau != guess:
         growth += scatter_example(batch, 0, point.v, weight * (tau - guess), scratch.delta, 0.0, scratch)
     _commit(specification, window, chains, point, tau, room)
+    for t in range(window.size):
+        point.gap[position + t] = 0.5 * max(room.share[t], 0.0) / rule.beta
     point.norm[0] += growth
     point.value[0] += weight * ((entropy - before) / rule.beta + rule.gamma * tau * cost)
 
@@ -363,6 +395,15 @@ def _visit(batch, chains, specification, window, point, rule, room, scratch):  #
 @entry
 def window_pass(batch, chains, specification, windows, order, point, rule, room, scratch):  # type: ignore
     """Visit the `windows` (example, first, last position) of `order`; `batch` has the rows of `chains.runs`."""
+    n_runs = chains.runs.shape[0] // 2
     for k in range(order.size):
         i, first, last = windows[order[k]]
-        _visit(batch, chains, specification, _window(chains, i, first, last), point, rule, room, scratch)
+        window, following = _window(chains, i, first, last), -1
+        _write_runs(chains, specification, window, 0)
+        if k + 1 < order.size:
+            i, first, last = windows[order[k + 1]]
+            after, following = _window(chains, i, first, last), 1
+            _write_runs(chains, specification, after, n_runs)
+            at = _edges_at(chains, after, specification.n_labels)
+            fetch_ahead(point.mu, at, at + after.n_edges * specification.n_labels**2)
+        _visit(batch, chains, specification, window, following, point, rule, room, scratch)

@@ -41,19 +41,32 @@ def _make_consistent(mu, start, length, n_labels):  # type: ignore
 
 @inner
 def _entropy_of(mu, start, count, scratch):  # type: ignore
-    """−Σ μ log μ, a piece at a time."""
-    total, room = 0.0, (scratch.potentials.size - LANES) // LANES * LANES
-    for first in range(0, count, room):
-        n = min(room, count - first)
-        for k in range(n):
-            scratch.potentials[k] = max(mu[start + first + k], _TINY)
-        width = -(-n // LANES) * LANES
-        for k in range(n, width):
-            scratch.potentials[k] = 1.0
-        logarithm_row(scratch.scores, 0, scratch.potentials, 0, width)
-        for k in range(n):
-            total -= mu[start + first + k] * scratch.scores[k]
+    """−Σ μ log μ."""
+    for k in range(count):
+        scratch.potentials[k] = max(mu[start + k], _TINY)
+    width = -(-count // LANES) * LANES
+    for k in range(count, width):
+        scratch.potentials[k] = 1.0
+    logarithm_row(scratch.scores, 0, scratch.potentials, 0, width)
+    total = 0.0
+    for k in range(count):
+        total -= scratch.potentials[k] * scratch.scores[k]
     return total
+
+
+@inner
+def _describe(point, start, position, length, n_labels, scratch):  # type: ignore
+    """Doubts and entropies of the positions of an example."""
+    mu, block = point.mu, n_labels * n_labels
+    for t in range(length):
+        node, edge = start + t * n_labels, start + length * n_labels + t * block
+        largest = 0.0
+        for k in range(node, node + n_labels):
+            largest = max(largest, mu[k])
+        point.doubt[position + t] = 1.0 - largest
+        met = length == 1 or 0 < t < length - 1
+        point.node_entropy[position + t] = _entropy_of(mu, node, n_labels, scratch) if met else 0.0
+        point.edge_entropy[position + t] = _entropy_of(mu, edge, block, scratch) if t < length - 1 else 0.0
 
 
 @inner
@@ -74,24 +87,13 @@ def _count_parts(mu, start, length, n_labels, tied, counts):  # type: ignore
 
 
 @entry
-def settle_pass(batch, first, last, chains, n_labels, tied, mu, v, entropy, cost, doubt, scratch):  # type: ignore
-    """Make the marginals of examples consistent; their entropies and costs, and v added up, in double precision."""
-    block = n_labels * n_labels
+def settle_pass(batch, first, last, chains, n_labels, tied, point, v, cost, scratch):  # type: ignore
+    """Make the marginals of examples consistent; what follows from them, in double precision, and v added up."""
     for i in range(first, last):
         start, length = chains.mu_ptr[i], chains.length[i]
-        _make_consistent(mu, start, length, n_labels)
-        nodes = start + length * n_labels
-        if length == 1:
-            entropy[i] = _entropy_of(mu, start, n_labels, scratch)
-        else:
-            entropy[i] = _entropy_of(mu, nodes, (length - 1) * block, scratch)
-            entropy[i] -= _entropy_of(mu, start + n_labels, (length - 2) * n_labels, scratch)
-        for t in range(length):
-            largest = 0.0
-            for k in range(start + t * n_labels, start + (t + 1) * n_labels):
-                largest = max(largest, mu[k])
-            doubt[chains.position_ptr[i] + t] = 1.0 - largest
-        _count_parts(mu, start, length, n_labels, tied, scratch.counts)
+        _make_consistent(point.mu, start, length, n_labels)
+        _describe(point, start, chains.position_ptr[i], length, n_labels, scratch)
+        _count_parts(point.mu, start, length, n_labels, tied, scratch.counts)
         cost[i] = expected_cost(batch, i, scratch.counts)
         for k in range(batch.part_ptr[i + 1] - batch.part_ptr[i]):
             scratch.delta[k] = -scratch.counts[k]

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from partwise.compiled.examples import Batch, Scratch
-from partwise.compiled.rows import FIRST_ROW, KIND, packed_rows
+from partwise.compiled.rows import FIRST_ROW, KIND, N_ROWS, packed_rows
 from partwise.core.arrays import offsets, ranges
 from partwise.core.problem import Problem
 from partwise.errors import InputError
@@ -36,6 +36,8 @@ class WindowState(NamedTuple):
     gap: np.ndarray
     step: np.ndarray
     doubt: np.ndarray
+    node_entropy: np.ndarray
+    edge_entropy: np.ndarray
     norm: np.ndarray
     value: np.ndarray
     seen: np.ndarray
@@ -45,7 +47,7 @@ class WindowState(NamedTuple):
     n_averaged: np.ndarray
 
     def point(self) -> WindowPoint:
-        return WindowPoint(*self[:7])
+        return WindowPoint(*self[:9])
 
 
 class Layout(NamedTuple):
@@ -101,6 +103,8 @@ class WindowAscent:
             gap=np.ones(n),
             step=np.full(n, 0.5),
             doubt=np.zeros(n),
+            node_entropy=np.zeros(n),
+            edge_entropy=np.zeros(n),
             norm=np.zeros(1),
             value=np.zeros(1),
             seen=np.full(n, -1.0),
@@ -124,7 +128,8 @@ class WindowAscent:
     ) -> tuple[WindowState, StepInfo]:
         layout, point, n = _layout(problem), state.point(), len(state.gap)
         batch, scratch = self._windowed(problem, layout), problem.scratch(state.v.dtype)
-        rule, room = self._rule(problem, state), window_room(layout.specification, 2 * self.size + 1)
+        longest = min(2 * self.size, int(problem.lengths.max()))
+        rule, room = self._rule(problem, state), window_room(layout.specification, longest)
         state.n_averaged[0], visits = 0.0, 0
         for windows, order in self._chunks(problem, layout, state, random):
             window_pass(
@@ -142,7 +147,7 @@ class WindowAscent:
 
     def _rule(self, problem: Problem, state: WindowState) -> WindowRule:
         single, loss = state.v.dtype == np.float32, problem.loss
-        tolerance, threshold = (1e-7, 1e-8) if single else (1e-11, 1e-12)
+        tolerance, threshold = (1e-7, 1e-8) if single else (1e-9, 1e-12)
         return WindowRule(loss.beta, loss.gamma, problem.l2, tolerance, threshold)
 
     def _chunks(
@@ -178,7 +183,7 @@ class WindowAscent:
         )  # fmt: skip
 
     def _windowed(self, problem: Problem, layout: Layout) -> Batch:
-        """One example: the window of the moment."""
+        """One example, the window of the moment; and the next."""
         return problem.batch._replace(rows=layout.rows, part_ptr=layout.part_ptr)
 
     def _dual(self, problem: Problem, state: WindowState) -> float:
@@ -202,16 +207,19 @@ class WindowAscent:
         """Make marginals consistent and recompute all that follows from them; returns v unrounded."""
         layout = _layout(problem)
         tied, n_labels = layout.specification.tied, layout.specification.n_labels
-        entropy, cost = np.zeros(problem.n_examples), np.zeros(problem.n_examples)
+        point, cost = state.point(), np.zeros(problem.n_examples)
 
         def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
             for piece in problem.pieces(first, last, v=v):
-                settle_pass(
-                    *piece, layout.chains, n_labels, tied, state.mu, v, entropy, cost, state.doubt, scratch
-                )
+                settle_pass(*piece, layout.chains, n_labels, tied, point, v, cost, scratch)
 
         v = problem.settled(problem.over_examples(np.float64, work, ("sums",)))
-        loss = problem.loss
+        loss, length = problem.loss, problem.lengths
+        alone = np.repeat(length == 1, length)
+        entropy = np.add.reduceat(
+            state.edge_entropy - np.where(alone, -1.0, 1.0) * state.node_entropy,
+            layout.chains.position_ptr[:-1],
+        )
         state.v[:], state.norm[0] = v, problem.squared_norm(v)
         state.value[0] = problem.batch.example_weight @ (entropy / loss.beta + loss.gamma * cost)
         return v
@@ -233,9 +241,10 @@ def _lay_out(problem: Problem) -> Layout:
     first_rows = np.zeros((2, problem.n_examples), np.int64)
     first_rows[scorer.runs[:, KIND], example] = scorer.runs[:, FIRST_ROW]
     n_kinds = len(scorer.kinds)
-    runs = np.zeros((n_kinds, 4), np.int64)
-    runs[:, KIND], runs[1:, 2] = np.arange(n_kinds), 1
-    rows, held = packed_rows(list(scorer.kinds), np.array([0, n_kinds]), runs)
+    runs = np.zeros((2 * n_kinds, 4), np.int64)
+    runs[:, KIND] = np.tile(np.arange(n_kinds), 2)
+    runs[runs[:, KIND] > 0, N_ROWS] = 1  # of tied edges
+    rows, held = packed_rows(list(scorer.kinds), n_kinds * np.arange(3), runs)
     chains = Chains(
         length=length,
         position_ptr=offsets(length),
@@ -246,7 +255,7 @@ def _lay_out(problem: Problem) -> Layout:
         runs=held[0].runs,
     )
     most = int(np.diff(problem.batch.part_ptr).max())
-    return Layout(chains, specification, rows, held, np.array([0, most]))
+    return Layout(chains, specification, rows, held, np.array([0, most, most]))
 
 
 def _true_marginals(problem: Problem, chains: Chains, dtype: Any) -> np.ndarray:

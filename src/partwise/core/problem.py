@@ -305,18 +305,27 @@ class Problem:
         return np.ascontiguousarray(weights, np.float64)
 
     def visits(
-        self, order: np.ndarray, v: np.ndarray, run: Visit, asks: tuple[str, ...] | None = None
+        self,
+        order: np.ndarray,
+        v: np.ndarray,
+        run: Visit,
+        asks: tuple[str, ...] | None = None,
+        thread: int = 0,
     ) -> list[Any]:
         """Visit examples one after another: ``run(batch, order, v, scratch)``, which changes `v`.
 
         With l1, scores are those of v shrunk, and the growth that scatter returns is that of :meth:`squared_norm`.
 
-        `asks` is for visits that ask the structure for more than the loss needs.
+        `asks` is for visits that ask the structure for more than the loss needs. Threads that visit at the same time
+        have numbers, and a `v` each (`solvers/crew.py`).
 
         Returns what `run` returned, once or for one piece of `order` after another.
         """
-        scratch = self.scorer.scratch(v.dtype, 0, asks or self.asks, shrunk=self.l1 > 0.0)
+        scratch = self.scorer.scratch(v.dtype, thread, asks or self.asks, shrunk=self.l1 > 0.0)
         return [run(self._visited_batch(), order, v, scratch)]
+
+    def visited(self, n_visits: int) -> None:
+        """Hears from threads that visit together, after every round."""
 
     def _visited_batch(self) -> Batch:
         """The batch whose rows know l1."""

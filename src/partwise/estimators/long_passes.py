@@ -126,14 +126,22 @@ class _PiecewiseProblem(Problem):
         return found
 
     def visits(
-        self, order: np.ndarray, v: np.ndarray, run: Visit, asks: tuple[str, ...] | None = None
+        self,
+        order: np.ndarray,
+        v: np.ndarray,
+        run: Visit,
+        asks: tuple[str, ...] | None = None,
+        thread: int = 0,
     ) -> list[Any]:
         results, step = [], max(1, self.n_examples // _PIECES)
         for first in range(0, len(order), step):
             piece = order[first : first + step]
-            results += super().visits(piece, v, run, asks)
+            results += super().visits(piece, v, run, asks, thread)
             self.note(len(piece))
         return results
+
+    def visited(self, n_visits: int) -> None:
+        self.note(n_visits)
 
     def over_examples(
         self,

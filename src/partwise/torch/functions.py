@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
@@ -58,11 +58,16 @@ def read_batch(structure: Structure, scores: tuple[Any, ...], lengths: Any, vali
 
 def layout_for(structure: Structure) -> Layout:
     """How the scores of a structure are read."""
-    for kind, layout in _LAYOUTS:
-        if isinstance(structure, kind):
-            return layout(structure)
-    known = ", ".join(kind.__name__ for kind, _ in _LAYOUTS)
-    raise InputError(f"there are no layers for {structure!r}; there are for {known}")
+    layout = _layout_of(type(structure))
+    if layout is None:
+        known = ", ".join(kind.__name__ for kind, _ in _LAYOUTS)
+        raise InputError(f"there are no layers for {structure!r}; there are for {known}")
+    return layout(structure)
+
+
+@cache
+def _layout_of(structure: type[Structure]) -> type[Layout] | None:
+    return next((layout for kind, layout in _LAYOUTS if issubclass(structure, kind)), None)
 
 
 @not_compiled

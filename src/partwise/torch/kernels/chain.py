@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import torch
 import triton
 
 from partwise.structures.chain.chain import Chain
-from partwise.torch.kernels.chain_each_kernel import backward_each, forward_each, join
-from partwise.torch.kernels.chain_kernel import backward, forward
+from partwise.torch.kernels.chain_each_kernel import backward_each, forward_each, join_each
+from partwise.torch.kernels.chain_kernel import backward, forward, join
 from partwise.torch.kernels.viterbi_kernel import viterbi
 from partwise.torch.layouts.base import Batch
 from partwise.torch.layouts.chains import is_last
@@ -17,10 +18,10 @@ from partwise.torch.layouts.chains import is_last
 # Warps of a program, and blocks of transitions under way, by the padded number of labels.
 _WARPS = {16: 1, 32: 1, 64: 2, 128: 4}
 _EACH = {
-    16: {"num_warps": 1, "AHEAD": 4},
-    32: {"num_warps": 1, "AHEAD": 4},
-    64: {"num_warps": 2, "AHEAD": 3},
-    128: {"num_warps": 8, "AHEAD": 3},
+    16: {"num_warps": 1, "AHEAD": 3},
+    32: {"num_warps": 1, "AHEAD": 3},
+    64: {"num_warps": 2, "AHEAD": 1},
+    128: {"num_warps": 8, "AHEAD": 1},
 }
 MOST_LABELS = 128  # their table of transitions stays in the registers of one program
 
@@ -39,7 +40,10 @@ def _masks(structure: Chain, device: torch.device) -> tuple[torch.Tensor | None,
 
 def _masked(batch: Batch, node: torch.Tensor, edge: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Scores with −inf where the structure allows nothing."""
-    between, first, last = _masks(batch.layout.structure, node.device)
+    structure: Any = batch.layout.structure
+    if structure.allowed is structure.allowed_start is structure.allowed_end is None:
+        return node, edge
+    between, first, last = _masks(structure, node.device)
     if between is not None:
         edge = edge.masked_fill(between, -torch.inf)
     if first is not None:
@@ -67,14 +71,16 @@ class Given:
     def forward(self) -> torch.Tensor:
         """Values (B,); leaves room (α̂ or sums, shifts, forms, one after another) that the backward pass reads."""
         n, T, L = self.n, self.length, self.n_labels
-        self.room, value = self.node.new_empty(n * (T * (L + 1) + 1)), self.node.new_empty(n)
+        self.room, value = self.node.new_empty(n * (T * (L + 1) + 2)), self.node.new_empty(n)
         given = self.node, self.edge, self.lengths, self.room
         if self.per_position:
             options = _EACH[self.lanes]
             forward_each[(2 * n,)](*given, T, L, **options, **self.common)
-            join[(n,)](*given, value, T, L, BLOCK=128, num_warps=4, **self.common)
+            join_each[(n,)](*given, value, T, L, BLOCK=128, num_warps=options["num_warps"], **self.common)
         else:
-            forward[(n,)](*given, value, T, L, self.edge_stride, num_warps=_WARPS[self.lanes], **self.common)
+            options = {"num_warps": _WARPS[self.lanes], **self.common}
+            forward[(2 * n,)](*given, T, L, self.edge_stride, **options)
+            join[(n,)](*given, value, T, L, self.edge_stride, BLOCK=128, **options)
         return value
 
     def lost_digits(self, value: torch.Tensor) -> bool:
@@ -92,11 +98,12 @@ class Given:
                 *given, node_count, edge_count, T, L, **_EACH[self.lanes], **self.common
             )
         else:
-            edge_count = self.node.new_empty(n, L, L)
-            backward[(n,)](
-                *given, node_count, edge_count, T, L, self.edge_stride, num_warps=_WARPS[self.lanes],
+            sides = self.node.new_empty(n, 2, L, L)
+            backward[(2 * n,)](
+                *given, node_count, sides, T, L, self.edge_stride, num_warps=_WARPS[self.lanes],
                 **self.common,
             )  # fmt: skip
+            edge_count = sides.sum(1)
         return [node_count, edge_count]
 
 

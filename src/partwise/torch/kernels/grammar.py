@@ -34,7 +34,7 @@ def _tables(structure: Grammar, device: torch.device) -> _Tables:
     parent, left, right = structure.rules.T
     column = np.searchsorted(structure.binary_symbols, parent)
     symbols = [np.asarray(each, np.int32) for each in (structure.binary_symbols, structure.word_symbols)]
-    places = [(left * N + right) * P + column, structure.unaries[:, 0] * N + structure.unaries[:, 1]]
+    places = [(left * N + right) * padded(P) + column, structure.unaries[:, 0] * N + structure.unaries[:, 1]]
     return _Tables(*(torch.from_numpy(each).to(device) for each in (*symbols, *places)))
 
 
@@ -44,6 +44,11 @@ def _spans(length: int, device: torch.device) -> tuple[torch.Tensor, torch.Tenso
     widths = np.repeat(np.arange(length, dtype=np.int32), length - np.arange(length))[length:]
     first = np.concatenate([np.arange(length - d, dtype=np.int32) for d in range(1, length + 1)])[: len(widths)]
     return torch.from_numpy(first).to(device), torch.from_numpy(widths).to(device)
+
+
+def padded(count: int) -> int:
+    """What a program has room for."""
+    return max(16, triton.next_power_of_2(count))
 
 
 def fits(batch: Batch) -> bool:
@@ -79,7 +84,8 @@ class Given:
         self.tables = _tables(structure, word.device)
         self.P, n_binary = len(self.tables.parents), len(self.tables.binary)
         own = (rule[:1] if rule.stride(0) == 0 else rule).double()
-        self.binary = _Weights(own[:, :n_binary], self.tables.binary, self.N**2 * self.P)
+        self.columns = padded(self.P)
+        self.binary = _Weights(own[:, :n_binary], self.tables.binary, self.N**2 * self.columns)
         self.small = self.binary.is_small.any().int().reshape(1)
         self.unary = None
         if len(structure.unaries):
@@ -87,10 +93,9 @@ class Given:
             self.small += self.unary.is_small.any()
         self.common = {"RAGGED": batch.lengths is not None}
         self.spans = {"SPANS": self.span is not None, **self.common}
-        self.all = max(16, triton.next_power_of_2(self.N))
+        self.all = padded(self.N)
         self.tile = min(64, self.all)
-        self.columns = max(16, triton.next_power_of_2(self.P))
-        self.word_columns = triton.next_power_of_2(len(self.tables.words))
+        self.word_columns = padded(len(self.tables.words))
 
     def forward(self) -> torch.Tensor:
         """Values (B,); fills the charts."""
@@ -110,8 +115,8 @@ class Given:
             self._pairs(0, n, start, T - d, matrices)
             inside_kernel.parents[(n, triton.cdiv(T - d, 16))](
                 matrices, self.binary.table, self.binary.stride, tables.parents, self.span, self.tops,
-                self.lengths, self.below, self.lower, self.small, d, T, N, self.P,
-                ROWS=16, TILE=64, COLUMNS=self.columns, **self.spans,
+                self.lengths, self.below, self.lower, self.small, d, T, N, N * N, self.P,
+                ROWS=16, TILE=128, COLUMNS=self.columns, **self.spans,
             )  # fmt: skip
             self._unaries(d)
             start += T - d
@@ -128,7 +133,7 @@ class Given:
         first, widths = _spans(self.length, self.word.device)
         inside_kernel.pairs[(count, end - begin, triton.cdiv(self.N, self.tile) ** 2)](
             first, widths, start, lengths, self.chart[begin:], self.scale[begin:], self.tops[begin:], out,
-            self.small, count, self.length, self.N, SPLITS=16, TILE=self.tile, **self.common,
+            self.small, count, self.length, self.N, SPLITS=16, TILE=self.tile, num_stages=2, **self.common,
         )  # fmt: skip
 
     def _unaries(self, d: int) -> None:
@@ -145,7 +150,7 @@ class Given:
         shares = self.chart.new_zeros(2, n, T, T, N)
         left, right = shares[0], shares[1]
         n_spans = T * (T - 1) // 2
-        parent_share = self.chart.new_empty(n, n_spans, P)
+        parent_share = self.chart.new_empty(n, n_spans, self.columns)
         doubt, above = self.chart.new_zeros(n, T, T), torch.zeros_like(self.chart) if self.unary else None
         word_count = torch.zeros_like(self.word)
         span_count = None if self.span is None else torch.zeros_like(self.span)
@@ -169,11 +174,11 @@ class Given:
             outside_kernel.pair_shares[(n, triton.cdiv(T - d, 16), triton.cdiv(n_tiles, per_program))](
                 self.binary.table, self.binary.stride, self.tables.parents, self.span, self.tops, self.lengths,
                 self.below, self.lower, left, right, matrices, parent_share, span_count, doubt, d, start,
-                n_spans, T, N, P, ROWS=16, TILE=64, TILES=per_program, COLUMNS=self.columns, **self.spans,
+                n_spans, T, N, N * N, P, ROWS=16, TILE=64, TILES=per_program, COLUMNS=self.columns, **self.spans,
             )  # fmt: skip
             outside_kernel.children[(T - d, n)](
                 matrices, self.lengths, self.chart, self.scale, self.tops, left, right, doubt, self.small, d, T, N,
-                SPLITS=16, TILE=self.tile, **self.common,
+                SPLITS=16, TILE=self.tile, num_stages=1, **self.common,
             )  # fmt: skip
         outside_kernel.word_counts[(n, T)](
             self.tables.words, self.lengths, self.below, left, right, word_count, doubt, T, N,
@@ -201,7 +206,7 @@ class Given:
             if n_spans:
                 self._pairs(begin, end, 0, n_spans, matrices)
             table = torch.bmm(matrices[: end - begin].transpose(1, 2), parent_share[begin:end])
-            found.append(table.view(end - begin, N * N * self.P)[:, self.tables.binary])
+            found.append(table.view(end - begin, N * N * self.columns)[:, self.tables.binary])
         return torch.cat(found) * self.binary.weights
 
     def lost_digits(self, value: torch.Tensor) -> bool:

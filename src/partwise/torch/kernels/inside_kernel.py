@@ -61,7 +61,7 @@ def _exp(x):
     return tl.exp(tl.where(x > float("-inf"), tl.maximum(x, -700.0), x))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["start", "n_out"])
 def pairs(
     first, widths, start, lengths, chart, scale, tops, out, small, n_out, T, N,
     SPLITS: tl.constexpr, TILE: tl.constexpr, RAGGED: tl.constexpr,
@@ -102,27 +102,27 @@ def pairs(
     tl.store(place, M, mask=square)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["d"])
 def parents(
-    matrix, weights, weight_stride, symbols, span, tops, lengths, chart, scale, small, d, T, N, P,
+    matrix, weights, weight_stride, symbols, span, tops, lengths, chart, scale, small, d, T, N, NN, P,
     ROWS: tl.constexpr, TILE: tl.constexpr, COLUMNS: tl.constexpr, SPANS: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """Cells of all spans of d + 1 words from `matrix` (B, T − d, N²) and `weights` (…, N², P)."""
+    """Cells of all spans of d + 1 words from `matrix` (B, T − d, N²) and `weights` (…, N², COLUMNS)."""
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     n_rows, k, A = T - d, tl.arange(0, TILE), tl.arange(0, COLUMNS)
     total = tl.zeros([ROWS, COLUMNS], tl.float64)
     rows = (i + d < length_of(lengths, b, T, RAGGED))[:, None]
     W = weights + b * weight_stride
-    for begin in range(0, N * N, TILE):
+    for begin in range(0, NN, TILE):
         pair = begin + k
         M = tl.load(
-            matrix + (b * n_rows + i[:, None]) * N * N + pair[None, :],
-            mask=rows & (pair[None, :] < N * N),
+            matrix + (b * n_rows + i[:, None]) * NN + pair[None, :],
+            mask=rows & (pair[None, :] < NN),
             other=0.0,
         )
         w = tl.load(
-            W + pair[:, None] * P + A[None, :], mask=(pair[:, None] < N * N) & (A[None, :] < P), other=0.0
+            W + pair[:, None] * COLUMNS + A[None, :], mask=pair[:, None] < NN, other=0.0
         )
         total += tl.dot(M, w, out_dtype=tl.float64)
     inside = rows & (A[None, :] < P)
@@ -137,7 +137,7 @@ def parents(
     tl.store(scale + cell, top, mask=rows)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["d"])
 def unaries(
     below, lower, weights, weight_stride, lift, span, lengths, chart, scale, small, d, T, N,
     TILE: tl.constexpr, SPANS: tl.constexpr, RAGGED: tl.constexpr,

@@ -11,16 +11,13 @@ from partwise.structures.trees.projective import Projective
 from partwise.torch.kernels import eisner_kernel, matrix_tree_kernel
 from partwise.torch.layouts.base import Batch
 
-MOST_WORDS = 255  # of a projective tree; the matrix of a spanning tree stays in registers
-MOST_WORDS_SPANNING = 128
+MOST_WORDS = 255
 MOST_STRAIN = 600.0  # beyond it derivatives may leave the range of double precision
 
 
 def fits(batch: Batch) -> bool:
     """Whether the kernels take this batch."""
-    projective = isinstance(batch.layout.structure, Projective)
-    n_words = batch.scores[0].shape[1] - 1
-    return batch.n_examples > 0 and n_words <= (MOST_WORDS if projective else MOST_WORDS_SPANNING)
+    return batch.n_examples > 0 and batch.scores[0].shape[1] - 1 <= MOST_WORDS
 
 
 class Given:
@@ -48,7 +45,7 @@ class Given:
                 "num_warps": {16: 2, 32: 4, 64: 8, 128: 8, 256: 16}[rows],
             }
         else:
-            self.common |= {"num_warps": {16: 1, 32: 2, 64: 8, 128: 16}[rows]}
+            self.common |= {"TILE": min(rows, 32), "num_warps": {16: 1, 32: 4, 64: 4, 128: 8, 256: 8}[rows]}
 
     def forward(self) -> torch.Tensor:
         """Values (B,); leaves room that the backward pass reads."""
@@ -80,7 +77,8 @@ class Given:
             eisner_kernel.backward[(self.n,)](*first, shares, counts, self.size, **self.common)
         else:
             counts = torch.empty_like(self.arcs)
-            matrix_tree_kernel.backward[(self.n,)](*first, counts, self.size, **self.common)
+            shares = torch.empty_like(self.room)
+            matrix_tree_kernel.backward[(self.n,)](*first, shares, counts, self.size, **self.common)
         if self.relations is None:
             return [counts]
         return [counts, counts[..., None] * torch.softmax(self.relations, -1).nan_to_num(0.0)]

@@ -117,8 +117,9 @@ def _one_batch(
                 f"{what}: activations of a {each.name} have shape {tuple(tensor.shape)}, expected "
                 f"({', '.join(map(str, wanted))}, features)"
             )
-    read = read_lengths(lengths, n, longest, torch.device("cpu"), True)
-    host = np.full(n, longest, np.int64) if read is None else read.numpy()
+    host = np.full(n, longest, np.int64)
+    if lengths is not None:
+        host = read_lengths(lengths, n, longest, torch.device("cpu"), True).numpy()
     shapes = feed.shapes(host)
     labels = feed.layout.flat_labels(padded_target(target), host)
     feed.structure.encode_all(labels, shapes)  # what is wrong is said of this batch

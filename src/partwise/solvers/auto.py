@@ -21,7 +21,13 @@ from partwise.core.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo, check_precision
 from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
 from partwise.solvers.dual.potentials import EGState, refresh
-from partwise.solvers.effort import evaluation_effort, evaluations_expected, online_pass_effort
+from partwise.solvers.effort import (
+    evaluation_effort,
+    evaluations_expected,
+    is_mostly_dense,
+    online_pass_effort,
+    stiffness,
+)
 from partwise.solvers.needs import Needs
 from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.solvers.primal.lbfgs import LBFGS, LBFGSState
@@ -30,12 +36,14 @@ from partwise.solvers.sampling import forget_gaps
 ONLINE, BATCH = 0, 1
 _FEWEST_PASSES = 6.0  # that online steps need to 1e-3 where they are fastest
 _FEWEST_EVALUATIONS = 20.0  # the same of L-BFGS, from zero
+_STIFF = 1.0  # from where on online steps on dense rows need many times as many passes
 _FEWEST_STEPS = 4  # before a solver is judged: at first gaps say little
 _SHARE = 0.4  # of what L-BFGS is expected to need, that online steps may take before they are judged
 _LEAST_OF_SPARSE = (
     40.0  # passes that they take in any case where no attributes are dense: L-BFGS is seldom faster
 )
 _PATIENCE = 3.0  # times the evaluations expected, before L-BFGS is judged
+_MOST_EXPECTED = 70.0  # evaluations, once L-BFGS is at work
 _DOUBT = 2.0  # by how much online steps must look better for L-BFGS to give up
 _MOST_WAITED = 10.0  # times the evaluations expected
 _MOST_PASSES = 300.0  # that a solver without progress is taken to need
@@ -127,20 +135,24 @@ class Auto:
             np.zeros(1, np.int64), effort, np.zeros(1), np.full(1, np.nan), np.full(1, -np.inf),
             np.zeros((_LONGEST, 2)), np.zeros(1, np.int64), *dual, **nothing,
         )  # fmt: skip
-        is_shaped = is_worthwhile(problem)
-        if is_shaped and _FEWEST_PASSES * effort[ONLINE] > _FEWEST_EVALUATIONS * effort[BATCH]:
+        if _begins_with_batch(problem, effort):
             return self._begin_batch(problem, state, np.zeros(problem.n_weights), random)
         state.least[0] = _SHARE * evaluations_expected(problem) * effort[BATCH]
-        if not is_shaped:
+        if not is_worthwhile(problem):
             state.least[0] = max(state.least[0], _LEAST_OF_SPARSE * effort[ONLINE])
         return state
 
     def carry_over(self, problem: Problem, state: AutoState, changed: Set[str]) -> AutoState:
-        """Both keep what they can; progress is judged anew."""
+        """Both keep what they can; progress is judged anew, and L-BFGS takes over where it would begin."""
         state.bound[0], state.rival[0], state.n_traced[0] = -np.inf, np.nan, 0
+        state.effort[:] = online_pass_effort(problem), evaluation_effort(problem)
+        shrinkage = problem.l2 / float(state.dual_step_l2[0])
         self.online.carry_over(problem, state.dual(), changed)
         if len(state.primal_weights):
             state = state.with_primal(LBFGS().carry_over(problem, state.primal(), changed))
+        if state.mode[0] == ONLINE and _begins_with_batch(problem, state.effort):
+            weights = shrinkage * problem.weights_at(problem.settled(state.dual_v.astype(np.float64)))
+            return self._begin_batch(problem, state, weights, np.random.default_rng(0))
         return state
 
     # -- steps ------------------------------------------------------------------------------------
@@ -219,7 +231,7 @@ class Auto:
     ) -> AutoState:
         state = state.with_primal(LBFGS().init(problem, random)._replace(weights=weights))
         state.mode[0] = BATCH
-        expected = evaluations_expected(problem) * float(state.effort[BATCH])
+        expected = min(evaluations_expected(problem), _MOST_EXPECTED) * float(state.effort[BATCH])
         rival = 0.0 if math.isnan(state.rival[0]) else float(state.rival[0])
         state.least[0] = min(max(_PATIENCE * expected, rival), _MOST_WAITED * expected)
         return state
@@ -249,6 +261,14 @@ class Auto:
         if state.mode[0] == ONLINE and len(state.primal_weights) and state.primal_value[0] < primal:
             primal, weights = float(state.primal_value[0]), state.primal_weights.copy()
         return state, Certificate(primal, float(state.bound[0]), weights, found.drift)
+
+
+def _begins_with_batch(problem: Problem, effort: np.ndarray) -> bool:
+    """Whether L-BFGS comes first: it knows the curvature, and online steps are slow or not much faster."""
+    is_cheap = _FEWEST_PASSES * effort[ONLINE] > _FEWEST_EVALUATIONS * effort[BATCH]
+    return is_worthwhile(problem) and bool(
+        is_cheap or (is_mostly_dense(problem) and stiffness(problem) > _STIFF)
+    )
 
 
 class _Sizes:

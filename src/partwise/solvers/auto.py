@@ -35,7 +35,7 @@ from partwise.solvers.sampling import forget_gaps
 
 ONLINE, BATCH = 0, 1
 _FEWEST_PASSES = 6.0  # that online steps need to 1e-3 where they are fastest
-_FEWEST_EVALUATIONS = 20.0  # the same of L-BFGS, from zero
+_FEWEST_EVALUATIONS, _FEWEST_OF_CLASSES = 20.0, 12.0  # the same of L-BFGS, from zero; of classes by dense rows
 _STIFF = 1.0  # from where on online steps on dense rows need many times as many passes
 _FEWEST_STEPS = 4  # before a solver is judged: at first gaps say little
 _SHARE = 0.4  # of what L-BFGS is expected to need, that online steps may take before they are judged
@@ -190,7 +190,9 @@ class Auto:
             return False
         left, rival, is_online = self._left(state), float(state.rival[0]), state.mode[0] == ONLINE
         if math.isnan(rival):  # never tried
-            times = evaluations_expected(problem) if is_online else 5.0 * _FEWEST_PASSES
+            times = evaluations_expected(problem)
+            if not is_online:
+                times = min(5.0 * _FEWEST_PASSES * max(stiffness(problem), 1.0), _MOST_PASSES)
             rival = times * float(state.effort[1 - state.mode[0]])
         if left <= rival * (1.0 if is_online else _DOUBT):
             return False
@@ -265,10 +267,11 @@ class Auto:
 
 def _begins_with_batch(problem: Problem, effort: np.ndarray) -> bool:
     """Whether L-BFGS comes first: it knows the curvature, and online steps are slow or not much faster."""
-    is_cheap = _FEWEST_PASSES * effort[ONLINE] > _FEWEST_EVALUATIONS * effort[BATCH]
-    return is_worthwhile(problem) and bool(
-        is_cheap or (is_mostly_dense(problem) and stiffness(problem) > _STIFF)
-    )
+    is_dense = is_mostly_dense(problem)
+    is_simple = is_dense and problem.lengths.max(initial=1) == 1
+    fewest = _FEWEST_OF_CLASSES if is_simple else _FEWEST_EVALUATIONS
+    is_cheap = _FEWEST_PASSES * effort[ONLINE] > fewest * effort[BATCH]
+    return is_worthwhile(problem) and bool(is_cheap or (is_dense and stiffness(problem) > _STIFF))
 
 
 class _Sizes:

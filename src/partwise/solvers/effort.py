@@ -68,6 +68,13 @@ def is_mostly_dense(problem: Problem) -> bool:
 
 def stiffness(problem: Problem) -> float:
     """β Σ ‖x‖² over the rows of an example, by l2 · n: above one, the visits of examples undo one another."""
+    squares = problem.kept("squared features in all", lambda: _all_squares(problem))
+    weight = float(problem.example_weight.sum())
+    return problem.loss.beta * squares / max(problem.l2 * weight * problem.n_examples, 1e-300)
+
+
+def _all_squares(problem: Problem) -> float:
+    """Σ ‖x‖² over all rows, that of dense attributes from some of them."""
     squares = 0.0
     for kind in problem.scorer.kinds:
         every = max(1, len(kind.dense) // _SAMPLE)
@@ -78,8 +85,7 @@ def stiffness(problem: Problem) -> float:
             (kind.narrow_value, len(kind.narrow_start)),
         ):
             squares += float(np.vdot(value, value)) if value.size else n_entries
-    weight = float(problem.example_weight.sum())
-    return problem.loss.beta * squares / max(problem.l2 * weight * problem.n_examples, 1e-300)
+    return squares
 
 
 def _padded_dense(problem: Problem) -> int:

@@ -35,8 +35,8 @@ from partwise.solvers.sampling import forget_gaps
 
 ONLINE, BATCH = 0, 1
 _FEWEST_PASSES = 6.0  # that online steps need to 1e-3 where they are fastest
-_FEWEST_EVALUATIONS, _FEWEST_OF_CLASSES = 20.0, 12.0  # the same of L-BFGS, from zero; of classes by dense rows
-_STIFF = 1.0  # from where on online steps on dense rows need many times as many passes
+_FEWEST_EVALUATIONS, _FEWEST_OF_EASY = 20.0, 12.0  # the same of L-BFGS, from zero; of dense classes where l2 is strong
+_EASY, _STIFF = 1e-3, 1.0  # stiffness up to which l2 is strong; from where on online steps on dense rows need many times as many passes
 _FEWEST_STEPS = 4  # before a solver is judged: at first gaps say little
 _SHARE = 0.4  # of what L-BFGS is expected to need, that online steps may take before they are judged
 _LEAST_OF_SPARSE = (
@@ -267,11 +267,13 @@ class Auto:
 
 def _begins_with_batch(problem: Problem, effort: np.ndarray) -> bool:
     """Whether L-BFGS comes first: it knows the curvature, and online steps are slow or not much faster."""
-    is_dense = is_mostly_dense(problem)
-    is_simple = is_dense and problem.lengths.max(initial=1) == 1
-    fewest = _FEWEST_OF_CLASSES if is_simple else _FEWEST_EVALUATIONS
+    if not is_worthwhile(problem):
+        return False
+    is_dense, stiff = is_mostly_dense(problem), stiffness(problem)
+    is_easy = is_dense and stiff < _EASY and problem.lengths.max(initial=1) == 1
+    fewest = _FEWEST_OF_EASY if is_easy else _FEWEST_EVALUATIONS
     is_cheap = _FEWEST_PASSES * effort[ONLINE] > fewest * effort[BATCH]
-    return is_worthwhile(problem) and bool(is_cheap or (is_dense and stiffness(problem) > _STIFF))
+    return bool(is_cheap or (is_dense and stiff > _STIFF))
 
 
 class _Sizes:

@@ -60,13 +60,14 @@ SOLVERS: dict[str, Solver] = {
 }
 
 
-_WEAKEST = 3e-8  # l2 · tol for each example
+_WEAKEST = 3e-8  # l2 · tol for each example where β = ∞
+_WEAKEST_SMOOTH = 1e-5  # l2 · tol by the mean weight of the examples
 
 
 def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-3) -> Solver:
     """The solver of that name, or the one itself; "auto" takes the fastest measured for the problem.
 
-    Its precision follows `tol`, and for β = ∞ also l2, unless it was fixed. Where labels are known in part, online EG
+    Its precision follows `tol` and l2 unless it was fixed. Where labels are known in part, online EG
     has no dual to climb, and `MixtureAscent` is what it stands for.
     """
     if solver == "auto":
@@ -87,9 +88,13 @@ def _leaves_small_losses(problem: Problem, tol: float) -> bool:
     """Whether the margins of all examples can be kept, so that what is left to lose lies below single precision.
 
     For β = ∞ and a weak regulariser the objective is (l2 / 2)‖w‖², and its share of an example times `tol` is what
-    scores near 1 must be exact to.
+    scores near 1 must be exact to. For finite β the same happens where weights outnumber positions.
     """
-    return problem.loss.is_hard and problem.l2 * tol < _WEAKEST * float(problem.batch.example_weight.sum())
+    total = float(problem.batch.example_weight.sum())
+    if problem.loss.is_hard:
+        return problem.l2 * tol < _WEAKEST * total
+    is_fitted = problem.n_weights > problem.lengths.sum()
+    return bool(is_fitted and problem.l2 * tol <= _WEAKEST_SMOOTH * total / problem.n_examples)
 
 
 def _fastest(problem: Problem) -> Solver:

@@ -132,7 +132,9 @@ def trees(device: str) -> None:
             print_beside(structure, f"{structure!r} B{n} n{words}", (n, words), ours, device)
 
 
-def print_beside(structure: Structure, name: str, size: tuple[int, int], ours: Callable[[], object], device: str) -> None:
+def print_beside(
+    structure: Structure, name: str, size: tuple[int, int], ours: Callable[[], object], device: str
+) -> None:
     """Our time, that of the same as a graph, and torch-struct's."""
     own, published = milliseconds(ours, device), PUBLISHED[type(structure).__name__][size]
     line = f"{name}: ours {own:.3f}, torch-struct {published} ({published / own:.1f}×)"

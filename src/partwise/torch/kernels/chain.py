@@ -17,6 +17,7 @@ from partwise.torch.layouts.chains import is_last
 
 # Warps of a program, and blocks of transitions under way, by the padded number of labels.
 _WARPS = {16: 1, 32: 1, 64: 2, 128: 4}
+_WARPS_BACKWARD = {16: 1, 32: 1, 64: 2, 128: 8}
 _EACH = {
     16: {"num_warps": 1, "AHEAD": 3},
     32: {"num_warps": 1, "AHEAD": 3},
@@ -87,23 +88,23 @@ class Given:
         """Never: the kernels do such sequences on logarithms."""
         return False
 
-    def backward(self, value: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
+    def backward(
+        self, value: torch.Tensor, weight: torch.Tensor, together: bool = False
+    ) -> list[torch.Tensor]:
         """Counts of nodes and edges, times `weight` (B,)."""
         n, T, L = self.n, self.length, self.n_labels
         node_count = torch.empty_like(self.node)
         given = self.node, self.edge, self.lengths, self.room, value, weight, weight.stride(0)
         if self.per_position:
             edge_count = self.node.new_empty(n, T - 1, L, L)
-            backward_each[(2 * n,)](
-                *given, node_count, edge_count, T, L, **_EACH[self.lanes], **self.common
-            )
+            backward_each[(2 * n,)](*given, node_count, edge_count, T, L, **_EACH[self.lanes], **self.common)
         else:
             sides = self.node.new_empty(n, 2, L, L)
             backward[(2 * n,)](
-                *given, node_count, sides, T, L, self.edge_stride, num_warps=_WARPS[self.lanes],
+                *given, node_count, sides, T, L, self.edge_stride, num_warps=_WARPS_BACKWARD[self.lanes],
                 **self.common,
             )  # fmt: skip
-            edge_count = sides.sum(1)
+            edge_count = sides.sum((0, 1) if together else 1)
         return [node_count, edge_count]
 
 

@@ -138,7 +138,9 @@ def backward(
     n = length_of(lengths, b, N - 1, RAGGED)
     i, scores, own, out = tl.arange(0, ROWS), arcs + b * N * N, shares + b * N * N, counts + b * N * N
     g = _derivatives(room + b * N * N, own, n, N, i, SINGLE, ROWS, TILE)
-    scale = tl.where(tl.load(value + b) > float("-inf"), tl.load(weight + b * weight_stride), 0.0).to(tl.float64)
+    scale = tl.where(tl.load(value + b) > float("-inf"), tl.load(weight + b * weight_stride), 0.0).to(
+        tl.float64
+    )
     kind = counts.dtype.element_ty
     top, root = _largest(scores, n, N, i, ROWS, TILE)
     above = tl.where((i < n) & (root > 0.0), tl.minimum(tl.maximum(root * g, 0.0), 1.0) * scale, 0.0)

@@ -45,7 +45,7 @@ class Given:
                 "num_warps": {16: 2, 32: 4, 64: 8, 128: 8, 256: 16}[rows],
             }
         else:
-            self.common |= {"TILE": min(rows, 32), "num_warps": {16: 1, 32: 4, 64: 4, 128: 8, 256: 8}[rows]}
+            self.common |= {"TILE": 16, "num_warps": {16: 2, 32: 4, 64: 4, 128: 8, 256: 8}[rows]}
 
     def forward(self) -> torch.Tensor:
         """Values (B,); leaves room that the backward pass reads."""
@@ -66,9 +66,11 @@ class Given:
     def lost_digits(self, value: torch.Tensor) -> bool:
         """Whether the numbers of a spanning tree were too far apart; asking waits for the device."""
         capturing = self.arcs.is_cuda and torch.cuda.is_current_stream_capturing()
-        return not (self.projective or capturing) and not bool((self.strain < MOST_STRAIN).all())
+        return not (self.projective or capturing) and not self.strain.max().item() < MOST_STRAIN
 
-    def backward(self, value: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
+    def backward(
+        self, value: torch.Tensor, weight: torch.Tensor, together: bool = False
+    ) -> list[torch.Tensor]:
         """Counts of arcs, and of relations, times `weight` (B,)."""
         first = self.arcs, self.lengths, self.room, value, weight, weight.stride(0)
         if self.projective:

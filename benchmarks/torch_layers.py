@@ -14,6 +14,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -92,7 +93,7 @@ def chains(device: str) -> None:
     for n, length, width in TIED:
         node = torch.randn(n, length, width, device=device, requires_grad=True)
         edge = torch.randn(width, width, device=device, requires_grad=True)
-        ours = gradient_of(lambda a, b, s=Chain(width): layers.log_partition(s, a, b), node, edge)
+        ours = gradient_of(partial(layers.log_partition, Chain(width)), node, edge)
         own, loop = milliseconds(ours, device), gradient_of(loop_log_partition, node, edge)
         slow = milliseconds(loop, device, 5)
         line = f"B{n} T{length} L{width}: ours {own:.3f}"
@@ -107,7 +108,7 @@ def chains(device: str) -> None:
     for n, length, width in OWN:
         node = torch.randn(n, length, width, device=device, requires_grad=True)
         edge = torch.randn(n, length - 1, width, width, device=device, requires_grad=True)
-        ours = gradient_of(lambda a, b, s=Chain(width): layers.log_partition(s, a, b), node, edge)
+        ours = gradient_of(partial(layers.log_partition, Chain(width)), node, edge)
         own = milliseconds(ours, device)
         line = f"B{n} T{length} L{width}: ours {own:.3f}"
         copy = copy_milliseconds(edge.numel(), device)

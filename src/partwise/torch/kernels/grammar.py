@@ -11,6 +11,7 @@ import triton
 
 from partwise.structures.grammar.grammar import Grammar
 from partwise.torch.kernels import inside_kernel, outside_kernel
+from partwise.torch.kernels.launch import Repeated
 from partwise.torch.layouts.base import Batch
 
 MOST_WEIGHTS = 1 << 22  # of a table of rules by [left, right, parent]
@@ -45,7 +46,8 @@ def _tables(structure: Grammar, device: torch.device) -> _Tables:
         return tensor(place), tensor(rule)
 
     binary = (left * N + right) * padded(P) + column
-    return _Tables(*map(tensor, symbols), both(binary, N * N * padded(P)), both(unary, N * N))
+    parents, words = map(tensor, symbols)
+    return _Tables(parents, words, both(binary, N * N * padded(P)), both(unary, N * N))
 
 
 @lru_cache(maxsize=16)
@@ -92,22 +94,6 @@ class _Weights:
             BLOCK=1024,
         )  # fmt: skip
         return doubt.sum(1)
-
-
-class _Repeated:
-    """Launches of one kernel, of arguments that differ only in what it is not specialised to: what Triton finds out at
-    the first one is kept for the others."""
-
-    def __init__(self, kernel: Any, **constants: Any):
-        self.kernel, self.constants, self.compiled = kernel, constants, None
-
-    def __call__(self, grid: tuple[int, ...], *arguments: Any) -> None:
-        if self.compiled is None:
-            self.compiled = self.kernel[grid](*arguments, **self.constants)
-            names = [each.name for each in getattr(self.kernel, "params", ()) if each.is_constexpr]
-            self.values = [self.constants[name] for name in names]
-        else:
-            self.compiled[(*grid, 1)[:3]](*arguments, *self.values)
 
 
 class _Outside:
@@ -173,7 +159,7 @@ class Given:
         )  # fmt: skip
         self._unaries(0)
         pairs = self._pairs()
-        parents = _Repeated(inside_kernel.parents, ROWS=16, TILE=128, COLUMNS=self.columns, **self.spans)
+        parents = Repeated(inside_kernel.parents, ROWS=16, TILE=128, COLUMNS=self.columns, **self.spans)
         for d in range(1, T):
             place = (n_spans, start) if self.kept else (T - d, 0)
             pairs(
@@ -194,8 +180,8 @@ class Given:
         )  # fmt: skip
         return value
 
-    def _pairs(self) -> _Repeated:
-        return _Repeated(inside_kernel.pairs, SPLITS=16, TILE=self.tile, num_stages=2, **self.common)
+    def _pairs(self) -> Repeated:
+        return Repeated(inside_kernel.pairs, SPLITS=16, TILE=self.tile, num_stages=2, **self.common)
 
     def _unaries(self, d: int) -> None:
         if self.unary is not None:
@@ -241,7 +227,7 @@ class Given:
         n, T, N = self.n, self.length, self.N
         n_tiles, start = triton.cdiv(N * N, 64), T * (T - 1) // 2
         per_program = triton.cdiv(n_tiles, 8)
-        pair_shares = _Repeated(
+        pair_shares = Repeated(
             outside_kernel.pair_shares,
             ROWS=16,
             TILE=64,
@@ -249,7 +235,7 @@ class Given:
             COLUMNS=self.columns,
             **self.spans,
         )
-        children = _Repeated(outside_kernel.children, SPLITS=16, TILE=self.tile, num_stages=1, **self.common)
+        children = Repeated(outside_kernel.children, SPLITS=16, TILE=self.tile, num_stages=1, **self.common)
         self._unary_shares(room, T - 1)
         for d in range(T - 1, 0, -1):
             start -= T - d
@@ -294,7 +280,7 @@ class Given:
 
     def lost_digits(self, value: torch.Tensor) -> bool:
         """Whether numbers that were raised make a difference; asking waits for the device."""
-        if self.word.is_cuda and torch.cuda.is_current_stream_capturing() or not bool(self.small):
+        if (self.word.is_cuda and torch.cuda.is_current_stream_capturing()) or not bool(self.small):
             return False
         self.backward(value, torch.ones_like(value))
         return bool((self.doubt > _NEGLIGIBLE[self.word.dtype]).any())

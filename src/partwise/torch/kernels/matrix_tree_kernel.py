@@ -10,7 +10,7 @@ word k leaves its modifiers to its heads,
 h running over the root too. With one word under the root, S_k leaves it out but for the last word. No digits are lost,
 whatever the scores; only numbers beyond the range of double precision must be done otherwise, which `strain` says.
 
-`room` holds w, which stays near the program, by tiles of rows; w(h, m) is left in it as it was when the first of h and m
+`room` holds w, which is read and written by tiles of rows; w(h, m) is left in it as it was when the first of h and m
 was eliminated. With G = ∂ log Z / ∂ w, from the last word back:
 
     t(m) = Σ_h G(h, m) w(h, k) / S_k        G(k, m) = t(m)

@@ -31,7 +31,7 @@ def pair_shares(
     ROWS: tl.constexpr, TILE: tl.constexpr, TILES: tl.constexpr, COLUMNS: tl.constexpr, SPANS: tl.constexpr,
     RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """Fill `out` (B, T − d, N²), γ in `parent_share` (B, n_spans, COLUMNS) and counts of spans, for spans of d + 1 words."""
+    """Fill `out` (B, T − d, N²), γ in `parent_share` (B, n_spans, COLUMNS) and counts, for spans of d + 1 words."""
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     n_rows, k, A = T - d, tl.arange(0, TILE), tl.arange(0, COLUMNS)

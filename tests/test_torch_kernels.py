@@ -12,7 +12,9 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 pytest.importorskip("triton", reason="kernels need Triton")
 
+from partwise.errors import InputError  # noqa: E402
 from partwise.structures import Chain, Grammar, Projective, Spanning  # noqa: E402
+from partwise.torch import functions  # noqa: E402
 from partwise.torch.kernels import chain, grammar, trees  # noqa: E402
 from partwise.torch.kernels.function import LogPartition, sums_by  # noqa: E402
 from partwise.torch.layouts.chains import ChainLayout  # noqa: E402
@@ -195,3 +197,43 @@ def test_gradients_of_one_launch_are_the_counts() -> None:
     weight = torch.tensor([1.0, 3.0], dtype=torch.float64)
     torch.testing.assert_close(found[0].cpu(), nodes * weight[:, None, None])
     torch.testing.assert_close(found[1].cpu(), (edges * weight[:, None, None]).sum(0))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("kernels", "layout", "shapes"),
+    [
+        (chain, ChainLayout(Chain(2)), [(2, 3, 2), (2, 2)]),
+        (chain, ChainLayout(Chain(2)), [(2, 3, 2), (2, 2, 2, 2)]),
+        (trees, TreeLayout(Spanning()), [(2, 4, 4)]),
+        (grammar, GrammarLayout(Grammar(3, RULES)), [(2, 3, 3), (5,)]),
+    ],
+)
+def test_gradients_and_their_gradients(kernels: object, layout: object, shapes: list) -> None:
+    random = torch.Generator().manual_seed(8)
+    lengths = torch.tensor([3, 2], device=DEVICE)
+    scores = [torch.randn(*each, generator=random, dtype=torch.float64).to(DEVICE) for each in shapes]
+
+    def values(*given: object) -> object:
+        batch = layout.batch(given, lengths, False)
+        return LogPartition.apply(kernels.Given, batch, *batch.given)
+
+    given = [each.requires_grad_() for each in scores]
+    assert torch.autograd.gradcheck(values, given, fast_mode=True)
+    assert torch.autograd.gradgradcheck(values, given, fast_mode=True)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_best_label_sequences_are_found_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "device_kernels", lambda batch: chain)
+    random = torch.Generator().manual_seed(9)
+    node, edge = torch.randn(2, 5, 3, generator=random), torch.randn(3, 3, generator=random)
+    found = functions.argmax(
+        Chain(3), node.to(DEVICE), edge.to(DEVICE), lengths=torch.tensor([4, 2], device=DEVICE)
+    )
+    assert found.shape == (2, 4) and found[1, 2:].tolist() == [-1, -1]
+    for i, n in enumerate((4, 2)):
+        expected = Chain(3).argmax(node[i, :n].double().numpy(), edge.double().numpy())
+        assert found[i, :n].tolist() == list(expected)
+    with pytest.raises(InputError, match="every labelling"):
+        functions.argmax(Chain(3), torch.full((1, 2, 3), -torch.inf, device=DEVICE), edge.to(DEVICE))

@@ -14,6 +14,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -92,7 +93,7 @@ def chains(device: str) -> None:
     for n, length, width in TIED:
         node = torch.randn(n, length, width, device=device, requires_grad=True)
         edge = torch.randn(width, width, device=device, requires_grad=True)
-        ours = gradient_of(lambda a, b, s=Chain(width): layers.log_partition(s, a, b), node, edge)
+        ours = gradient_of(partial(layers.log_partition, Chain(width)), node, edge)
         own, loop = milliseconds(ours, device), gradient_of(loop_log_partition, node, edge)
         slow = milliseconds(loop, device, 5)
         line = f"B{n} T{length} L{width}: ours {own:.3f}"
@@ -107,7 +108,7 @@ def chains(device: str) -> None:
     for n, length, width in OWN:
         node = torch.randn(n, length, width, device=device, requires_grad=True)
         edge = torch.randn(n, length - 1, width, width, device=device, requires_grad=True)
-        ours = gradient_of(lambda a, b, s=Chain(width): layers.log_partition(s, a, b), node, edge)
+        ours = gradient_of(partial(layers.log_partition, Chain(width)), node, edge)
         own = milliseconds(ours, device)
         line = f"B{n} T{length} L{width}: ours {own:.3f}"
         copy = copy_milliseconds(edge.numel(), device)
@@ -132,7 +133,9 @@ def trees(device: str) -> None:
             print_beside(structure, f"{structure!r} B{n} n{words}", (n, words), ours, device)
 
 
-def print_beside(structure: Structure, name: str, size: tuple[int, int], ours: Callable[[], object], device: str) -> None:
+def print_beside(
+    structure: Structure, name: str, size: tuple[int, int], ours: Callable[[], object], device: str
+) -> None:
     """Our time, that of the same as a graph, and torch-struct's."""
     own, published = milliseconds(ours, device), PUBLISHED[type(structure).__name__][size]
     line = f"{name}: ours {own:.3f}, torch-struct {published} ({published / own:.1f}×)"

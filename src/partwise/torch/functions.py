@@ -26,7 +26,7 @@ from partwise.torch.layouts.graphs import GraphLayout
 from partwise.torch.layouts.segments import SegmentLayout
 from partwise.torch.layouts.trees import TreeLayout
 from partwise.torch.packed import unpacked
-from partwise.torch.sums import answer, pack, values_of
+from partwise.torch.sums import answer, device_kernels, pack, values_of
 
 _LAYOUTS: tuple[tuple[type[Structure], type[Layout]], ...] = (
     (Multiclass, ClassLayout),
@@ -148,6 +148,11 @@ def argmax(structure: Structure, *scores: Any, lengths: Any = None, validate: bo
         (B, V); segmentations as a list of tensors (k, 3); derivations as a list of lists of nodes.
     """
     batch = read_batch(structure, scores, lengths, validate)
+    kernels = device_kernels(batch)
+    if hasattr(kernels, "best_labels"):
+        labels, values = kernels.best_labels(kernels.Given(batch, batch.scores))
+        require_possible(values.cpu().numpy(), False)
+        return labels if batch.lengths is None else labels[:, : int(batch.lengths.max())]
     packed = pack(batch)
     values, counts = packed.answers("best", 1, torch.get_num_threads())
     require_possible(values, False)

@@ -11,12 +11,14 @@ import triton
 from partwise.structures.chain.chain import Chain
 from partwise.torch.kernels.chain_each_kernel import backward_each, forward_each, join_each
 from partwise.torch.kernels.chain_kernel import backward, forward, join
+from partwise.torch.kernels.launch import kind, ready
 from partwise.torch.kernels.viterbi_kernel import viterbi
 from partwise.torch.layouts.base import Batch
 from partwise.torch.layouts.chains import is_last
 
 # Warps of a program, and blocks of transitions under way, by the padded number of labels.
 _WARPS = {16: 1, 32: 1, 64: 2, 128: 4}
+_WARPS_BACKWARD = {16: 1, 32: 1, 64: 2, 128: 8}
 _EACH = {
     16: {"num_warps": 1, "AHEAD": 3},
     32: {"num_warps": 1, "AHEAD": 3},
@@ -67,6 +69,13 @@ class Given:
         self.edge_stride = 0 if is_shared else self.edge.stride(0)
         self.lanes = max(16, triton.next_power_of_2(self.n_labels))
         self.common = {"LANES": self.lanes, "RAGGED": batch.lengths is not None}
+        self.key = (
+            self.length,
+            self.n_labels,
+            self.edge_stride,
+            *map(kind, (self.node, self.edge, self.lengths)),
+        )
+        self.launch = ready("chain", *self.key)
 
     def forward(self) -> torch.Tensor:
         """Values (B,); leaves room (α̂ or sums, shifts, forms, one after another) that the backward pass reads."""
@@ -75,35 +84,47 @@ class Given:
         given = self.node, self.edge, self.lengths, self.room
         if self.per_position:
             options = _EACH[self.lanes]
-            forward_each[(2 * n,)](*given, T, L, **options, **self.common)
-            join_each[(n,)](*given, value, T, L, BLOCK=128, num_warps=options["num_warps"], **self.common)
+            self.launch(forward_each, (2 * n,), *given, T, L, **options, **self.common)
+            warps = options["num_warps"]
+            self.launch(join_each, (n,), *given, value, T, L, BLOCK=128, num_warps=warps, **self.common)
         else:
             options = {"num_warps": _WARPS[self.lanes], **self.common}
-            forward[(2 * n,)](*given, T, L, self.edge_stride, **options)
-            join[(n,)](*given, value, T, L, self.edge_stride, BLOCK=128, **options)
+            self.launch(forward, (2 * n,), *given, T, L, self.edge_stride, **options)
+            self.launch(join, (n,), *given, value, T, L, self.edge_stride, BLOCK=128, **options)
         return value
 
     def lost_digits(self, value: torch.Tensor) -> bool:
         """Never: the kernels do such sequences on logarithms."""
         return False
 
-    def backward(self, value: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
+    def backward(
+        self, value: torch.Tensor, weight: torch.Tensor, together: bool = False
+    ) -> list[torch.Tensor]:
         """Counts of nodes and edges, times `weight` (B,)."""
         n, T, L = self.n, self.length, self.n_labels
         node_count = torch.empty_like(self.node)
         given = self.node, self.edge, self.lengths, self.room, value, weight, weight.stride(0)
+        launch = ready("chain backward", *self.key, weight.stride(0), kind(weight))
         if self.per_position:
             edge_count = self.node.new_empty(n, T - 1, L, L)
-            backward_each[(2 * n,)](
-                *given, node_count, edge_count, T, L, **_EACH[self.lanes], **self.common
+            launch(
+                backward_each,
+                (2 * n,),
+                *given,
+                node_count,
+                edge_count,
+                T,
+                L,
+                **_EACH[self.lanes],
+                **self.common,
             )
         else:
             sides = self.node.new_empty(n, 2, L, L)
-            backward[(2 * n,)](
-                *given, node_count, sides, T, L, self.edge_stride, num_warps=_WARPS[self.lanes],
-                **self.common,
+            launch(
+                backward, (2 * n,), *given, node_count, sides, T, L, self.edge_stride,
+                num_warps=_WARPS_BACKWARD[self.lanes], **self.common,
             )  # fmt: skip
-            edge_count = sides.sum(1)
+            edge_count = sides.sum((0, 1) if together else 1)
         return [node_count, edge_count]
 
 

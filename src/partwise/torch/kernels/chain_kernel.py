@@ -2,7 +2,7 @@
 """Sums over label sequences on a GPU where neighbours share their transitions: two programs a sequence.
 
 A sequence of n positions is summed from both ends towards its middle h. With X = exp(E − max E) of the transitions,
-which stays in registers, turned over for the second side, and e_t = exp(s_t − m_t) of the nodes, m_t being such that
+which stays in registers, and e_t = exp(s_t − m_t) of the nodes, m_t being such that
 numbers stay near 1:
 
     S_t(j) = Σ_i p_{t−1}(i) X(i, j)        p_t = S_t e_t        t < h,   S_0 = 1
@@ -59,11 +59,11 @@ def sum_of(x, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _table(edge, L, row, column, LANES: tl.constexpr):
-    """E(i, j), or E(j, i), with these strides."""
+def _table(edge, L, LANES: tl.constexpr):
+    """E(i, j)."""
     i, j = tl.arange(0, LANES), tl.arange(0, LANES)
     inside = (i[:, None] < L) & (j[None, :] < L)
-    return tl.load(edge + i[:, None] * row + j[None, :] * column, mask=inside, other=float("-inf"))
+    return tl.load(edge + i[:, None] * L + j[None, :], mask=inside, other=float("-inf"))
 
 
 @triton.jit
@@ -74,41 +74,56 @@ def _scaled(E):
 
 
 @triton.jit
+def _times(X, p, SIDE: tl.constexpr):
+    """Σ_i p(i) X(i, j), for side 1 Σ_j X(i, j) p(j)."""
+    return tl.sum(X * (p[:, None] if SIDE == 0 else p[None, :]), SIDE)
+
+
+@triton.jit
 def forward(node, edge, lengths, room, T, L, edge_stride, LANES: tl.constexpr, RAGGED: tl.constexpr):
     """Fill `room`: S (B, T, L), m (B, T), and the least sum of each side (B, 2)."""
     b, side = (tl.program_id(0) // 2).to(tl.int64), tl.program_id(0) % 2
     n, n_all = length_of(lengths, b, T, RAGGED), (tl.num_programs(0) // 2).to(tl.int64)
+    X, _ = _scaled(_table(edge + b * edge_stride, L, LANES))
+    own, out, moved = node + b * T * L, room + b * T * L, room + n_all * T * L + b * T
+    least = room + n_all * T * (L + 1) + 2 * b
+    if side == 0:
+        _sweep(own, out, moved, least, X, n, L, LANES, 0)
+    else:
+        _sweep(own, out, moved, least + 1, X, n, L, LANES, 1)
+
+
+@triton.jit
+def _sweep(node, sums, moved, smallest, X, n, L, LANES: tl.constexpr, SIDE: tl.constexpr):
+    """One side from its end to the middle."""
     j = tl.arange(0, LANES)
     inside, h = j < L, (n + 1) // 2
-    at, out, moved = node + b * T * L + j, room + b * T * L + j, room + n_all * T * L + b * T
-    # Side 1 goes from the last position down, with transitions turned over.
-    count, t, turn = tl.where(side == 0, h, n - h), side * (n - 1), 1 - 2 * side
-    X, _ = _scaled(
-        _table(edge + b * edge_stride, L, tl.where(side == 0, L, 1), tl.where(side == 0, 1, L), LANES)
-    )
+    if SIDE == 0:
+        count, t, turn = h, 0, 1
+    else:
+        count, t, turn = n - h, n - 1, -1
     least = tl.full([LANES], 1.0, node.dtype.element_ty)
     if count > 0:
-        s = tl.load(at + t * L, mask=inside, other=float("-inf"))
+        s = tl.load(node + t * L + j, mask=inside, other=float("-inf"))
         m = largest(s)
         p = tl.exp(s - m)
-        tl.store(out + t * L, least, mask=inside)
+        tl.store(sums + t * L + j, least, mask=inside)
         tl.store(moved + t, m)
         # What the next step reads is asked for a step before; nodes are shifted by the largest sum of the step before.
-        s = tl.load(at + (t + turn) * L, mask=j < tl.where(count > 1, L, 0), other=float("-inf"))
+        s = tl.load(node + (t + turn) * L + j, mask=j < tl.where(count > 1, L, 0), other=float("-inf"))
         m = largest(s)
         for step in range(1, count):
             t += turn
-            s_next = tl.load(
-                at + (t + turn) * L, mask=j < tl.where(step + 1 < count, L, 0), other=float("-inf")
-            )
-            S = tl.sum(p[:, None] * X, 0)
+            there = j < tl.where(step + 1 < count, L, 0)
+            s_next = tl.load(node + (t + turn) * L + j, mask=there, other=float("-inf"))
+            S = _times(X, p, SIDE)
             least = tl.minimum(least, tl.where(s > float("-inf"), S, 1.0))
             p = S * tl.exp(s - m)
-            tl.store(out + t * L, S, mask=inside)
+            tl.store(sums + t * L + j, S, mask=inside)
             tl.store(moved + t, m)
             s = s_next
             m = largest(s) + tl.log(tl.max(S, 0))
-    tl.store(room + n_all * T * (L + 1) + 2 * b + side, tl.min(tl.where(inside, least, 1.0), 0))
+    tl.store(smallest, tl.min(tl.where(inside, least, 1.0), 0))
 
 
 @triton.jit
@@ -122,7 +137,7 @@ def join(
     j, h = tl.arange(0, LANES), (n + 1) // 2
     at, out, moved = node + b * T * L + j, room + b * T * L + j, room + n_all * T * L + b * T
     form = room + n_all * T * (L + 1) + 2 * b
-    E = _table(edge + b * edge_stride, L, L, 1, LANES)
+    E = _table(edge + b * edge_stride, L, LANES)
     X, top = _scaled(E)
     p = _product(at, out, moved, h - 1, j < L, L)
     middle = tl.sum(p, 0)
@@ -174,42 +189,50 @@ def backward(
     """Fill `node_count` (B, T, L), 0 in the padding, and `edge_count` (B, 2, L, L) of both sides, times `weight`."""
     b, side = (tl.program_id(0) // 2).to(tl.int64), tl.program_id(0) % 2
     n, n_all = length_of(lengths, b, T, RAGGED), (tl.num_programs(0) // 2).to(tl.int64)
-    i, j = tl.arange(0, LANES), tl.arange(0, LANES)
-    inside = j < L
+    j = tl.arange(0, LANES)
     at, known, out = node + b * T * L + j, room + b * T * L + j, node_count + b * T * L + j
     moved = room + n_all * T * L + b * T
     scale = tl.load(weight + b * weight_stride)
     scale = tl.where(tl.load(value + b) > float("-inf"), scale, 0.0)
-    # Columns of the tables are the labels further out.
-    row, column = tl.where(side == 0, 1, L), tl.where(side == 0, L, 1)
-    E = _table(edge + b * edge_stride, L, row, column, LANES)
+    is_linear = tl.load(room + n_all * T * (L + 1) + 2 * b) != 0
+    table, result = edge + b * edge_stride, edge_count + (2 * b + side) * L * L
     if side == 0:
         for t in range(n, T):
-            tl.store(out + t * L, tl.zeros([LANES], node_count.dtype.element_ty), mask=inside)
-    if (tl.load(room + n_all * T * (L + 1) + 2 * b) != 0) & (n > 1):
-        counts = _outwards(at, known, moved, out, E, scale, side, n, L, LANES)
+            tl.store(out + t * L, tl.zeros([LANES], node_count.dtype.element_ty), mask=j < L)
+        if is_linear & (n > 1):
+            _outwards(at, known, moved, out, table, result, scale, n, L, LANES, 0)
+        else:
+            _backwards(at, known, moved, out, table, result, scale, is_linear, n, L, LANES)
     else:
-        counts = tl.zeros([LANES, LANES], node_count.dtype.element_ty)
-        if side == 0:
-            is_linear = tl.load(room + n_all * T * (L + 1) + 2 * b) != 0
-            counts = _backwards(at, known, moved, out, E, scale, is_linear, n, L, LANES)
-    place = edge_count + (2 * b + side) * L * L + i[:, None] * row + j[None, :] * column
-    tl.store(place, counts, mask=(i[:, None] < L) & inside[None, :])
+        if is_linear & (n > 1):
+            _outwards(at, known, moved, out, table, result, scale, n, L, LANES, 1)
+        else:
+            _write(result, tl.zeros([LANES, LANES], node_count.dtype.element_ty), L, LANES)
 
 
 @triton.jit
-def _outwards(at, known, moved, out, E, scale, side, n, L, LANES: tl.constexpr):
+def _write(place, counts, L, LANES: tl.constexpr):
+    i, j = tl.arange(0, LANES), tl.arange(0, LANES)
+    tl.store(place + i[:, None] * L + j[None, :], counts, mask=(i[:, None] < L) & (j[None, :] < L))
+
+
+@triton.jit
+def _outwards(at, known, moved, out, table, result, scale, n, L, LANES: tl.constexpr, SIDE: tl.constexpr):
     """Node counts of one side from the middle outwards, and edge counts; side 0 has the middle pair."""
     j = tl.arange(0, LANES)
     inside, h = j < L, (n + 1) // 2
-    X, _ = _scaled(E)
-    turn, t, beyond = 2 * side - 1, h - 1 + side, h - side  # the middle position of this side, of the other
-    count = tl.where(side == 0, h, n - h)
+    X, _ = _scaled(_table(table, L, LANES))
+    if SIDE == 0:  # the middle position of this side, and of the other
+        count, t, beyond, turn = h, h - 1, h, -1
+    else:
+        count, t, beyond, turn = n - h, h, h - 1, 1
     p, g = _product(at, known, moved, t, inside, L), _product(at, known, moved, beyond, inside, L)
-    mu = p * tl.sum(X * g[:, None], 0)
+    mu = p * _times(X, g, 1 - SIDE)
     share = scale / tl.sum(mu, 0)
     mu = mu * share
-    counts = (tl.where(side == 0, share, 0.0) * g)[:, None] * p[None, :]
+    counts = X * 0.0
+    if SIDE == 0:
+        counts += (share * p)[:, None] * g[None, :]
     tl.store(out + t * L, mu, mask=inside)
     S = tl.load(known + t * L, mask=inside, other=0.0)
     # Sums, nodes and shifts of the next step outwards are asked for a step before.
@@ -226,18 +249,21 @@ def _outwards(at, known, moved, out, E, scale, side, n, L, LANES: tl.constexpr):
         m_after = tl.load(moved + tl.where(more, t + turn, t))
         p = S_next * tl.exp(s - m)
         q = tl.where(S > 0.0, mu / tl.where(S > 0.0, S, 1.0), 0.0)
-        counts += q[:, None] * p[None, :]
-        mu = p * tl.sum(X * q[:, None], 0)
+        if SIDE == 0:
+            counts += p[:, None] * q[None, :]
+        else:
+            counts += q[:, None] * p[None, :]
+        mu = p * _times(X, q, 1 - SIDE)
         tl.store(out + t * L, mu, mask=inside)
         S, S_next, s, m = S_next, S_after, s_after, m_after
-    return counts * X
+    _write(result, counts * X, L, LANES)
 
 
 @triton.jit
-def _backwards(at, known, moved, out, E, scale, is_linear, n, L, LANES: tl.constexpr):
+def _backwards(at, known, moved, out, table, result, scale, is_linear, n, L, LANES: tl.constexpr):
     """Node counts from right to left on logarithms, and edge counts."""
     j = tl.arange(0, LANES)
-    inside = j < L
+    inside, E = j < L, _table(table, L, LANES)
     a = tl.load(known + (n - 1) * L, mask=inside, other=float("-inf"))
     if is_linear:  # a single position
         a = tl.load(at, mask=inside, other=float("-inf")) - tl.load(moved)
@@ -250,9 +276,9 @@ def _backwards(at, known, moved, out, E, scale, is_linear, n, L, LANES: tl.const
         s = tl.load(at + t * L, mask=inside, other=float("-inf"))
         before = tl.load(known + (t - 1) * L, mask=inside, other=float("-inf"))
         rest = tl.where(a > float("-inf"), finite(s) - finite(a) - tl.load(moved + t), float("-inf"))
-        pair = mu[:, None] * tl.exp(before[None, :] + E + rest[:, None])
+        pair = mu[None, :] * tl.exp(before[:, None] + E + rest[None, :])
         counts += pair
-        mu = tl.sum(pair, 0)
+        mu = tl.sum(pair, 1)
         tl.store(out + (t - 1) * L, mu, mask=inside)
         a = before
-    return counts
+    _write(result, counts, L, LANES)

@@ -10,7 +10,7 @@ word k leaves its modifiers to its heads,
 h running over the root too. With one word under the root, S_k leaves it out but for the last word. No digits are lost,
 whatever the scores; only numbers beyond the range of double precision must be done otherwise, which `strain` says.
 
-`room` holds w, which stays near the program, by tiles of rows; w(h, m) is left in it as it was when the first of h and m
+`room` holds w, which is read and written by tiles of rows; w(h, m) is left in it as it was when the first of h and m
 was eliminated. With G = ∂ log Z / ∂ w, from the last word back:
 
     t(m) = Σ_h G(h, m) w(h, k) / S_k        G(k, m) = t(m)
@@ -138,7 +138,9 @@ def backward(
     n = length_of(lengths, b, N - 1, RAGGED)
     i, scores, own, out = tl.arange(0, ROWS), arcs + b * N * N, shares + b * N * N, counts + b * N * N
     g = _derivatives(room + b * N * N, own, n, N, i, SINGLE, ROWS, TILE)
-    scale = tl.where(tl.load(value + b) > float("-inf"), tl.load(weight + b * weight_stride), 0.0).to(tl.float64)
+    scale = tl.where(tl.load(value + b) > float("-inf"), tl.load(weight + b * weight_stride), 0.0).to(
+        tl.float64
+    )
     kind = counts.dtype.element_ty
     top, root = _largest(scores, n, N, i, ROWS, TILE)
     above = tl.where((i < n) & (root > 0.0), tl.minimum(tl.maximum(root * g, 0.0), 1.0) * scale, 0.0)

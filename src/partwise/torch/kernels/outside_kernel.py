@@ -31,7 +31,7 @@ def pair_shares(
     ROWS: tl.constexpr, TILE: tl.constexpr, TILES: tl.constexpr, COLUMNS: tl.constexpr, SPANS: tl.constexpr,
     RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """Fill `out` (B, T − d, N²), γ in `parent_share` (B, n_spans, COLUMNS) and counts of spans, for spans of d + 1 words."""
+    """Fill `out` (B, T − d, N²), γ in `parent_share` (B, n_spans, COLUMNS) and counts, for spans of d + 1 words."""
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     n_rows, k, A = T - d, tl.arange(0, TILE), tl.arange(0, COLUMNS)
@@ -42,7 +42,9 @@ def pair_shares(
     at = cell * N + symbol[None, :]
     g = _shares(as_left, as_right, at, inside)
     own = tl.load(chart + at, mask=inside, other=0.0)
-    x = finite(tl.load(tops + cell, mask=rows, other=0.0)) - finite(tl.load(scale + cell, mask=rows, other=0.0))
+    x = finite(tl.load(tops + cell, mask=rows, other=0.0)) - finite(
+        tl.load(scale + cell, mask=rows, other=0.0)
+    )
     if SPANS:
         x += tl.load(span + at, mask=inside, other=float("-inf")).to(tl.float64)
     share = tl.where(own > 0.0, g * _exp(x), 0.0)
@@ -57,9 +59,7 @@ def pair_shares(
     W = weights + b * weight_stride
     for step in range(0, TILES):
         pair = (tl.program_id(2) * TILES + step) * TILE + k
-        w = tl.load(
-            W + pair[None, :] * COLUMNS + A[:, None], mask=pair[None, :] < NN, other=0.0
-        )
+        w = tl.load(W + pair[None, :] * COLUMNS + A[:, None], mask=pair[None, :] < NN, other=0.0)
         N_pair = tl.dot(share, w, out_dtype=tl.float64)
         place = out + (b * n_rows + i[:, None]) * NN + pair[None, :]
         tl.store(place, N_pair, mask=rows & (pair[None, :] < NN))
@@ -179,3 +179,18 @@ def word_counts(
         count = own * _shares(as_left, as_right, cell * N + symbol, k < W)
         tl.store(out + (b * T + i) * N + symbol, count.to(out.dtype.element_ty), mask=k < W)
         tl.store(doubt + cell, tl.load(doubt + cell) + tl.sum(tl.where(own == FLOOR, count, 0.0), 0))
+
+
+@triton.jit
+def rule_counts(
+    table, table_stride, weights, weight_stride, place, out, out_stride, doubt, R, BLOCK: tl.constexpr
+):
+    """Counts (…, R) of rules from derivatives by their weights, and in `doubt` (B, blocks) those of raised ones."""
+    b = tl.program_id(1).to(tl.int64)
+    k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = tl.load(place + k, mask=k < R, other=0)
+    weight = tl.load(weights + b * weight_stride + at, mask=k < R, other=0.0)
+    count = weight * tl.load(table + b * table_stride + at, mask=k < R, other=0.0)
+    tl.store(out + b * out_stride + k, count.to(out.dtype.element_ty), mask=k < R)
+    uncertain = tl.sum(tl.where(weight == FLOOR, count, 0.0), 0)
+    tl.store(doubt + b * tl.num_programs(0) + tl.program_id(0), uncertain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -57,11 +58,14 @@ class Batch(NamedTuple):
     scores : tuple of Tensor
         Each with a first axis of B examples, in one floating type of at least single precision.
     lengths : Tensor of int64 (B,), or None where all fill the padding
+    given : tuple of Tensor
+        The scores before those that all examples share were spread over the batch; empty where that is not known.
     """
 
     layout: Layout
     scores: tuple[torch.Tensor, ...]
     lengths: torch.Tensor | None
+    given: tuple[torch.Tensor, ...] = ()
 
     @property
     def sizes(self) -> tuple[tuple[int, ...], ...]:
@@ -87,7 +91,7 @@ def _arrangement(layout: Layout, sizes: tuple[tuple[int, ...], ...], lengths: by
     return layout.arrange(sizes, np.frombuffer(lengths, np.int64))
 
 
-class Layout:
+class Layout(ABC):
     """How the score tensors of one structure are read; equal layouts arrange equal batches equally.
 
     Parameters
@@ -102,32 +106,34 @@ class Layout:
 
     # What a layout says.
 
-    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int]:
-        """The tensors, each with its batch axis, and B; raises :class:`InputError` where sizes do not fit."""
-        raise NotImplementedError
+    @abstractmethod
+    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int, bool]:
+        """The tensors, B, and whether the second is shared: without the batch axis of the others; raises
+        :class:`InputError` where sizes do not fit."""
 
     def longest(self, sizes: tuple[tuple[int, ...], ...]) -> int:
         """The length that fills the padding."""
         return sizes[0][1]
 
+    @abstractmethod
     def arrange(self, sizes: tuple[tuple[int, ...], ...], lengths: np.ndarray) -> Arrangement:
-        raise NotImplementedError
+        """Parts of a batch of tensors of these sizes and lengths."""
 
+    @abstractmethod
     def flat_labels(self, target: Any, lengths: np.ndarray) -> Any:
         """Labels of a batch in the form that ``structure.encode_all`` reads."""
-        raise NotImplementedError
 
+    @abstractmethod
     def labels(self, found: Any, lengths: np.ndarray, device: torch.device) -> Any:
         """What ``structure.decode_all`` gives, as users read it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def example(self, arrays: list[np.ndarray], i: int, length: int) -> tuple[Any, ...]:
         """Scores of one example as the structure's own methods take them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stacked(self, given: list[Any], lengths: np.ndarray, device: torch.device) -> Any:
         """One labelling for each example, as the structure's own methods return them, as users read it."""
-        raise NotImplementedError
 
     def costs(self, arrangement: Arrangement, labels: Any, cost: Any) -> np.ndarray:
         """Cost of every part against labels as :meth:`flat_labels` gives them, (part_ptr[B],)."""
@@ -168,7 +174,7 @@ class Layout:
 
     def batch(self, scores: tuple[Any, ...], lengths: Any, validate: bool | None) -> Batch:
         """Checked scores; a check of numbers costs a transfer, so that on a GPU it is made when asked for."""
-        tensors, n_examples = self.read(scores)
+        tensors, n_examples, is_shared = self.read(scores)
         dtype = tensors[0].dtype
         for each in tensors[1:]:
             dtype = dtype if each.dtype == dtype else torch.promote_types(dtype, each.dtype)
@@ -188,7 +194,10 @@ class Layout:
             for name, each in zip(self.names, tensors, strict=False):
                 if not bool((each < torch.inf).all()):
                     raise InputError(f"{name} contains NaN or +inf; scores may be any number or −inf")
-        return Batch(self, tensors, read)
+        if not is_shared:
+            return Batch(self, tensors, read, tensors)
+        first, second, *rest = tensors
+        return Batch(self, (first, second.expand(n_examples, *second.shape), *rest), read, tensors)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._key() == other._key()  # type: ignore[attr-defined]

@@ -71,12 +71,15 @@ class MappedArray:
         access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
         self._map = mmap.mmap(descriptor, self.n_bytes, access=access)
         self.array = np.asarray(_Region(self._map, dtype, shape))
-        if hasattr(mmap, "MADV_RANDOM"):  # what is to be read ahead is told, and no more than that is wanted
-            self._map.madvise(mmap.MADV_RANDOM)
 
     def __del__(self) -> None:
         with contextlib.suppress(OSError):
             os.close(self.descriptor)
+
+    def read_what_is_told(self) -> None:
+        """From now on, have nothing read ahead but what :meth:`fetch` and :meth:`enter` ask for."""
+        if self._map is not None and hasattr(mmap, "MADV_RANDOM"):
+            self._map.madvise(mmap.MADV_RANDOM)
 
     def fetch(self, first: int, last: int) -> None:
         """Have the rows first … last − 1 read from the disk, without waiting for them."""

@@ -22,6 +22,7 @@ except ImportError:  # not on Windows
 
 _HAS_ADVICE = hasattr(os, "posix_fadvise")
 _AHEAD = 2**17  # bytes asked for at a time: of more, Linux may read the beginning only
+_AROUND = max(2**16, mmap.PAGESIZE)  # bytes: Linux maps so many around a page that is touched
 _CAN_POPULATE = sys.platform == "linux"
 _POPULATE_READ, _POPULATE_WRITE = 22, 23  # of madvise, since Linux 5.14
 _WAIT, _BEGIN_WRITING = 1, 2  # of sync_file_range
@@ -75,6 +76,11 @@ class MappedArray:
         with contextlib.suppress(OSError):
             os.close(self.descriptor)
 
+    def read_what_is_told(self) -> None:
+        """From now on, have nothing read ahead but what :meth:`fetch` and :meth:`enter` ask for."""
+        if self._map is not None and hasattr(mmap, "MADV_RANDOM"):
+            self._map.madvise(mmap.MADV_RANDOM)
+
     def fetch(self, first: int, last: int) -> None:
         """Have the rows first … last − 1 read from the disk, without waiting for them."""
         begin, size = self._pages(first, last)
@@ -91,7 +97,7 @@ class MappedArray:
 
     def leave(self, first: int, last: int) -> None:
         """Take rows out of the process's memory, and begin to write what was changed."""
-        begin, size = self._pages(first, last)
+        begin, size = self._pages(first, last, _AROUND)
         if size > 0 and self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED, begin, size)
             if self.is_writable and _sync_file_range is not None:
@@ -105,10 +111,10 @@ class MappedArray:
                 _sync_file_range(self.descriptor, begin, size, _WAIT)
             os.posix_fadvise(self.descriptor, begin, size, os.POSIX_FADV_DONTNEED)
 
-    def _pages(self, first: int, last: int) -> tuple[int, int]:
-        """Begin and size in bytes of the pages that hold some rows."""
-        begin = first * self.row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
-        return begin, min(last * self.row_bytes, self.n_bytes) - begin
+    def _pages(self, first: int, last: int, unit: int = mmap.PAGESIZE) -> tuple[int, int]:
+        """Begin and size in bytes of the whole pages, or larger units, that hold some rows."""
+        begin = first * self.row_bytes // unit * unit
+        return begin, min(-(-last * self.row_bytes // unit) * unit, self.n_bytes) - begin
 
 
 class _Region:

@@ -107,20 +107,26 @@ class Shards:
         """
         if changing:
             self._changing.add(len(self._arrays))
-        self._arrays.append((mapped, ptr[self.cuts]))
+        self._take(mapped, ptr[self.cuts])
         return mapped.array
+
+    def _take(self, mapped: MappedArray, bounds: np.ndarray) -> None:
+        if self.n_shards > 1:
+            mapped.read_what_is_told()
+        self._arrays.append((mapped, bounds))
 
     def add_rows(self, rows: RowsOnDisk, row_ptr: np.ndarray) -> None:
         """The same for the arrays of a kind, of which the rows from row_ptr[i] on are those of example i."""
         for way in ("wide", "narrow"):
             row_entries = rows.arrays[f"{way}_ptr"]
             at = row_ptr[self.cuts]
-            self._arrays.append((row_entries, at))
             entries = row_entries.array[at]
             row_entries.leave(0, int(row_ptr[-1]))
             row_entries.drop(0, int(row_ptr[-1]))
-            names = [name for name in rows.arrays if name.startswith(way) and name != f"{way}_ptr"]
-            self._arrays += [(rows.arrays[name], entries) for name in names if rows.arrays[name].n_bytes]
+            self._take(row_entries, at)
+            for name, mapped in rows.arrays.items():
+                if name.startswith(way) and name != f"{way}_ptr" and mapped.n_bytes:
+                    self._take(mapped, entries)
 
     def zeros(self, ptr: np.ndarray, dtype: Any, changing: bool = False) -> np.ndarray:
         """An array of zeros, on disk if there is a folder for it; see :meth:`add`."""
@@ -135,6 +141,7 @@ class Shards:
                 found = 0
                 for piece in np.array_split(np.arange(self.n_blocks), self.n_shards):
                     first, last = int(bounds[piece[0]]), int(bounds[piece[-1] + 1])
+                    mapped.fetch(first, last)
                     found += int(array[first:last].sum())
                     mapped.leave(first, last)
                     mapped.drop(first, last)

@@ -157,12 +157,17 @@ class KernelProblem(Problem):
     # -- visits ---------------------------------------------------------------------------------
 
     def visits(
-        self, order: np.ndarray, v: np.ndarray, run: Visit, asks: tuple[str, ...] | None = None
+        self,
+        order: np.ndarray,
+        v: np.ndarray,
+        run: Visit,
+        asks: tuple[str, ...] | None = None,
+        thread: int = 0,
     ) -> list[Any]:
         """Block by block: scores of the block's rows from all coefficients, then visits that keep them exact."""
         results = []
         v[self.n_sums :] = np.nan  # the image is out of date from here on
-        scratch = self.scorer.scratch(v.dtype, 0, asks or self.asks)
+        scratch = self.scorer.scratch(v.dtype, thread, asks or self.asks)
         own = addresses([obtain(task) for task in block_tasks(precision_of(v.dtype))])
         calls = scratch.calls.copy()
         calls[SCORE], calls[SCATTER] = own

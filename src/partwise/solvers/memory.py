@@ -248,6 +248,8 @@ def _estimate(problem: Problem, solver: Any, worst: bool = False) -> MemoryEstim
 
 def _of_parts(problem: Problem, solver: Any, size: int) -> int:
     """Bytes of what a solver keeps for every part."""
+    if problem.keeps_state_on_disk and isinstance(solver, (Auto, ExponentiatedGradient)):
+        return 0
     if getattr(solver, "lean", False) and problem.batch.n_tied and problem.has_features:
         n_tied = problem.n_examples * problem.batch.n_tied
         return size * (problem.n_parts - n_tied) + n_tied

@@ -18,6 +18,7 @@ from partwise.estimators.explain import ExplanationMixin
 from partwise.estimators.influence import InfluenceMixin
 from partwise.estimators.labels import checked_classes, classes_array
 from partwise.estimators.model import LinearModel, compact
+from partwise.estimators.on_disk.dataset import EncodedDataset
 from partwise.estimators.sequence.answers import SequenceAnswers
 from partwise.estimators.sequence.data import SequenceData, chain_for, edge_map_for, warm_state
 from partwise.estimators.sequence.files import SequenceFileMixin
@@ -91,6 +92,9 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     l2s : array_like or None
         Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
         ``scores_`` (n_folds, n_values).
+    engine : None, "processes", "ray" or Engine
+        Where training runs: in this process, on shards of the data in processes of this machine or of a Ray cluster, or
+        as a ``partwise.distributed.ProcessEngine`` or ``RayEngine`` says.
 
     Attributes
     ----------
@@ -143,6 +147,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         certificate_every: float | None = None,
         cv: Any = 5,
         l2s: Any = None,
+        engine: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -168,6 +173,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         self.certificate_every = certificate_every
         self.cv = cv
         self.l2s = l2s
+        self.engine = engine
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -185,18 +191,21 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         X : iterable of sequences
             Each a list of dicts (values str, bool, float, or groups as in python-crfsuite) or of lists of
             strings, or a dense or sparse (length, d) matrix; with `template` each a list of rows of strings,
-            or X a ``partwise.data.Columns``.
+            or X a ``partwise.data.Columns``; or a dataset on disk, from ``partwise.open_dataset``.
         y : iterable of lists of labels
             None at a position leaves it unobserved: the loss then sums over its labels (finite β only).
-            May be left out where X is a ``Columns`` with labels.
+            May be left out where X is a ``Columns`` with labels, or a dataset on disk.
         sample_weight : array_like (n_sequences,), optional
         """
         with self._refitting():
             self._check_parameters()
             self._begin_compiling(CHAIN if self.order == 1 else HIGH_ORDER)
-            data = SequenceData.read(X, y, sample_weight)
             previous = getattr(self, "_training", None) if self.warm_start else None
-            self._fit(data, data.distinct(), previous)
+            if isinstance(X, EncodedDataset):
+                self._fit_on_disk(X, y, sample_weight, previous)
+            else:
+                data = SequenceData.read(X, y, sample_weight)
+                self._fit(data, data.distinct(), previous)
         self._warn_unless_converged()
         return self
 
@@ -220,6 +229,8 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
             self._begin_compiling(CHAIN if self.order == 1 else HIGH_ORDER)
             data = SequenceData.read(X, y, sample_weight)
             previous: Training | None = getattr(self, "_training", None)
+            if previous is not None and isinstance(previous.source.data, EncodedDataset):
+                raise InputError("this model was trained on a dataset on disk, to which nothing can be added")
             if previous is not None:
                 self._fit(previous.source.data.with_more(data), self.classes_.tolist(), previous)
             elif hasattr(self, "classes_"):
@@ -243,6 +254,20 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         if self._is_followed and (codes < 0).any():
             raise InputError("l2 can be chosen where all labels are known; y has some that are None")
         self._fit_problem(problem, encoder, source, warm_state(self, problem, previous))
+
+    def _fit_on_disk(
+        self, data: EncodedDataset, y: Any, sample_weight: Any, previous: Training | None
+    ) -> None:
+        from partwise.estimators.sequence.on_disk import problem_on_disk
+
+        if y is not None or sample_weight is not None:
+            raise InputError(
+                "a dataset on disk has its own labels and weights: give neither y nor sample_weight"
+            )
+        problem = problem_on_disk(self, data)
+        self.classes_ = classes_array(data.labels)
+        source = Source(data, data.encoder, data.codes.array)
+        self._fit_problem(problem, data.encoder, source, warm_state(self, problem, previous))
 
     def _become(self, solver: Solver, solution: Solution, encoder: Any, source: Source) -> None:
         self._set_certificate(solution)
@@ -318,5 +343,5 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
 class Source:
     """The data of the last fit, as it came and as it was numbered."""
 
-    def __init__(self, data: SequenceData, encoder: Any, codes: np.ndarray):
+    def __init__(self, data: SequenceData | EncodedDataset, encoder: Any, codes: np.ndarray):
         self.data, self.encoder, self.codes = data, encoder, codes

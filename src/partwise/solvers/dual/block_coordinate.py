@@ -12,6 +12,7 @@ from partwise.compiled.examples import Batch, Scratch
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import Certificate, StepInfo, check_precision, state_type
+from partwise.solvers.crew import Crew
 from partwise.solvers.dual.frank_wolfe_pass import CornerPoint, corner_counts, frank_wolfe_pass
 from partwise.solvers.dual.hard import (
     add_to_average,
@@ -124,19 +125,19 @@ class BlockFrankWolfe:
         self, problem: Problem, state: CornerState, random: np.random.Generator
     ) -> tuple[CornerState, StepInfo]:
         point = state.point(problem)
-        parts = np.zeros(int(np.diff(point.corner_ptr).max()), np.int32)
-        values = np.zeros(point.alpha.shape[1])
+        most_parts, n_slots = int(np.diff(point.corner_ptr).max()), point.alpha.shape[1]
 
-        def run(batch: Batch, order: np.ndarray, v: np.ndarray, scratch: Scratch) -> None:
+        def run(batch: Batch, order: np.ndarray, own: CornerPoint, scratch: Scratch) -> None:
+            parts, values = np.zeros(most_parts, np.int32), np.zeros(n_slots)
             frank_wolfe_pass(
-                batch, order, point._replace(v=v), problem.loss.gamma, problem.l2, self.n_cached,
-                parts, values, scratch,
-            )  # fmt: skip
+                batch, order, own, problem.loss.gamma, problem.l2, self.n_cached, parts, values, scratch
+            )
 
-        for here in self._chunks(problem, state, random):
-            problem.visits(here, point.v, run)
-            note_visits(here, state.seen, state.waited, state.clock)
-            add_to_average(state.average, state.n_averaged, point.v)
+        with Crew(problem) as crew:
+            for here in self._chunks(problem, state, random):
+                crew.visit(here, point, run)
+                note_visits(here, state.seen, state.waited, state.clock)
+                add_to_average(state.average, state.n_averaged, point.v)
         gap = expected_gap(point.gap, state.seen, state.waited, float(state.clock[0]))
         estimate = float(problem.batch.example_weight @ gap)
         return state, StepInfo(1.0, hard_dual(problem, point), estimate)
@@ -145,16 +146,18 @@ class BlockFrankWolfe:
         self, problem: Problem, state: CornerState, random: np.random.Generator
     ) -> Iterator[np.ndarray]:
         if self.order == "gap":
-            yield from due_chunks(state, problem.batch.example_weight, random)
+            yield from due_chunks(state, problem, random)
             return
-        n = problem.n_examples
-        if self.order == "random" and not np.isnan(state.gap).any():
-            order = random.integers(n, size=n)
-        else:
-            order = np.arange(n) if self.order == "cyclic" else random.permutation(n)
-        chunk = max(1, n // 10)
-        for first in range(0, n, chunk):
-            yield order[first : first + chunk]
+        all_seen = not np.isnan(state.gap).any()
+        for shard in problem.shards(random):
+            n = len(shard)
+            if self.order == "random" and all_seen:
+                order = random.integers(n, size=n)
+            else:
+                order = np.arange(n) if self.order == "cyclic" else random.permutation(n)
+            chunk = max(1, n // 10)
+            for first in range(0, n, chunk):
+                yield shard[order[first : first + chunk]]
 
     def certificate(self, problem: Problem, state: CornerState) -> tuple[CornerState, Certificate]:
         point = state.point(problem)

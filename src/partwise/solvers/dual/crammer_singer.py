@@ -14,6 +14,7 @@ import numpy as np
 from partwise.compiled.examples import Batch, Scratch
 from partwise.core.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo, check_precision, state_type
+from partwise.solvers.crew import Crew
 from partwise.solvers.dual.crammer_singer_pass import ClassPoint, class_pass, squared_features
 from partwise.solvers.dual.hard import (
     add_to_average,
@@ -25,8 +26,10 @@ from partwise.solvers.dual.hard import (
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import expected_gap, note_visits
 
-_LEAST_STEP = 0.5  # passes: sweeps over a handful of examples are made many at a time
-_N_CHUNKS = 10  # of a sweep, after each of which v goes into the mean
+_LEAST_STEP = 0.5  # passes, and
+_LEAST_VISITS = 1000  # of a step: sweeps over a handful of examples are made many at a time
+_N_CHUNKS = 10  # of a sweep, after each of which v goes into the mean, but
+_LEAST_CHUNK = 100  # visits at least
 
 
 class ClassState(NamedTuple):
@@ -103,18 +106,19 @@ class CrammerSinger:
         point, weight = state.point(), problem.batch.example_weight
         squared = problem.kept("squared features", lambda: _squared_features(problem))
 
-        def run(batch: Batch, order: np.ndarray, v: np.ndarray, scratch: Scratch) -> None:
-            class_pass(batch, order, point._replace(v=v), squared, problem.loss.gamma, problem.l2, scratch)
+        def run(batch: Batch, order: np.ndarray, own: ClassPoint, scratch: Scratch) -> None:
+            class_pass(batch, order, own, squared, problem.loss.gamma, problem.l2, scratch)
 
         done = 0
-        while done < _LEAST_STEP * problem.n_examples:
-            order, is_full = _next_sweep(state, random)
-            for here in np.array_split(order, _N_CHUNKS):
-                problem.visits(here, point.v, run, asks=())
-                note_visits(here, state.seen, state.waited, state.clock)
-                add_to_average(state.average, state.n_averaged, point.v)
-            state.full_at[:] = state.clock if is_full else state.full_at
-            done += len(order)
+        with Crew(problem, asks=()) as crew:
+            while done < max(_LEAST_STEP * problem.n_examples, _LEAST_VISITS):
+                order, is_full = _next_sweep(state, random)
+                for here in np.array_split(order, min(max(len(order) // _LEAST_CHUNK, 1), _N_CHUNKS)):
+                    crew.visit(here, point, run)
+                    note_visits(here, state.seen, state.waited, state.clock)
+                    add_to_average(state.average, state.n_averaged, point.v)
+                state.full_at[:] = state.clock if is_full else state.full_at
+                done += len(order)
         gap = expected_gap(point.gap, state.seen, state.waited, float(state.clock[0]))
         passes = done / problem.n_examples
         return state, StepInfo(passes, hard_dual(problem, point), float(weight @ gap))
@@ -125,11 +129,14 @@ class CrammerSinger:
 
 
 def _next_sweep(state: ClassState, random: np.random.Generator) -> tuple[np.ndarray, bool]:
-    """The examples to visit next, in order, and whether these are all."""
+    """The examples to visit next, in order, a few of them several times, and whether these are all."""
     active = np.flatnonzero(state.gap > 0.0)
     now, full_at = float(state.clock[0]), float(state.full_at[0])
     is_full = not active.size or np.isnan(state.gap).any() or now - full_at >= max(1.0, now / 3.0)
-    return random.permutation(len(state.gap) if is_full else active), bool(is_full)
+    if is_full:
+        return random.permutation(len(state.gap)), True
+    sweeps = [random.permutation(active) for _ in range(-(-_LEAST_CHUNK // len(active)))]
+    return np.concatenate(sweeps), False
 
 
 def _squared_features(problem: Problem) -> np.ndarray:

@@ -13,8 +13,9 @@ from partwise.core.bounds import safe_steps
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import CHUNK, PRECISIONS, Certificate, StepInfo, state_type
+from partwise.solvers.crew import Crew
 from partwise.solvers.dual.acceleration import Acceleration, unaccelerated
-from partwise.solvers.dual.coded import codes, recode, with_room
+from partwise.solvers.dual.coded import no_codes, recode, with_room
 from partwise.solvers.dual.coded_pass import CodedPoint, CodedRule
 from partwise.solvers.dual.online_pass import (
     FIXED,
@@ -153,7 +154,7 @@ class ExponentiatedGradient:
             del kept["trial"], kept["trial_scale"]
         else:
             point = starting_point(problem, self.start, dtype)
-            kept = {**point._asdict(), **codes(0, 0)}
+            kept = {**point._asdict(), **no_codes()}
         if self.step_rule == "safe":
             point.step[:] = safe_steps(problem)
         else:
@@ -200,7 +201,8 @@ class ExponentiatedGradient:
         for _ in range(40):
             trial = type(point)(*(array.copy() for array in start))
             trial.step[:] = step
-            _, improved = _visit(problem, sample, trial, problem.loss.beta, problem.l2, rule)
+            with _crew(problem) as crew:
+                _, improved = _visit(crew, sample, trial, problem.loss.beta, problem.l2, rule)
             if improved >= 0.95 * n_sample:
                 return step
             step *= 0.5
@@ -235,13 +237,14 @@ class ExponentiatedGradient:
         if not problem.loss.is_hard:
             state.n_averaged[0] = 0.0
         done = 0
-        for here in self._chunks(problem, state, random):
-            chunk_tried, _ = _visit(problem, here, point, beta, l2 + pull, rule)
-            note_visits(here, state.seen, state.waited, state.clock)
-            tried, done = tried + chunk_tried, done + len(here)
-            if done >= next_average or done >= n:
-                next_average += average_every
-                _average_in(state, problem.loss.is_hard)
+        with _crew(problem) as crew:
+            for here in self._chunks(problem, state, random):
+                chunk_tried, _ = _visit(crew, here, point, beta, l2 + pull, rule)
+                note_visits(here, state.seen, state.waited, state.clock)
+                tried, done = tried + chunk_tried, done + len(here)
+                if done >= next_average or done >= n:
+                    next_average += average_every
+                    _average_in(state, problem.loss.is_hard)
         state.passes[0] += tried / n
         apart = self.acceleration.end(problem, state, pull) if self.acceleration and pull else 0.0
         gap = self._estimated_gap(problem, state, beta) + apart
@@ -270,21 +273,25 @@ class ExponentiatedGradient:
         return state
 
     def _chunks(self, problem: Problem, state: EGState, random: np.random.Generator) -> Iterator[np.ndarray]:
-        """About n visits, in chunks between which training can be interrupted."""
-        n = problem.n_examples
-        chunk = max(1, n // 10)  # gaps learnt in one chunk steer the next
-        if self.order == "gap" and state.clock[0] >= PASSES_BEFORE_GAPS and _all_seen(state):
+        """About n visits, shard by shard, in chunks between which training can be interrupted."""
+        by_gap = self.order == "gap" and state.clock[0] >= PASSES_BEFORE_GAPS and _all_seen(state)
+        for shard in problem.shards(random):
+            n = len(shard)
+            chunk = max(1, n // 10)  # gaps learnt in one chunk steer the next
+            if by_gap:
+                weight = problem.batch.example_weight[shard]
+                for first in range(0, n, chunk):
+                    times = state.seen[shard], state.waited[shard], float(state.clock[0])
+                    expected = expected_gap(state.gap[shard], *times) * weight
+                    yield shard[most_due(expected, min(chunk, n - first), random)]
+                continue
+            if self.order == "random":
+                order = random.integers(n, size=n)
+            else:
+                order = np.arange(n) if self.order == "cyclic" else random.permutation(n)
+            chunk = min(CHUNK, chunk)
             for first in range(0, n, chunk):
-                expected = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
-                yield most_due(expected * problem.batch.example_weight, min(chunk, n - first), random)
-            return
-        if self.order == "random":
-            order = random.integers(n, size=n)
-        else:
-            order = np.arange(n) if self.order == "cyclic" else random.permutation(n)
-        chunk = min(CHUNK, chunk)
-        for first in range(0, n, chunk):
-            yield order[first : first + chunk]
+                yield shard[order[first : first + chunk]]
 
     def _dual(self, problem: Problem, point: AnyPoint) -> float:
         value = problem.loss.inverse_beta * point.entropy + problem.loss.gamma * point.cost
@@ -345,16 +352,22 @@ def _all_seen(state: EGState) -> bool:
     return bool((state.seen >= 0.0).all())
 
 
+def _crew(problem: Problem) -> Crew:
+    return Crew(problem, ("sums", "best") if problem.loss.is_hard else None)
+
+
 def _visit(
-    problem: Problem, order: np.ndarray, point: AnyPoint, beta: float, l2: float, rule: Any
+    crew: Crew, order: np.ndarray, point: AnyPoint, beta: float, l2: float, rule: Any
 ) -> tuple[int, int]:
     """EG steps on the examples of `order`; how many were tried, and how many visits gained."""
+    gamma = crew.problem.loss.gamma
 
-    def run(batch: Batch, here: np.ndarray, v: np.ndarray, scratch: Scratch) -> tuple[int, int]:
-        own = with_room(problem, point) if isinstance(point, CodedPoint) else point
-        return online_pass(batch, here, own._replace(v=v), beta, problem.loss.gamma, l2, rule, scratch)
+    def run(batch: Batch, here: np.ndarray, own: AnyPoint, scratch: Scratch) -> tuple[int, int]:
+        if isinstance(own, CodedPoint):
+            own = with_room(crew.problem, own)
+        return online_pass(batch, here, own, beta, gamma, l2, rule, scratch)
 
-    results = problem.visits(order, point.v, run, ("sums", "best") if problem.loss.is_hard else None)
+    results = crew.visit(order, point, run)
     return sum(tried for tried, _ in results), sum(improved for _, improved in results)
 
 

@@ -21,6 +21,7 @@ from partwise.compiled.examples import Batch, Scratch
 from partwise.core.partial import PartialProblem
 from partwise.core.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo, check_precision, state_type
+from partwise.solvers.crew import Crew
 from partwise.solvers.dual.exponentiated_gradient import points_averaged
 from partwise.solvers.dual.mixtures_pass import MixturePoint, mixtures_pass
 from partwise.solvers.needs import Needs
@@ -100,21 +101,21 @@ class MixtureAscent:
         point, threshold = state.point(), _THRESHOLD if state.v.dtype == np.float32 else 0.0
         loss, weight = problem.loss, problem.batch.example_weight
 
-        def run(batch: Batch, here: np.ndarray, v: np.ndarray, scratch: Scratch) -> None:
-            own = point._replace(v=v)
-            floor = _FLOOR * float(np.nan_to_num(state.gap).mean())
+        def run(batch: Batch, here: np.ndarray, own: MixturePoint, scratch: Scratch) -> None:
             mixtures_pass(
                 batch, here, problem.gaps, own, loss.beta, loss.gamma, problem.l2, floor, threshold, scratch
             )
 
         visits, averaged, average_at = 0, 0, 1.0 / points_averaged(problem)
-        for here in due_chunks(state, weight, random):
-            problem.visits(here, state.v, run)
-            note_visits(here, state.seen, state.waited, state.clock)
-            visits += len(here)
-            if visits >= (averaged + 1) * average_at * problem.n_examples:
-                averaged += 1
-                state.average[:] += (state.v - state.average) * np.float32(1.0 / averaged)
+        with Crew(problem) as crew:
+            for here in due_chunks(state, problem, random):
+                floor = _FLOOR * float(np.nan_to_num(state.gap).mean())
+                crew.visit(here, point, run)
+                note_visits(here, state.seen, state.waited, state.clock)
+                visits += len(here)
+                if visits >= (averaged + 1) * average_at * problem.n_examples:
+                    averaged += 1
+                    state.average[:] += (state.v - state.average) * np.float32(1.0 / averaged)
         gap = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
         return state, StepInfo(visits / problem.n_examples, self._value(problem, state), float(weight @ gap))
 

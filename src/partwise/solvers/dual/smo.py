@@ -8,9 +8,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from partwise.compiled.examples import Batch, Scratch
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.crew import Crew
 from partwise.solvers.dual.hard import (
     add_to_average,
     forget_averages,
@@ -98,12 +100,17 @@ class SMO:
         self, problem: Problem, state: SMOState, random: np.random.Generator
     ) -> tuple[SMOState, StepInfo]:
         view, point, weight = untied(problem), state.point(), problem.batch.example_weight
-        scratch, entropic, visits = view.scratch(np.float64), self.mass == "entropy", 0
-        for here in due_chunks(state, weight, random):
-            smo_pass(view.batch, here, n_labels_of(view), point, view.loss.gamma, view.l2, entropic, scratch)
-            note_visits(here, state.seen, state.waited, state.clock)
-            visits += len(here)
-            add_to_average(state.average, state.n_averaged, point.v)
+        entropic, visits = self.mass == "entropy", 0
+
+        def run(batch: Batch, order: np.ndarray, own: MarginalPoint, scratch: Scratch) -> None:
+            smo_pass(batch, order, n_labels_of(view), own, view.loss.gamma, view.l2, entropic, scratch)
+
+        with Crew(view, ("sums", "best")) as crew:
+            for here in due_chunks(state, problem, random):
+                crew.visit(here, point, run)
+                note_visits(here, state.seen, state.waited, state.clock)
+                visits += len(here)
+                add_to_average(state.average, state.n_averaged, point.v)
         gap = expected_gap(point.gap, state.seen, state.waited, float(state.clock[0]))
         return state, StepInfo(visits / len(weight), hard_dual(view, point), float(weight @ gap))
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from partwise.torch.kernels.chain_kernel import finite, largest, length_of
+from partwise.torch.kernels.chain_kernel import finite, largest, length_of, sum_of
 
 
 @triton.jit
@@ -78,12 +78,13 @@ def _sweep(node, tables, alpha, moved, n, L, LANES: tl.constexpr, AHEAD: tl.cons
 
 @triton.jit
 def forward_each(
-    node, edge, lengths, alpha, shift, T, L, LANES: tl.constexpr, AHEAD: tl.constexpr, RAGGED: tl.constexpr
+    node, edge, lengths, room, T, L, LANES: tl.constexpr, AHEAD: tl.constexpr, RAGGED: tl.constexpr
 ):
-    """Fill `alpha` (B, T, L) and `shift` (B, T)."""
+    """Fill `room` with α̂ (B, T, L) and behind it m (B, T)."""
     b, side = (tl.program_id(0) // 2).to(tl.int64), tl.program_id(0) % 2
     n = length_of(lengths, b, T, RAGGED)
-    own, tables, out, moved = node + b * T * L, edge + b * (T - 1) * L * L, alpha + b * T * L, shift + b * T
+    own, tables, out = node + b * T * L, edge + b * (T - 1) * L * L, room + b * T * L
+    moved = room + (tl.num_programs(0) // 2).to(tl.int64) * T * L + b * T
     if side == 0:
         _sweep(own, tables, out, moved, n, L, LANES, AHEAD, 0)
     else:
@@ -91,19 +92,15 @@ def forward_each(
 
 
 @triton.jit
-def join(
-    node, edge, lengths, alpha, shift, value, T, L,
+def join_each(
+    node, edge, lengths, alpha, value, T, L,
     LANES: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """Fill `value` (B,) from what both sides have left."""
     b = tl.program_id(0).to(tl.int64)
     n = length_of(lengths, b, T, RAGGED)
-    h = (n + 1) // 2
+    h, moved = (n + 1) // 2, alpha + tl.num_programs(0).to(tl.int64) * T * L + b * T
     i, j = tl.arange(0, LANES), tl.arange(0, LANES)
-    total = tl.zeros([BLOCK], tl.float64)
-    for first in range(0, n, BLOCK):
-        t = first + tl.arange(0, BLOCK)
-        total += tl.load(shift + b * T + t, mask=t < n, other=0.0).to(tl.float64)
     a = tl.load(alpha + (b * T + h - 1) * L + i, mask=i < L, other=float("-inf"))
     top = tl.max(a, 0)
     middle = tl.sum(tl.exp(a - finite(top)), 0)
@@ -112,7 +109,7 @@ def join(
         x = a[:, None] + _block(edge + b * (T - 1) * L * L, h - 1, 0, 1, L, LANES) + g[None, :]
         top = tl.max(tl.max(x, 1), 0)
         middle = tl.sum(tl.sum(tl.exp(x - finite(top)), 1), 0)
-    sums = tl.sum(total, 0) + finite(top).to(tl.float64) + tl.log(middle).to(tl.float64)
+    sums = sum_of(moved, n, BLOCK) + finite(top).to(tl.float64) + tl.log(middle).to(tl.float64)
     tl.store(value + b, sums.to(value.dtype.element_ty))
 
 
@@ -173,7 +170,7 @@ def _outwards(
 
 @triton.jit
 def backward_each(
-    node, edge, lengths, alpha, shift, value, weight, weight_stride, node_count, edge_count, T, L,
+    node, edge, lengths, alpha, value, weight, weight_stride, node_count, edge_count, T, L,
     LANES: tl.constexpr, AHEAD: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """Fill `node_count` (B, T, L) and `edge_count` (B, T − 1, L, L), 0 in the padding, both times `weight` (B,)."""
@@ -182,7 +179,8 @@ def backward_each(
     i, j = tl.arange(0, LANES), tl.arange(0, LANES)
     square = (i[:, None] < L) & (j[None, :] < L)
     kind = node_count.dtype.element_ty
-    row, tables, moved = b * T * L, b * (T - 1) * L * L, shift + b * T
+    row, tables = b * T * L, b * (T - 1) * L * L
+    moved = alpha + (tl.num_programs(0) // 2).to(tl.int64) * T * L + b * T
     scale = tl.load(weight + b * weight_stride)
     scale = tl.where(tl.load(value + b) > float("-inf"), scale, 0.0)
     if side == 0:

@@ -171,17 +171,19 @@ class Layout:
         tensors, n_examples = self.read(scores)
         dtype = tensors[0].dtype
         for each in tensors[1:]:
-            dtype = torch.promote_types(dtype, each.dtype)
+            dtype = dtype if each.dtype == dtype else torch.promote_types(dtype, each.dtype)
         if dtype in (torch.float16, torch.bfloat16):
             dtype = torch.float32
         device = tensors[0].device
         for name, each in zip(self.names, tensors, strict=False):
             if each.device != device:
                 raise InputError(f"{name} is on {each.device}, {self.names[0]} on {device}")
-        tensors = tuple(each.to(dtype) for each in tensors)
-        longest = self.longest(tuple(tuple(each.shape) for each in tensors))
+        tensors = tuple(each if each.dtype == dtype else each.to(dtype) for each in tensors)
         checked = validate if validate is not None else device.type == "cpu"
-        read = read_lengths(lengths, n_examples, longest, device, checked)
+        read = None
+        if lengths is not None:
+            longest = self.longest(tuple(tuple(each.shape) for each in tensors))
+            read = read_lengths(lengths, n_examples, longest, device, checked)
         if checked:
             for name, each in zip(self.names, tensors, strict=False):
                 if not bool((each < torch.inf).all()):
@@ -200,10 +202,8 @@ class Layout:
 
 def read_lengths(
     lengths: Any, n_examples: int, longest: int, device: torch.device, checked: bool
-) -> torch.Tensor | None:
+) -> torch.Tensor:
     """Lengths as int64 (B,); a boolean mask (B, length) with True first stands for its row sums."""
-    if lengths is None:
-        return None
     given = torch.as_tensor(lengths)
     if given.dtype == torch.bool:
         if tuple(given.shape) != (n_examples, longest):
@@ -225,8 +225,9 @@ def require_tensor(value: Any, name: str, shape: tuple[int | None, ...], what: s
     """`value` if it is a floating tensor of this shape; None stands for any size."""
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         raise InputError(f"{name} must be a tensor of floating numbers, {what}")
-    if value.ndim != len(shape) or any(
-        s is not None and s != n for s, n in zip(shape, value.shape, strict=True)
+    size = tuple(value.shape)
+    if size != shape and (
+        len(size) != len(shape) or any(s not in (None, n) for s, n in zip(shape, size, strict=True))
     ):
         raise InputError(f"{name} has shape {tuple(value.shape)}, expected {what}")
     return value

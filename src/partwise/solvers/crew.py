@@ -1,0 +1,195 @@
+"""Threads that visit examples together, as shards that are combined after every round (CoCoA+).
+
+Ma, Smith, Jaggi, Jordan, Richtárik and Takáč 2015. In a round each of K threads visits examples of its own, with a copy
+u of v. It takes its examples to weigh σ times as much as they do, so that what it climbs is σ times
+
+    its share of the dual − ( 2 v·d + σ ‖d‖² ) / (2 l2),   d = (u − v) / σ   the change that it has earned
+
+and v ← v + Σ_k d_k afterwards. The dual rises by at least what the threads count on where ‖Σ d_k‖² ≤ σ Σ ‖d_k‖²: always
+for σ = K (Jensen, also with an l1 term), and for far less where examples share little. What the last rounds would have
+needed is known after them, and is what the next one takes. Nothing depends on which thread is faster: equal seeds and
+numbers of threads give equal results, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from threading import Thread
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from partwise.compiled.examples import Batch, Scratch
+from partwise.core.problem import Problem
+from partwise.solvers.combining import BLOCK, combine_pass
+from partwise.solvers.effort import online_pass_effort
+
+_MOST_ROUNDS = 100  # a pass
+_FEWEST_ROUNDS = 10
+_A_THREAD = 5e4  # what waking a thread costs, in the units of `effort.py`
+_A_WEIGHT = 1.0  # and a weight, to be copied and combined
+_SHARE_OF_WORK = 0.08  # that rounds may cost
+_FEWEST_VISITS = 20  # a pass and thread: fewer examples are not worth another thread
+_CAUTION, _FORGOTTEN = 1.1, 0.1  # what rounds need is taken to be more, and remembered for some
+
+Run = Callable[[Batch, np.ndarray, Any, Scratch], Any]
+
+
+class Crew:
+    """The threads of one step of a block-coordinate solver, as many as the problem's `n_jobs`; a context.
+
+    Parameters
+    ----------
+    problem : Problem
+    asks : tuple of str, optional
+        As for :meth:`Problem.visits`.
+    """
+
+    def __init__(self, problem: Problem, asks: tuple[str, ...] | None = None):
+        self.problem, self.asks = problem, asks
+        is_shared = problem.has_features  # visits of a kernel function's rows change the scores of all
+        most = problem.n_examples // _FEWEST_VISITS if is_shared else 1
+        self.n_threads = max(1, min(problem.n_jobs, most))
+        self.sigma, self.needed = float(self.n_threads), 0.0
+        self.sizes = np.diff(problem.batch.part_ptr)
+        self.copies: np.ndarray | None = None
+        self.helpers: list[_Helper] = []
+
+    def __enter__(self) -> Crew:
+        self.helpers = [_Helper() for _ in range(1, self.n_threads)]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for helper in self.helpers:
+            helper.dismiss()
+        self.helpers = []
+
+    def visit(self, order: np.ndarray, point: Any, run: Run) -> list[Any]:
+        """Visit the examples of `order`: ``run(batch, order, point, scratch)``, which changes the point.
+
+        Parameters
+        ----------
+        point : NamedTuple
+            With `v` and `norm`, its squared norm; all else in it must belong to single examples.
+
+        Returns
+        -------
+        What `run` returned, once or for one piece of `order` after another.
+        """
+        if self.n_threads == 1:
+
+            def alone(batch: Batch, here: np.ndarray, v: np.ndarray, scratch: Scratch) -> Any:
+                return run(batch, here, point._replace(v=v), scratch)
+
+            return self.problem.visits(order, point.v, alone, self.asks)
+        results = []
+        for here in self._rounds(order):
+            results += self._round(here, point, run)
+        return results
+
+    def _rounds(self, order: np.ndarray) -> Iterator[np.ndarray]:
+        """Pieces of `order` that are worth combining after; counted, not timed, so that equal runs are alike."""
+        n, problem = self.n_threads, self.problem
+        cost = _A_THREAD * n + _A_WEIGHT * problem.n_weights
+        worth = _SHARE_OF_WORK * online_pass_effort(problem) / n / cost
+        size = problem.n_examples / float(np.clip(worth, _FEWEST_ROUNDS, _MOST_ROUNDS))
+        return iter(np.array_split(order, max(1, round(len(order) / max(size, n)))))
+
+    def _round(self, order: np.ndarray, point: Any, run: Run) -> list[Any]:
+        problem, v, sigma = self.problem, point.v, self.sigma
+        copies, n = self._copies_of(v), self.n_threads
+        shares, weight = shares_of(order, self.sizes, n), sigma * problem.batch.example_weight
+
+        def visit(k: int) -> list[Any]:
+            def own(batch: Batch, here: np.ndarray, u: np.ndarray, scratch: Scratch) -> Any:
+                batch = batch._replace(example_weight=weight)
+                return run(batch, here, point._replace(v=u, norm=np.zeros(1)), scratch)
+
+            copies[k] = v
+            return Problem.visits(problem, shares[k], copies[k], own, self.asks, thread=k)
+
+        results = self._together(visit)
+        sums, cuts = np.zeros((n, 3)), np.linspace(0, len(v), n + 1).astype(int)
+
+        def combine(k: int) -> None:
+            room = np.empty(BLOCK)
+            combine_pass(v, copies, 1.0 / sigma, problem.l1, cuts[k], cuts[k + 1], room, sums[k])
+
+        self._together(combine)
+        together, apart, point.norm[0] = sums.sum(axis=0)
+        needed = _CAUTION * together / apart if apart > 0.0 else 1.0
+        self.needed = max(needed, (1.0 - _FORGOTTEN) * self.needed)
+        self.sigma = float(np.clip(self.needed, 1.0, n))
+        problem.visited(len(order))
+        return [result for own in results for result in own]
+
+    def _copies_of(self, v: np.ndarray) -> np.ndarray:
+        """Room for one copy of v for each thread."""
+        if self.copies is None:
+            self.copies = np.empty((self.n_threads, len(v)), v.dtype)
+            nobody = np.zeros(0, np.int64)
+            for k in range(self.n_threads):  # what visits need is made, and compiled, by one thread
+                Problem.visits(self.problem, nobody, v, lambda *_: None, self.asks, thread=k)
+        return self.copies
+
+    def _together(self, work: Callable[[int], Any]) -> list[Any]:
+        """``work(k)`` on every thread, the first of them the caller's own; all have ended when this returns."""
+        for k, helper in enumerate(self.helpers):
+            helper.begin(work, k + 1)
+        try:
+            own = work(0)
+        finally:
+            answers = [helper.answer() for helper in self.helpers]
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return [own, *answers]
+
+
+class _Helper:
+    """A thread that does one thing after another."""
+
+    def __init__(self) -> None:
+        self.asked: SimpleQueue[Any] = SimpleQueue()
+        self.answered: SimpleQueue[Any] = SimpleQueue()
+        self.thread = Thread(target=self._work, daemon=True)
+        self.thread.start()
+
+    def _work(self) -> None:
+        for work, k in iter(self.asked.get, None):
+            try:
+                self.answered.put(work(k))
+            except BaseException as error:
+                self.answered.put(error)
+
+    def begin(self, work: Callable[[int], Any], k: int) -> None:
+        self.asked.put((work, k))
+
+    def answer(self) -> Any:
+        """What the work that was begun returned, or raised."""
+        return self.answered.get()
+
+    def dismiss(self) -> None:
+        self.asked.put(None)
+        self.thread.join()
+
+
+def shares_of(order: np.ndarray, sizes: np.ndarray, n: int) -> list[np.ndarray]:
+    """`order` in `n` pieces of about the same total size; an example that comes again is in the piece of its first.
+
+    Parameters
+    ----------
+    order : ndarray of int
+    sizes : ndarray (n_examples,)
+    """
+    so_far = np.cumsum(sizes[order])
+    piece = np.minimum((so_far - 0.5 * sizes[order]) * n / max(float(so_far[-1]), 1.0), n - 1).astype(
+        np.int64
+    )
+    owner = np.zeros(len(sizes), np.int64)
+    owner[order[::-1]] = piece[::-1]
+    return [order[owner[order] == k] for k in range(n)]

@@ -263,6 +263,10 @@ class StreamedProblem(Problem):
     def in_order(self, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int]]:
         return self.held.in_order(first, self.n_examples if last is None else last)
 
+    @property
+    def keeps_state_on_disk(self) -> bool:
+        return self.held.state_folder is not None
+
     def zeros(self, ptr: np.ndarray, dtype: Any) -> np.ndarray:
         return self.held.zeros(ptr, dtype, changing=True)
 

@@ -125,7 +125,8 @@ class CrammerSinger:
         return state, StepInfo(done / n, hard_dual(problem, point), float(weight @ gap))
 
     def certificate(self, problem: Problem, state: ClassState) -> tuple[ClassState, Certificate]:
-        return certificate_of_mixture(problem, state, state.point(), state.mu.reshape(problem.n_examples, -1))
+        shares = state.mu.reshape(problem.n_examples, -1)
+        return certificate_of_mixture(problem, state, state.point(), shares, state.mu)
 
 
 def _next_sweep(state: ClassState, random: np.random.Generator) -> tuple[np.ndarray, bool]:

@@ -144,8 +144,8 @@ def simulated(rows: list[dict[str, Any]], options: argparse.Namespace) -> list[d
     result = []
     for case in CASES:
         own = [row for row in rows if row["case"] == case]
-        if not own:
-            continue
+        if ("sums" not in case and sum(row["shards"] > 1 for row in own) < 2) or not own:
+            continue  # nothing to continue from
         fit = fitted(own)
         a_worker = own[-1]["megabytes"] / own[-1]["shards"] * options.weights
         for n_workers in WORKERS:

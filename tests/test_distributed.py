@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from contract_solvers import optimum, problem_of
 from problems import small
 
-from partwise import Classifier, InputError, SequenceLabeler
+from partwise import Classifier, InputError, SequenceLabeler, load
 from partwise.core.problem import Problem
 from partwise.distributed import Engine, ProcessEngine, SequentialEngine, at_work_on
 from partwise.distributed.ascent import ShardedAscent
@@ -117,56 +116,46 @@ def test_an_l1_term() -> None:
 # -- processes ------------------------------------------------------------------------------------------
 
 
-def test_processes_agree_with_one_process_to_the_bit() -> None:
+def test_processes_agree_with_one_process_to_the_bit_and_leave_nothing_behind() -> None:
     problem = problem_of("tied", "log").problem
     settings: dict[str, Any] = {"max_passes": 12, "tol": 1e-9}
     one = trained(SequentialEngine(n_shards=3, n_workers=1), problem, "eg-gap", **settings)
-    many = trained(ProcessEngine(n_shards=3, n_workers=2), problem, "eg-gap", **settings)
+    with at_work_on(
+        ProcessEngine(n_shards=3, n_workers=2), problem, solver_for(problem, "eg-gap", 1e-9)
+    ) as at_work:
+        many = solve(at_work.problem, at_work.solver, **settings)
+        backend = at_work.solver.cluster.backend  # type: ignore[attr-defined]
+        folder, processes = backend.folder, list(backend._processes.values())
+        assert os.path.isdir(folder) and all(process.poll() is None for process in processes)
     assert np.array_equal(one.weights, many.weights)
     assert [record.dual for record in one.history] == [record.dual for record in many.history]
+    assert all(process.poll() is not None for process in processes) and not os.path.exists(folder)
 
 
-class Saboteur:
-    """A callback that does something to a worker's process after some rounds."""
-
-    def __init__(self, rounds: int, act: Any):
-        self.rounds, self.act, self.n_calls = rounds, act, 0
-        self.solver: Any = None
-
-    def __call__(self, progress: Any) -> None:
-        self.n_calls += 1
-        if self.n_calls == self.rounds:
-            self.act(self.solver)
-
-
-def sabotaged(act: Any, rounds: int, timeout: float = 60.0) -> tuple[Problem, Solution, list[str]]:
-    problem = problem_of("tied", "log").problem
-    saboteur, words = Saboteur(rounds, act), []
-    engine = ProcessEngine(n_shards=3, n_workers=2, timeout=timeout, snapshot_every=2)
+def test_workers_that_are_killed_or_hang_are_replaced() -> None:
+    """One is killed before there is a snapshot, one after, and one stops answering, in the same run."""
+    problem, words, calls = problem_of("tied", "log").problem, [], []
+    engine = ProcessEngine(n_shards=3, n_workers=2, timeout=5.0, snapshot_every=2)
     with at_work_on(engine, problem, solver_for(problem, "eg-gap", TOL), words.append) as at_work:
-        saboteur.solver = at_work.solver
-        found = solve(at_work.problem, at_work.solver, tol=TOL, max_passes=2000, callback=saboteur)
-    return problem, found, words
 
+        def process(worker: int) -> Any:
+            return at_work.solver.cluster.backend._processes[worker]  # type: ignore[attr-defined]
 
-def process_of(solver: Any, worker: int) -> Any:
-    return solver.cluster.backend._processes[worker]
+        def callback(progress: Any) -> None:
+            calls.append(progress)
+            if len(calls) == 1:
+                process(0).kill()
+            elif len(calls) == 5:
+                process(1).kill()
+            elif len(calls) == 7:
+                os.kill(process(0).pid, signal.SIGSTOP)
 
-
-@pytest.mark.parametrize("rounds", [1, 5])  # before there is a snapshot, and after
-def test_a_killed_worker_is_replaced(rounds: int) -> None:
-    problem, found, words = sabotaged(lambda solver: process_of(solver, 0).kill(), rounds)
+        found = solve(at_work.problem, at_work.solver, tol=TOL, max_passes=2000, callback=callback)
     check_certificate(problem, found, optimum("tied", "log"))
-    assert len(words) == 1 and words[0].startswith("worker 0 (shards 0, 2) is lost: it ended with code -9")
-
-
-def test_a_worker_that_hangs_is_replaced() -> None:
-    def stop(solver: Any) -> None:
-        os.kill(process_of(solver, 1).pid, signal.SIGSTOP)
-
-    problem, found, words = sabotaged(stop, 4, timeout=4.0)
-    check_certificate(problem, found, optimum("tied", "log"))
-    assert any("worker 1 (shards 1) is lost: it has not answered for" in line for line in words)
+    lost = [line for line in words if "is lost" in line]
+    assert lost[0].startswith("worker 0 (shards 0, 2) is lost: it ended with code -9")
+    assert lost[1].startswith("worker 1 (shards 1) is lost: it ended with code -9")
+    assert any(line.startswith("worker 0 (shards 0, 2) is lost: it has not answered") for line in lost[2:])
 
 
 def test_a_round_that_is_asked_for_again_changes_nothing() -> None:
@@ -253,7 +242,7 @@ def test_estimators_train_on_an_engine(tmp_path: Path) -> None:
     assert model.converged_ and model.objective_ == pytest.approx(alone.objective_, rel=2e-4)
     assert model.predict(X) == alone.predict(X)
     model.save(tmp_path / "model")
-    assert not list(Path(os.environ.get("TMPDIR", "/tmp")).glob(f"partwise-shards-*/{os.getpid()}"))
+    assert load(tmp_path / "model").engine is None
 
 
 def test_what_cannot_be_is_refused() -> None:
@@ -268,14 +257,33 @@ def test_what_cannot_be_is_refused() -> None:
         SequentialEngine(resume=True)
 
 
-def test_processes_end_with_their_driver() -> None:
-    problem = problem_of("tied", "log").problem
-    with at_work_on(ProcessEngine(n_shards=2), problem, solver_for(problem, "lbfgs")) as at_work:
-        solve(at_work.problem, at_work.solver, max_passes=2)
-        backend = at_work.problem.cluster.backend  # type: ignore[attr-defined]
-        folder, processes = backend.folder, list(backend._processes.values())
-        assert os.path.isdir(folder)
-    deadline = time.monotonic() + 30
-    while any(process.poll() is None for process in processes) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert all(process.poll() is not None for process in processes) and not os.path.exists(folder)
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from partwise.cli import main
+
+    def run(*arguments: str) -> int:
+        with pytest.raises(SystemExit) as ended:
+            main(["train", "sequence", str(tmp_path / "train"), "-m", str(tmp_path / "model"), *arguments])
+        return int(ended.value.code or 0)
+
+    (tmp_path / "train").write_text("a A\nb B\n\nb B\nc A\n\na A\nc A\n\n" * 5)
+    engine = [
+        "--engine",
+        "processes",
+        "--shards",
+        "2",
+        "--checkpoint",
+        str(tmp_path / "run"),
+        "--tol",
+        "1e-5",
+    ]
+    assert run(*engine, "--max-passes", "6") == 0
+    assert run(*engine) == 2 and "go on with it (resume)" in capsys.readouterr().err
+    assert run(*engine, "--resume", "--json") == 0 and '"converged": true' in capsys.readouterr().out
+    for wrong, words in {
+        "--shards 2": "--shards needs --engine",
+        "--engine spark": "--engine must be processes or ray",
+        "--engine processes --address auto": "--address needs --engine ray",
+        "--resume": "--resume needs --checkpoint",
+        "--engine processes --shards 2 --checkpoint x --l2 1,2": "a path is kept with --path",
+    }.items():
+        assert run(*wrong.split()) == 2 and words in capsys.readouterr().err

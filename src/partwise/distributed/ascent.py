@@ -75,7 +75,7 @@ class ShardedAscent:
     def init(self, problem: Problem, random: np.random.Generator) -> AscentState:
         run, seed = (int(each) for each in random.integers(2**62, size=2))
         is_hard, n_weights = problem.loss.is_hard, problem.n_weights
-        n_accelerated = 0 if is_hard or problem.l1 or self.n_shards == 1 else n_weights
+        n_accelerated = 0 if problem.l1 or self.n_shards == 1 else n_weights
         return AscentState(
             v=np.zeros(n_weights),
             average=np.zeros(n_weights if is_hard else 0),

@@ -93,7 +93,7 @@ class Crew:
 
     def hold(self, name: str, value: np.ndarray) -> None:
         """Have workers hold a vector (n_weights,); what of it they hold already does not travel."""
-        old = self._vectors.get(name)
+        old, value = self._vectors.get(name), value.copy()  # solvers change theirs in place
         for handle in old.handles.values() if old else ():
             self.backend.drop(handle)
         change = (

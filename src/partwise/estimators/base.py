@@ -199,7 +199,8 @@ class DualEstimator(Answers, Estimator):
             problem, callback = watched(problem, callback, self.max_passes, bool(self.verbose))
         subject = f"{type(problem.structure).__name__.lower()} problems with {problem.loss.name} loss"
         try:
-            with telling(self._compiling_line(), subject), at_work_on(engine, problem, solver) as at_work:
+            tell = getattr(self.callback, "say", None)
+            with telling(self._compiling_line(), subject), at_work_on(engine, problem, solver, tell) as at_work:
                 solution = solve(
                     at_work.problem,
                     at_work.solver,

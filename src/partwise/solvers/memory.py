@@ -17,6 +17,7 @@ from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
 from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
+from partwise.solvers.dual.windows import WindowAscent, n_marginals
 from partwise.solvers.primal.lbfgs import LBFGS
 
 # Numbers that a state, or its certificate, holds for every part.
@@ -75,7 +76,7 @@ def memory_estimate(problem: Problem, solver: str | Solver = "auto", tol: float 
     return MemoryEstimate(
         sum(array.nbytes for array in arrays),
         (_COPIES_OF_WEIGHTS + _remembered(chosen)) * 8 * problem.n_weights,
-        numbers * size * problem.n_parts,
+        size * (n_marginals(problem) if isinstance(chosen, WindowAscent) else numbers * problem.n_parts),
         chosen.name,
     )
 

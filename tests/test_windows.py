@@ -9,10 +9,12 @@ import pytest
 from contract_solvers import SolverContract, optimum, problem_of
 from problems import WrittenOut, as_distributions
 
+from partwise import SequenceLabeler
 from partwise.errors import InputError
 from partwise.solvers import WindowAscent, solve
 from partwise.solvers.dual.window_pass import Chains, window_pass, window_room
 from partwise.solvers.dual.windows import _layout
+from partwise.solvers.memory import memory_estimate
 
 CASES = ("multiclass", "tied", "untied", "masked")
 
@@ -95,6 +97,27 @@ def test_single_precision(case: str) -> None:
     assert found.converged
     assert found.certificate.primal == pytest.approx(optimum(case, "log"), rel=1e-4)
     assert found.certificate.drift < 1e-4 * found.certificate.primal
+
+
+def test_memory_is_what_the_marginals_take() -> None:
+    problem, solver = problem_of("tied", "log").problem, WindowAscent(precision="double")
+    state = solver.init(problem, np.random.default_rng(0))
+    assert memory_estimate(problem, solver).parts == state.mu.nbytes
+    assert memory_estimate(problem_of("order2", "log").problem, solver).parts == 0  # it is refused
+
+
+def test_scores_out_of_range_of_exponentials() -> None:
+    """Features so large that the model is certain of everything: targets are flattened, and every visit still gains."""
+    random = np.random.default_rng(0)
+    labels = random.integers(3, size=(12, 6))
+    X = list(1e4 * (np.eye(3)[labels] + random.normal(size=(12, 6, 3))))
+    y = [np.array(list("abc"))[row].tolist() for row in labels]
+    solver = WindowAscent(3, precision="double")
+    model = SequenceLabeler(solver=solver, l2=1e-3, tol=1e-9, max_passes=30).fit(X, y)
+    duals = [record["dual"] for record in model.history_]
+    assert np.isfinite(duals).all() and np.isfinite(model.objective_)
+    assert (np.diff(duals) >= -1e-9 * np.abs(duals[1:])).all()
+    assert all(record["primal"] >= record["dual"] for record in model.history_)
 
 
 @pytest.mark.parametrize("size", [0, 2.5, "8"])

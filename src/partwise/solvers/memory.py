@@ -23,6 +23,7 @@ from partwise.solvers.dual.mixtures import MixtureAscent
 from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
+from partwise.solvers.dual.windows import WindowAscent, n_marginals
 from partwise.solvers.needs import refusal
 from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.solvers.primal.lbfgs import LBFGS
@@ -33,10 +34,8 @@ _NUMBERS_A_PART: dict[type, int] = {
     Auto: 2, ExponentiatedGradient: 2, MixtureAscent: 2, BatchEG: 4, CrammerSinger: 1, SMO: 1, SMOThenEG: 3,
 }  # fmt: skip
 _ALWAYS_DOUBLE = (CrammerSinger, SMO, SMOThenEG, BatchEG)
-_OF_WEIGHTS, _OF_STATE = (
-    4,
-    4,
-)  # vectors as long as the weights: of certificates, in double precision, and of a state
+_OF_WEIGHTS = 4  # vectors as long as the weights: of certificates, in double precision
+_OF_STATE = 4  # and of a state
 _WRITTEN_OUT = 8 * 2**21  # expected counts of some examples at a time, where labellings are kept
 _SEGMENTS_A_POSITION = 2500  # bytes; what `segments` remembers depends on the data, and grows with the run
 _OF_EXAMPLES = 16  # numbers that go with each example
@@ -257,6 +256,8 @@ def _of_parts(problem: Problem, solver: Any, size: int) -> int:
         return solver.n_slots * (4 * int(problem.labelling_ptr()[-1]) + 8 * problem.n_examples) + _WRITTEN_OUT
     if isinstance(solver, SegmentAscent):
         return _SEGMENTS_A_POSITION * int(problem.lengths.sum()) + _WRITTEN_OUT
+    if isinstance(solver, WindowAscent):
+        return size * n_marginals(problem)
     numbers = _NUMBERS_A_PART.get(type(solver), 0)
     return numbers * (8 if isinstance(solver, _ALWAYS_DOUBLE) else size) * problem.n_parts
 

@@ -17,7 +17,7 @@ from partwise.solvers.base import Certificate, StepInfo, check_precision, state_
 from partwise.solvers.dual.window_choice import cut_windows
 from partwise.solvers.dual.window_pass import Chains, WindowPoint, WindowRule, window_pass, window_room
 from partwise.solvers.dual.window_store import settle_pass
-from partwise.solvers.needs import Needs
+from partwise.solvers.needs import Needs, is_first_order
 from partwise.solvers.sampling import most_due, note_visits
 from partwise.structures.chain.chain import Chain
 from partwise.structures.chain.forward_backward import ChainSpecification, chain_specification
@@ -223,6 +223,11 @@ class WindowAscent:
         state.v[:], state.norm[0] = v, problem.squared_norm(v)
         state.value[0] = problem.batch.example_weight @ (entropy / loss.beta + loss.gamma * cost)
         return v
+
+
+def n_marginals(problem: Problem) -> int:
+    """Numbers that a state holds for the nodes and the pairs of neighbours of all examples; 0 for other structures."""
+    return int(_layout(problem).chains.mu_ptr[-1]) if is_first_order(problem.structure) else 0
 
 
 def _layout(problem: Problem) -> Layout:

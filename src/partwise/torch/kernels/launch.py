@@ -6,6 +6,10 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+import triton
+
+# Triton whose compiled kernels are known to take arguments and constants as they are given here.
+_KNOWN = ("3.6.",)
 
 
 class Repeated:
@@ -19,7 +23,8 @@ class Repeated:
 
     def __call__(self, grid: tuple[int, ...], *arguments: Any) -> None:
         if self.compiled is None:
-            self.compiled = self.kernel[grid](*arguments, **self.constants)  # None where it is interpreted
+            compiled = self.kernel[grid](*arguments, **self.constants)  # None where it is interpreted
+            self.compiled = compiled if triton.__version__.startswith(_KNOWN) else None
             names = [each.name for each in getattr(self.kernel, "params", ()) if each.is_constexpr]
             self.values = [self.constants[name] for name in names]
         else:

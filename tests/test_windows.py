@@ -106,6 +106,7 @@ def test_memory_is_what_the_marginals_take() -> None:
     assert memory_estimate(problem_of("order2", "log").problem, solver).parts == 0  # it is refused
 
 
+@pytest.mark.filterwarnings("ignore")  # it stops at max_passes
 def test_scores_out_of_range_of_exponentials() -> None:
     """Features so large that the model is certain of everything: targets are flattened, and every visit still gains."""
     random = np.random.default_rng(0)

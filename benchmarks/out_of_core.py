@@ -6,7 +6,7 @@ may not allocate more than the cap (RLIMIT_DATA, which also holds while encoding
 in its page cache is not part of that limit, so that it is measured (cachestat) and added: the figure to compare with
 the cap is allocated memory plus cached pages of data and state, sampled five times a second.
 
-    python benchmarks/out_of_core.py --copies 25 --cap 500
+    python benchmarks/out_of_core.py --data conll2000 [--copies 16] [--cap 300] [--shard-mb 25]
 """
 
 from __future__ import annotations
@@ -186,10 +186,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", default=os.environ.get("PARTWISE_DATA", "data") + "/conll2000/train.txt.gz")
-    parser.add_argument("--copies", type=int, default=25)
-    parser.add_argument("--cap", type=float, default=500, help="megabytes")
-    parser.add_argument("--shard-mb", type=float, default=40)
+    parser.add_argument("--data", default=".", help="folder with the data set")
+    parser.add_argument("--copies", type=int, default=16)
+    parser.add_argument("--cap", type=float, default=300, help="megabytes")
+    parser.add_argument("--shard-mb", type=float, default=25)
     parser.add_argument("--tol", type=float, default=1e-3)
     parser.add_argument("--max-passes", type=float, default=200)
     parser.add_argument("--work", default=None, help="a folder on the disk to be measured")
@@ -208,7 +208,7 @@ def main() -> None:
 def compare(options: argparse.Namespace, work: Path) -> None:
     folder, state = work / "data", work / "state"
     state.mkdir()
-    with gzip.open(options.data) as handle:
+    with gzip.open(Path(options.data) / "train.txt.gz") as handle:
         text = handle.read().strip() + b"\n\n"
     arguments = command("-m", "partwise.cli", "encode", "sequence", "-", "-o", folder, "--json", "-q")
     encoded = run(arguments, options.cap, [work], text, options.copies)

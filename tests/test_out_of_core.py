@@ -199,6 +199,20 @@ def test_shards_are_drawn_anew_and_cover_all(corpus, monkeypatch):
     assert all(a[1] == b[0] for a, b in pairwise(ranges))
 
 
+def test_files_of_states_go_with_the_states(corpus, tmp_path):
+    _, folder = corpus
+    model = _on_disk(folder, {"state_dir": tmp_path, "shard_mb": 0.05}, max_passes=1)
+    held = model._training.problem.held
+    before, own = held.n_bytes, model._training.state.dual().theta.nbytes
+    array = held.zeros(model._training.problem.batch.part_ptr, np.float32)
+    part = array[5:]
+    del array
+    assert held.n_bytes == before + own
+    part[:] = 1.0
+    del part
+    assert held.n_bytes == before
+
+
 def test_masks_are_learnt_and_checked_in_blocks(corpus, tmp_path, monkeypatch):
     train, folder = corpus
     monkeypatch.setattr("partwise.estimators.sequence.on_disk._AT_ONCE", 40)

@@ -76,6 +76,11 @@ class MappedArray:
         with contextlib.suppress(OSError):
             os.close(self.descriptor)
 
+    def handed_over(self) -> np.ndarray:
+        """The array, which from now on whoever asked for it must hold."""
+        array, self.array = self.array, np.zeros((0, *self.array.shape[1:]), self.array.dtype)
+        return array
+
     def read_what_is_told(self) -> None:
         """From now on, have nothing read ahead but what :meth:`fetch` and :meth:`enter` ask for."""
         if self._map is not None and hasattr(mmap, "MADV_RANDOM"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -70,6 +71,14 @@ def scorer_on_disk(
     return Scorer(structure, shapes, maps, tuple(kinds), *structure.runs(shapes), n_jobs)
 
 
+class _Held(NamedTuple):
+    """An array, where its rows of each block begin, and whether visits change it."""
+
+    mapped: MappedArray
+    bounds: np.ndarray
+    changing: bool
+
+
 class Shards:
     """Which part of each array belongs to which block of examples, and which blocks are in memory.
 
@@ -88,8 +97,7 @@ class Shards:
 
     def __init__(self, cuts: np.ndarray, n_shards: int, state_folder: str | os.PathLike[str] | None = None):
         self.cuts, self.n_shards, self.state_folder = cuts, min(n_shards, len(cuts) - 1), state_folder
-        self._arrays: list[tuple[MappedArray, np.ndarray]] = []
-        self._changing: set[int] = set()  # which of them visits change
+        self._arrays: list[_Held] = []
 
     @property
     def n_blocks(self) -> int:
@@ -98,25 +106,16 @@ class Shards:
     @property
     def n_bytes(self) -> int:
         """Of all arrays on disk."""
-        return sum(mapped.n_bytes for mapped, _ in self._arrays)
+        return sum(each.mapped.n_bytes for each in self._arrays)
 
-    def add(self, mapped: MappedArray, ptr: np.ndarray, changing: bool = False) -> np.ndarray:
-        """Take charge of an array in which the entries ptr[i] … ptr[i + 1] − 1 are those of example i.
-
-        `changing` is for what is changed by every visit.
-        """
-        if changing:
-            self._changing.add(len(self._arrays))
-        self._take(mapped, ptr[self.cuts])
-        return mapped.array
-
-    def _take(self, mapped: MappedArray, bounds: np.ndarray) -> None:
+    def _take(self, mapped: MappedArray, bounds: np.ndarray, changing: bool = False) -> None:
+        """Take charge of an array in which block b has the rows bounds[b] … bounds[b + 1] − 1."""
         if self.n_shards > 1:
             mapped.read_what_is_told()
-        self._arrays.append((mapped, bounds))
+        self._arrays.append(_Held(mapped, bounds, changing))
 
     def add_rows(self, rows: RowsOnDisk, row_ptr: np.ndarray) -> None:
-        """The same for the arrays of a kind, of which the rows from row_ptr[i] on are those of example i."""
+        """Take charge of the arrays of a kind, of which the rows from row_ptr[i] on are those of example i."""
         for way in ("wide", "narrow"):
             row_entries = rows.arrays[f"{way}_ptr"]
             at = row_ptr[self.cuts]
@@ -129,14 +128,24 @@ class Shards:
                     self._take(mapped, entries)
 
     def zeros(self, ptr: np.ndarray, dtype: Any, changing: bool = False) -> np.ndarray:
-        """An array of zeros, on disk if there is a folder for it; see :meth:`add`."""
+        """An array of zeros, on disk if there is a folder for it, of which ptr[i] … ptr[i + 1] − 1 are of example i.
+
+        `changing` is for what every visit changes. The file goes when nobody has the array any more.
+        """
         if self.state_folder is None:
             return np.zeros(int(ptr[-1]), dtype)
-        return self.add(zeros_on_disk(self.state_folder, int(ptr[-1]), dtype), ptr, changing)
+        mapped = zeros_on_disk(self.state_folder, int(ptr[-1]), dtype)
+        array = mapped.handed_over()
+        self._take(mapped, ptr[self.cuts], changing)
+        weakref.finalize(array, self._forget, mapped)
+        return array
+
+    def _forget(self, mapped: MappedArray) -> None:
+        self._arrays = [each for each in self._arrays if each.mapped is not mapped]
 
     def total(self, array: np.ndarray) -> int:
         """The sum of an array of whole numbers, shard by shard if this is in charge of it."""
-        for mapped, bounds in self._arrays:
+        for mapped, bounds, _ in self._arrays:
             if mapped.array is array:
                 found = 0
                 for piece in np.array_split(np.arange(self.n_blocks), self.n_shards):
@@ -177,11 +186,11 @@ class Shards:
         left: list[list[tuple[int, int]]] = []
         try:
             for here, shard in enumerate(shards):
-                for k, (mapped, first, last) in self._ranges(shard):
-                    mapped.enter(first, last, to_change and k in self._changing)
+                for held, first, last in self._ranges(shard):
+                    held.mapped.enter(first, last, to_change and held.changing)
                 if here + 1 < len(shards):
-                    for _, (mapped, first, last) in self._ranges(shards[here + 1]):
-                        mapped.fetch(first, last)
+                    for held, first, last in self._ranges(shards[here + 1]):
+                        held.mapped.fetch(first, last)
                 yield wanted[here]
                 self._leave(shard)
                 left.append(shard)
@@ -192,18 +201,18 @@ class Shards:
                 self._drop(shard)
 
     def _leave(self, shard: list[tuple[int, int]]) -> None:
-        for _, (mapped, first, last) in self._ranges(shard):
-            mapped.leave(first, last)
+        for held, first, last in self._ranges(shard):
+            held.mapped.leave(first, last)
 
     def _drop(self, shard: list[tuple[int, int]]) -> None:
-        for _, (mapped, first, last) in self._ranges(shard):
-            mapped.drop(first, last)
+        for held, first, last in self._ranges(shard):
+            held.mapped.drop(first, last)
 
-    def _ranges(self, shard: list[tuple[int, int]]) -> Iterator[tuple[int, tuple[MappedArray, int, int]]]:
-        """The number of each array, itself, and each range of its entries that is in the shard."""
-        for k, (mapped, bounds) in enumerate(self._arrays):
+    def _ranges(self, shard: list[tuple[int, int]]) -> Iterator[tuple[_Held, int, int]]:
+        """Each array with each range of its rows that is in the shard."""
+        for held in self._arrays:
             for first, last in shard:
-                yield k, (mapped, int(bounds[first]), int(bounds[last]))
+                yield held, int(held.bounds[first]), int(held.bounds[last])
 
 
 def _joined(blocks: np.ndarray) -> list[tuple[int, int]]:

@@ -200,7 +200,10 @@ class DualEstimator(Answers, Estimator):
         subject = f"{type(problem.structure).__name__.lower()} problems with {problem.loss.name} loss"
         try:
             tell = getattr(self.callback, "say", None)
-            with telling(self._compiling_line(), subject), at_work_on(engine, problem, solver, tell) as at_work:
+            with (
+                telling(self._compiling_line(), subject),
+                at_work_on(engine, problem, solver, tell) as at_work,
+            ):
                 solution = solve(
                     at_work.problem,
                     at_work.solver,

@@ -12,9 +12,11 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 pytest.importorskip("triton", reason="kernels need Triton")
 
-from partwise.structures import Chain, Projective, Spanning  # noqa: E402
-from partwise.torch.kernels import chain, trees  # noqa: E402
+from partwise.structures import Chain, Grammar, Projective, Spanning  # noqa: E402
+from partwise.torch.kernels import chain, grammar, trees  # noqa: E402
+from partwise.torch.kernels.function import LogPartition, sums_by  # noqa: E402
 from partwise.torch.layouts.chains import ChainLayout  # noqa: E402
+from partwise.torch.layouts.grammars import GrammarLayout  # noqa: E402
 from partwise.torch.layouts.trees import TreeLayout  # noqa: E402
 from partwise.torch.sums import host_answer  # noqa: E402
 
@@ -47,8 +49,8 @@ def test_chains(own_edges: bool, masked: bool, dtype: object, size: float) -> No
     node[0, 1, 2] = -torch.inf
     batch = ChainLayout(structure).batch((node, edge), lengths, True)
     on_device = ChainLayout(structure).batch((node.to(DEVICE), edge.to(DEVICE)), lengths.to(DEVICE), True)
-    for which, kernel in (("sums", chain.sums), ("best", chain.best)):
-        agree(kernel(on_device), host_answer(batch, which), NEAR[dtype])
+    agree(sums_by(chain.Given, on_device), host_answer(batch, "sums"), NEAR[dtype])
+    agree(chain.best(on_device), host_answer(batch, "best"), NEAR[dtype])
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -59,7 +61,7 @@ def test_scores_too_far_apart_for_products_are_done_on_logarithms() -> None:
     node[0, 0, 1], node[0, 3, 0] = -400.0, -900.0
     batch = ChainLayout(Chain(2)).batch((node, edge), None, True)
     agree(
-        chain.sums(batch._replace(scores=tuple(s.to(DEVICE) for s in batch.scores))),
+        sums_by(chain.Given, batch._replace(scores=tuple(s.to(DEVICE) for s in batch.scores))),
         host_answer(batch, "sums"),
         1e-5,
     )
@@ -82,7 +84,63 @@ def test_trees(kind: type, single_root: bool, n_relations: int, dtype: object, s
         scores.append(size * torch.randn(3, N, N, n_relations, generator=random, dtype=dtype))
     batch = TreeLayout(structure).batch(tuple(scores), lengths, True)
     on_device = TreeLayout(structure).batch(tuple(s.to(DEVICE) for s in scores), lengths.to(DEVICE), True)
-    agree(trees.sums(on_device), host_answer(batch, "sums"), 10 * NEAR[dtype])
+    agree(sums_by(trees.Given, on_device), host_answer(batch, "sums"), 10 * NEAR[dtype])
+
+
+RULES = [(0, 0, 1), (0, 1, 2), (1, 2, 2), (0, 0, 0), (2, 1, 1)]
+UNARIES = [(0, 1), (1, 2), (2, 0)]
+
+
+def grammar_batches(structure: Grammar, scores: list, lengths: object) -> tuple:
+    """The same on the CPU and on the device."""
+    layout = GrammarLayout(structure)
+    there = None if lengths is None else lengths.to(DEVICE)
+    return (
+        layout.batch(tuple(scores), lengths, True),
+        layout.batch(tuple(s.to(DEVICE) for s in scores), there, True),
+    )
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("unaries", [(), UNARIES])
+@pytest.mark.parametrize("own_rules", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "size"), [(torch.float64, 1.0), (torch.float64, 30.0), (torch.float64, 1e4), (torch.float32, 3.0)]
+)
+def test_grammars(unaries: list, own_rules: bool, dtype: object, size: float) -> None:
+    random = torch.Generator().manual_seed(6)
+    structure, T = Grammar(3, RULES, unaries=unaries, word_symbols=[1, 2]), 5
+    lengths = torch.tensor([5, 4, 2, 1])
+    shapes = [(4, T, 3), (*((4,) if own_rules else ()), structure.n_rules), (4, T, T, 3)]
+    scores = [size * torch.randn(*shape, generator=random, dtype=dtype) for shape in shapes]
+    scores[0][0, 1, 2] = scores[2][0, 1, 3, 0] = -torch.inf
+    for given in (scores, scores[:2]):
+        batch, on_device = grammar_batches(structure, given, lengths)
+        agree(sums_by(grammar.Given, on_device), host_answer(batch, "sums"), NEAR[dtype])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_dense_grammar_of_more_symbols_than_a_tile() -> None:
+    random = torch.Generator().manual_seed(7)
+    rules = [(a, b, c) for a in range(20) for b in range(70) for c in range(70) if (a + b + c) % 3 == 0]
+    structure = Grammar(70, rules)
+    scores = [torch.randn(1, 4, 70, generator=random), torch.randn(len(rules), generator=random)]
+    batch, on_device = grammar_batches(structure, scores, None)
+    agree(sums_by(grammar.Given, on_device), host_answer(batch, "sums"), 1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_rules_that_are_all_but_forbidden_are_found_out_where_they_are_needed() -> None:
+    """Rules of −1e4 beside others of 0 stay on the device, unless there is no other way."""
+    structure = Grammar(2, [(0, 1, 1), (0, 0, 1), (1, 1, 1)])
+    word, rule = torch.zeros(1, 3, 2, dtype=torch.float64), torch.tensor([0.0, -1e4, 0.0], dtype=torch.float64)
+    for needed in (False, True):
+        word[..., 0], word[..., 1] = (0.0, -torch.inf) if needed else (-torch.inf, 0.0)
+        word[:, 1:, 1] = 0.0
+        batch, on_device = grammar_batches(structure, [word, rule], None)
+        given = grammar.Given(on_device, on_device.scores)
+        assert given.lost_digits(given.forward()) == needed
+        agree(sums_by(grammar.Given, on_device), host_answer(batch, "sums"), 1e-10)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -90,7 +148,7 @@ def test_gradients_of_one_launch_are_the_counts() -> None:
     node = torch.randn(2, 3, 4, dtype=torch.float64, device=DEVICE, requires_grad=True)
     edge = torch.randn(4, 4, dtype=torch.float64, device=DEVICE, requires_grad=True)
     batch = ChainLayout(Chain(4)).batch((node, edge), None, True)
-    values = chain.LogPartition.apply(batch, *batch.scores)
+    values = LogPartition.apply(chain.Given, batch, *batch.scores)
     found = torch.autograd.grad((values * torch.tensor([1.0, 3.0], device=DEVICE)).sum(), (node, edge))
     plain = ChainLayout(Chain(4)).batch((node.detach().cpu(), edge.detach().cpu()), None, True)
     _, nodes, edges = host_answer(plain, "sums")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -262,6 +265,68 @@ def test_compiled_and_autocast_modules_agree() -> None:
         [layers.StructuredLoss(structure), layers.StructuredLoss(structure, "hinge")]
     )
     assert "hinge" in repr(replicas)
+
+
+def test_packed_sequences_are_batches() -> None:
+    structure, (node, edge), lengths = case("chain")
+    truth = layers.sample(structure, node, edge, lengths=lengths)[0]
+    pack = torch.nn.utils.rnn.pack_padded_sequence
+    packed = pack(node.requires_grad_(), lengths, batch_first=True, enforce_sorted=False)
+    criterion = layers.StructuredLoss(structure, "softmax_margin")
+    expected = criterion(node, edge, target=truth, lengths=lengths)
+    target = pack(truth, lengths, batch_first=True, enforce_sorted=False)
+    for given in (truth, target):
+        torch.testing.assert_close(criterion(packed, edge, target=given), expected)
+    (one,) = torch.autograd.grad(expected, node, retain_graph=True)
+    (other,) = torch.autograd.grad(criterion(packed, edge, target=target), node)
+    torch.testing.assert_close(one, other)
+    best = layers.argmax(structure, node, edge, lengths=lengths)
+    assert torch.equal(layers.argmax(structure, packed, edge), best)
+    with pytest.raises(InputError, match="lengths"):
+        layers.log_partition(structure, packed, edge, lengths=lengths)
+    with pytest.raises(InputError, match="packed"):
+        layers.log_partition(structure, node, packed)
+
+
+@pytest.mark.parametrize("name", ["chain", "relations", "segments"])
+def test_replicas_in_threads_and_other_copies_agree(name: str) -> None:
+    """As data-parallel training makes them: one copy a thread, each with a part of the batch."""
+    structure, scores, lengths = case(name)
+    truth = layers.sample(structure, *scores, lengths=lengths)[0]
+    criterion = layers.StructuredLoss(structure, "softmax_margin", reduction="none")
+    expected = criterion(*scores, target=truth, lengths=lengths)
+    replicas = [copy.deepcopy(criterion) for _ in range(3)] + [pickle.loads(pickle.dumps(criterion))]
+
+    def gradient(replica: object) -> tuple:
+        given = floats(scores)
+        values = replica(*given, target=truth, lengths=lengths)
+        return values, torch.autograd.grad(values.sum(), given)
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(gradient, replicas * 4))
+    for values, gradients in found:
+        torch.testing.assert_close(values, expected, rtol=0, atol=1e-12)
+        for one, other in zip(gradients, found[0][1], strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_compiled_criterion_trains(name: str) -> None:
+    structure, scores, lengths = case(name, torch.float32)
+    truth = layers.sample(structure, *scores, lengths=lengths)[0]
+    criterion = layers.StructuredLoss(structure)
+
+    def value(*given: object) -> object:
+        left = iter(given)
+        moved = [next(left) * 2.0 if each.is_floating_point() else each for each in scores]
+        return criterion(*moved, target=truth, lengths=lengths)
+
+    given = floats(scores)
+    expected = torch.autograd.grad(value(*given), given)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = torch.autograd.grad(torch.compile(value, backend="eager")(*given), given)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize(

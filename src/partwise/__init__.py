@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from partwise.estimators.constituency.parser import ConstituencyParser
     from partwise.estimators.graph.labeler import GraphLabeler
     from partwise.estimators.multilabel.classifier import MultilabelClassifier
+    from partwise.estimators.on_disk.dataset import EncodedDataset, open_dataset
     from partwise.estimators.parsing.parser import DependencyParser
     from partwise.estimators.path.path import RegularizationPath
     from partwise.estimators.segments.labeler import SegmentLabeler
@@ -32,6 +33,7 @@ __all__ = [
     "Classifier",
     "ConstituencyParser",
     "DependencyParser",
+    "EncodedDataset",
     "GraphLabeler",
     "InputError",
     "KernelClassifier",
@@ -44,6 +46,7 @@ __all__ = [
     "SequenceLabeler",
     "__version__",
     "load",
+    "open_dataset",
     "simplex_qp",
 ]
 
@@ -52,6 +55,7 @@ _HOMES = {
     "Classifier": "partwise.estimators.classify.classifier",
     "ConstituencyParser": "partwise.estimators.constituency.parser",
     "DependencyParser": "partwise.estimators.parsing.parser",
+    "EncodedDataset": "partwise.estimators.on_disk.dataset",
     "GraphLabeler": "partwise.estimators.graph.labeler",
     "InputError": "partwise.errors",
     "KernelClassifier": "partwise.estimators.classify.kernel",
@@ -63,6 +67,7 @@ _HOMES = {
     "SegmentLabeler": "partwise.estimators.segments.labeler",
     "SequenceLabeler": "partwise.estimators.sequence.labeler",
     "load": "partwise.storage.model_file",
+    "open_dataset": "partwise.estimators.on_disk.dataset",
     "simplex_qp": "partwise.solvers.dual.simplex_qp",
 }
 

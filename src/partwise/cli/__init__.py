@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from partwise import __version__
-from partwise.cli import calibrate, demo, evaluate, inspect, path, predict, report, serve, train
+from partwise.cli import calibrate, demo, encode, evaluate, inspect, path, predict, report, serve, train
 from partwise.cli import compile as compile_command
 from partwise.cli.interruption import Interrupted, ignore_further
 from partwise.cli.options import add_command
@@ -30,6 +30,7 @@ app = typer.Typer(
 )
 add_command(app, "demo", demo.demo)
 app.add_typer(train.app, name="train")
+app.add_typer(encode.app, name="encode")
 app.add_typer(path.app, name="path")
 add_command(app, "predict", predict.predict)
 add_command(app, "evaluate", evaluate.evaluate)

@@ -134,6 +134,12 @@ class Running:
     time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds after which to stop.")] = (
         None
     )
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            "--memory-limit", help="Memory that training may take, as 1.5GB; slower solvers take less."
+        ),
+    ] = None
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on standard output at the end.")
     ] = False
@@ -141,7 +147,33 @@ class Running:
 
     def parameters(self) -> dict[str, Any]:
         """Of an estimator."""
-        return {"n_jobs": self.jobs, "random_state": self.seed, "time_limit": self.time_limit}
+        return {
+            "n_jobs": self.jobs,
+            "random_state": self.seed,
+            "time_limit": self.time_limit,
+            "memory_limit": self.memory_limit,
+        }
+
+
+@dataclass
+class Streaming:
+    """How data of a folder that was encoded before are trained on."""
+
+    state_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--state-dir", help="For a folder: where to keep the dual state on disk, not in memory."
+        ),
+    ] = None
+    shard_mb: Annotated[
+        float | None,
+        typer.Option("--shard-mb", help="For a folder: megabytes to hold in memory at a time."),
+    ] = None
+
+    def check_unused(self) -> None:
+        """Raise where there is no folder that this could be of."""
+        if self.state_dir is not None or self.shard_mb is not None:
+            raise InputError("--state-dir and --shard-mb are for folders that `partwise encode` wrote")
 
 
 @dataclass

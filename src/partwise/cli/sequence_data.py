@@ -96,7 +96,7 @@ def read_sequences(path: str, options: DataOptions) -> SequenceData:
     if options.format != "auto":
         return _parsed(text, path, options, settings)
     form = "conll" if has_settings else detect_format(text)
-    with _told_how_it_was_read(form, path):
+    with told_how_it_was_read(form, path):
         return _parsed(text, path, replace(options, format=form), settings)
 
 
@@ -171,12 +171,12 @@ def stream_predictions(path: str, options: DataOptions) -> Iterator[PredictionBa
     """Read a file, or standard input for "-", in batches of whole sequences."""
     with open_binary(path) as source:
         handle, options = _settled(source, path, options)
-        with _told_how_it_was_read(options.format, path):
+        with told_how_it_was_read(options.format, path):
             yield from _batches(handle, path, options)
 
 
 @contextmanager
-def _told_how_it_was_read(form: str, path: object) -> Iterator[None]:
+def told_how_it_was_read(form: str, path: object) -> Iterator[None]:
     """Errors in lines of text with the format, which was guessed or is that of the training data."""
     try:
         yield
@@ -248,7 +248,7 @@ def _tagged_batch(text: str) -> PredictionBatch:
 def _json_batch(text: str, path: str, number: int) -> PredictionBatch:
     if not text.strip():
         return PredictionBatch([], [], None, "jsonl")
-    with _lines_from(number, path):
+    with lines_from(number, path):
         data = parse_jsonl(text)
     return PredictionBatch(data.inputs, data.inputs, None, "jsonl")
 
@@ -264,7 +264,7 @@ def _crfsuite_batches(handle: Any, path: str) -> Iterator[PredictionBatch]:
             continue
         text = decode(b"".join(block), path, number)
         if text.strip():
-            with _lines_from(number, path):
+            with lines_from(number, path):
                 data = parse_crfsuite(text)
             sequences = data.feature_sequences()
             yield PredictionBatch(sequences, sequences, None, "crfsuite")
@@ -275,7 +275,7 @@ def _crfsuite_batches(handle: Any, path: str) -> Iterator[PredictionBatch]:
 
 
 @contextmanager
-def _lines_from(number: int, path: str) -> Iterator[None]:
+def lines_from(number: int, path: str) -> Iterator[None]:
     """Errors of a parser that sees only a part of the file, with the line in the whole file."""
     try:
         yield

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from partwise.cli.common import DataOptions
-from partwise.cli.options import Comment, Files, Layout, Objective, Running, add_command, one_of
+from partwise.cli.options import Comment, Files, Layout, Objective, Running, Streaming, add_command, one_of
 from partwise.cli.train_constituency import train_constituency
 from partwise.cli.train_dependency import train_dependency
 from partwise.cli.train_graph import train_graph
@@ -54,6 +55,7 @@ def train_sequence(
     label_column: Annotated[int, typer.Option(help="Column of the label; negative from the right.")] = -1,
     comment: Comment = None,
     chain: ChainOptions,
+    streaming: Streaming,
     running: Running,
 ) -> None:
     """Train a sequence labeler: chunks, names, parts of speech.
@@ -62,6 +64,9 @@ def train_sequence(
     through a template, by default what the labels look like: ner where most tokens are outside of all chunks,
     chunking where most are inside, or where there are further columns; else pos. What was chosen is printed.
     Ctrl-C saves the model trained so far.
+
+    TRAIN may also be a folder that `partwise encode sequence` wrote: it is trained on from the disk, with the template,
+    --min-count, --hash-size and --pairs that it was encoded with.
     """
     from partwise.cli.sequences import Sequences
     from partwise.cli.training import Job, check_model_path, run_training
@@ -71,17 +76,22 @@ def train_sequence(
     own_template = None if template in PRESETS else template
     check_model_path(files.model, {"TRAIN": files.train, "--dev": files.dev, "--template": own_template})
     options = DataOptions(layout.format, layout.character(), label_column, comment)
-    data, chosen = sequence_data(files.train, options, template)
-    if not data.has_labels:
-        raise InputError("no labels in this file; training needs them", files.train)
-    estimator = SequenceLabeler(
-        **objective.parameters(), **running.parameters(), **chain.parameters(), template=chosen
-    )
-    task = Sequences(estimator, data.options, files.model)
-    job = Job(task, files.train, data.x, data.y, data.n_sequences, data.weights)
-    job.choices = chosen and f"template {chosen}" + ("" if template else f", {reason_for(chosen)}")
+    given = {**objective.parameters(), **running.parameters(), **chain.parameters()}
+    if os.path.isdir(files.train):
+        from partwise.cli.train_encoded import encoded_job
+
+        job, options = encoded_job(files, streaming, given, options, template, running.quiet)
+    else:
+        streaming.check_unused()
+        data, chosen = sequence_data(files.train, options, template)
+        if not data.has_labels:
+            raise InputError("no labels in this file; training needs them", files.train)
+        task = Sequences(SequenceLabeler(**given, template=chosen), data.options, files.model)
+        job = Job(task, files.train, data.x, data.y, data.n_sequences, data.weights)
+        job.choices = chosen and f"template {chosen}" + ("" if template else f", {reason_for(chosen)}")
+        options = data.options
     if files.dev is not None:
-        dev_data, _ = sequence_data(files.dev, data.options, template)
+        dev_data, _ = sequence_data(files.dev, options, template)
         if not dev_data.has_labels:
             raise InputError("no labels in this file; --dev needs them", files.dev)
         job.dev = (dev_data.x, dev_data.label_sequences())
@@ -132,10 +142,11 @@ def sequence_data(path: str, options: DataOptions, template: str | None) -> tupl
 
 
 def preset_for(labels: Any, n_columns: int) -> str:
-    """The template for these labels (None where there is none) and so many columns beside them."""
+    """The template for these labels (None where there is none), or for how often each occurs, and so many columns
+    beside them."""
     from partwise.scoring.labelling import looks_like_chunks
 
-    counts = Counter(label for label in labels if label is not None)
+    counts = Counter(labels if isinstance(labels, Mapping) else (each for each in labels if each is not None))
     if looks_like_chunks(list(counts)) and (n_columns == 1 or 2 * counts["O"] > counts.total()):
         return "ner"
     return "chunking" if n_columns > 1 else "pos"

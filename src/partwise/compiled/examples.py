@@ -57,7 +57,7 @@ class Scratch(NamedTuple):
     specification, structure : ndarray of int64
         The structure's packed specification and workspace.
     scores, potentials, counts, delta : ndarray (most parts + slack,)
-    row : ndarray (widest row,)
+    row : ndarray (a few of the widest rows,)
         Of the weights' type.
     """
 

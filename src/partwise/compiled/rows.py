@@ -47,6 +47,7 @@ from partwise.compiled.simd import (
     scatter_scaled_rows,
     shrunk,
 )
+from partwise.compiled.simd_dense import ROWS_AT_ONCE, scatter_dense, score_dense
 
 KIND, FIRST_ROW, N_ROWS, FIRST_PART = range(4)  # columns of `runs`
 _MOST_AHEAD = 1024  # entries of a run that are asked for before they are read
@@ -124,17 +125,23 @@ class KindRows(NamedTuple):
 
 
 @fragment
-def _score_row(kind, row, weights, out, l1):  # type: ignore
-    """Sum of the row's weights by label into the padded row `out`."""
+def _score_dense_part(kind, row, weights, out, l1):  # type: ignore
+    """Sum of the weights of the row's dense attributes by label into the padded row `out`."""
     for j in range(kind.stride):
         out[j] = 0
-    stride, n_dense = kind.stride, kind.dense_start.size
+    n_dense = kind.dense_start.size
     if n_dense > 0:
-        gather_scaled_rows(out, kind.dense_start, kind.dense[row], 0, n_dense, weights, stride, l1)
+        gather_scaled_rows(out, kind.dense_start, kind.dense[row], 0, n_dense, weights, kind.stride, l1)
     elif kind.place.size > 0:
         at = kind.place[row]
         for j in range(kind.width):
             out[j] = kind.given[at, j]
+
+
+@fragment
+def _score_row(kind, row, weights, out, l1):  # type: ignore
+    """Add the weights of the row's other attributes."""
+    stride = kind.stride
     first, last = kind.wide_ptr[row], kind.wide_ptr[row + 1]
     if kind.wide_value.size > 0:
         gather_scaled_rows(out, kind.wide_start, kind.wide_value, first, last, weights, stride, l1)
@@ -179,6 +186,20 @@ def _is_plain(kind):  # type: ignore
 
 
 @inner
+def _score_blocks(kind, first_row, n_rows, weights, scale, scores, part, l1, row_work):  # type: ignore
+    """As `score_run`, for rows with dense attributes."""
+    end, stride, n_dense = first_row + n_rows, kind.stride, kind.dense_start.size
+    for begin in range(first_row, end, ROWS_AT_ONCE):
+        score_dense(row_work, kind.dense, begin, end - 1, n_dense, weights, stride, l1)
+        for r in range(min(ROWS_AT_ONCE, end - begin)):
+            out = row_work[r * stride : (r + 1) * stride]
+            _score_row(kind, begin + r, weights, out, l1)
+            for j in range(kind.width):
+                scores[part + j] = scale * out[j]
+            part += kind.width
+
+
+@inner
 def score_run(kind, first_row, n_rows, weights, scale, scores, part, l1, row_work):  # type: ignore
     """Write scale · (scores of some rows of a kind) from `part` on."""
     own = weights[kind.first_weight : kind.first_weight + kind.n_weights]
@@ -186,6 +207,9 @@ def score_run(kind, first_row, n_rows, weights, scale, scores, part, l1, row_wor
         for row in range(first_row, first_row + n_rows):
             scores[part] = scale * _score_single(kind, row, own, l1)
             part += 1
+        return
+    if n_rows > 1 and kind.dense_start.size > 0:
+        _score_blocks(kind, first_row, n_rows, own, scale, scores, part, l1, row_work)
         return
     plain = _is_plain(kind)
     for row in range(first_row, first_row + n_rows):
@@ -195,6 +219,7 @@ def score_run(kind, first_row, n_rows, weights, scale, scores, part, l1, row_wor
             for j in range(kind.width):
                 scores[part + j] = scale * shrunk(own[start + j], l1)
         else:
+            _score_dense_part(kind, row, own, row_work, l1)
             _score_row(kind, row, own, row_work, l1)
             for j in range(kind.width):
                 scores[part + j] = scale * row_work[j]
@@ -202,18 +227,25 @@ def score_run(kind, first_row, n_rows, weights, scale, scores, part, l1, row_wor
 
 
 @fragment
-def _scatter_row(kind, row, weights, delta, l1):  # type: ignore
-    """Add the padded row `delta` to the weights of every attribute; returns the growth of ‖weights‖²."""
-    total = 0.0
-    stride, mask = kind.stride, kind.mask
-    if kind.dense_start.size > 0:
+def _scatter_dense_part(kind, row, weights, delta, l1):  # type: ignore
+    """Add the padded row `delta` to the weights of dense attributes; returns the growth of ‖weights‖²."""
+    total, n_dense = 0.0, kind.dense_start.size
+    if n_dense > 0:
         total += scatter_scaled_rows(
-            weights, kind.dense_start, kind.dense[row], 0, kind.dense_start.size, delta, mask, stride, l1
+            weights, kind.dense_start, kind.dense[row], 0, n_dense, delta, kind.mask, kind.stride, l1
         )
     elif kind.place.size > 0:
         change, at = kind.change, kind.place[row]
         for j in range(kind.width):
             change[at, j] += delta[j]
+    return total
+
+
+@fragment
+def _scatter_row(kind, row, weights, delta, l1):  # type: ignore
+    """The same for all other attributes."""
+    total = 0.0
+    stride, mask = kind.stride, kind.mask
     start, value = kind.wide_start, kind.wide_value
     first, last = kind.wide_ptr[row], kind.wide_ptr[row + 1]
     if mask.size > 0:
@@ -260,6 +292,33 @@ def _scatter_single(kind, row, weights, delta, l1):  # type: ignore
 
 
 @inner
+def _scatter_blocks(kind, first_row, n_rows, weights, scale, delta, part, threshold, l1, row_work):  # type: ignore
+    """As `scatter_run`, for rows with dense attributes."""
+    total, end, stride, n_dense = 0.0, first_row + n_rows, kind.stride, kind.dense_start.size
+    for begin in range(first_row, end, ROWS_AT_ONCE):
+        for j in range(ROWS_AT_ONCE * stride):
+            row_work[j] = 0
+        n_moved = 0
+        for r in range(min(ROWS_AT_ONCE, end - begin)):
+            largest = 0.0
+            for j in range(kind.width):
+                largest = max(largest, abs(delta[part + j]))
+            if largest <= threshold:
+                for j in range(kind.width):
+                    delta[part + j] = 0.0
+            else:
+                n_moved += 1
+                own = row_work[r * stride : (r + 1) * stride]
+                for j in range(kind.width):
+                    own[j] = scale * delta[part + j]
+                total += _scatter_row(kind, begin + r, weights, own, l1)
+            part += kind.width
+        if n_moved > 0:
+            total += scatter_dense(weights, kind.dense, begin, end - 1, n_dense, row_work, stride, l1)
+    return total
+
+
+@inner
 def scatter_run(kind, first_row, n_rows, weights, scale, delta, part, threshold, l1, row_work):  # type: ignore
     """Add scale · delta through some rows of a kind; returns the growth of ‖weights‖²."""
     own = weights[kind.first_weight : kind.first_weight + kind.n_weights]
@@ -272,6 +331,8 @@ def scatter_run(kind, first_row, n_rows, weights, scale, delta, part, threshold,
                 delta[part] = 0.0
             part += 1
         return total
+    if n_rows > 1 and kind.dense_start.size > 0:
+        return _scatter_blocks(kind, first_row, n_rows, own, scale, delta, part, threshold, l1, row_work)
     plain = _is_plain(kind)
     for row in range(first_row, first_row + n_rows):
         largest = 0.0
@@ -292,6 +353,7 @@ def scatter_run(kind, first_row, n_rows, weights, scale, delta, part, threshold,
                 row_work[j] = scale * delta[part + j]
             for j in range(kind.width, kind.stride):
                 row_work[j] = 0
+            total += _scatter_dense_part(kind, row, own, row_work, l1)
             total += _scatter_row(kind, row, own, row_work, l1)
         part += kind.width
     return total

@@ -86,17 +86,20 @@ class FeatureMap:
             count = np.zeros(n_attributes, np.int32)
             no_mask = np.zeros(0, np.float32)
             return cls(width, n_dense, start.astype(np.int32), count, n_weights, empty, no_mask, n_weights)
-        return cls._observed(width, stride, n_attributes, n_dense, rows, row_labels)
+        return cls._observed(width, n_attributes, n_dense, rows, row_labels)
 
     @classmethod
     def _observed(
-        cls, width: int, stride: int, n_attributes: int, n_dense: int, rows: AttributeRows, labels: np.ndarray
+        cls, width: int, n_attributes: int, n_dense: int, rows: AttributeRows, labels: np.ndarray
     ) -> FeatureMap:
-        label_of_entry = np.repeat(labels.astype(np.int64), np.diff(rows.row_ptr))
-        known = label_of_entry >= 0
-        pair = _distinct(
-            rows.ids[known].astype(np.int64) * width + label_of_entry[known], n_attributes * width
+        return cls.of_pairs(
+            width, n_attributes, n_dense, _distinct(pairs_in(rows, labels, width), n_attributes * width)
         )
+
+    @classmethod
+    def of_pairs(cls, width: int, n_attributes: int, n_dense: int, pair: np.ndarray) -> FeatureMap:
+        """Place weights for some pairs, each attribute · width + label: distinct, in ascending order."""
+        stride = row_stride(width)
         attribute, label = pair // width, pair % width
         n_pairs = np.bincount(attribute, minlength=n_attributes)
         # A vector row costs stride / LANES steps, a narrow list one step a label.
@@ -132,7 +135,7 @@ class FeatureMap:
             stride=self.stride,
             first_weight=first_weight,
             n_weights=self.n_weights,
-            **(self._split(rows) if self.count.any() else self._all_wide(rows)),
+            **self.entries(rows),
             narrow_first=self.narrow_first,
             narrow_label=self.narrow_label,
             mask=self.mask,
@@ -142,6 +145,10 @@ class FeatureMap:
             given=np.zeros((0, self.width)),
             change=np.zeros((0, self.width)),
         )
+
+    def entries(self, rows: AttributeRows) -> dict[str, np.ndarray]:
+        """The arrays of :class:`KindRows` that grow with the rows."""
+        return self._split(rows) if self.count.any() else self._all_wide(rows)
 
     def _split(self, rows: AttributeRows) -> dict[str, np.ndarray]:
         """Entries of wide and of narrow attributes."""
@@ -199,6 +206,13 @@ class FeatureMap:
             np.concatenate([label, self.narrow_label]).astype(np.int64),
             np.concatenate([weight, narrow_weight]),
         )
+
+
+def pairs_in(rows: AttributeRows, labels: np.ndarray, width: int) -> np.ndarray:
+    """The (attribute, label) pairs of all entries whose label is known, attribute · width + label, int64."""
+    label_of_entry = np.repeat(labels.astype(np.int64), np.diff(rows.row_ptr))
+    known = label_of_entry >= 0
+    return rows.ids[known].astype(np.int64) * width + label_of_entry[known]
 
 
 def _distinct(keys: np.ndarray, n_keys: int) -> np.ndarray:

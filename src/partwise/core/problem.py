@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -62,6 +62,8 @@ class Problem:
     batch : Batch
         All data as passes read them.
     """
+
+    looked_at: ClassVar[int] = 1 << 25  # parts that estimates from some of the examples may look at
 
     scorer: Scorer
     gold: PartLists
@@ -132,6 +134,21 @@ class Problem:
         """Whether all that features are known by is, so that any row can be asked for at any time."""
         return True
 
+    def shards(self, random: np.random.Generator) -> Iterator[np.ndarray]:
+        """Examples that can be in memory at a time, each once, drawn anew for every pass.
+
+        Online solvers take their visits among those of one shard before they go on to the next.
+        """
+        yield np.arange(self.n_examples)
+
+    def in_order(self) -> Iterator[tuple[int, int]]:
+        """First and last of all examples, in pieces that can be in memory at a time."""
+        yield 0, self.n_examples
+
+    def zeros(self, ptr: np.ndarray, dtype: Any) -> np.ndarray:
+        """An array of zeros for a solver's state, of which ptr[i] … ptr[i + 1] − 1 belong to example i."""
+        return np.zeros(int(ptr[-1]), dtype)
+
     @property
     def n_sums(self) -> int:
         """Entries of what passes add up."""
@@ -146,9 +163,12 @@ class Problem:
     def n_parts(self) -> int:
         return self.scorer.n_parts
 
-    def gold_places(self) -> np.ndarray:
-        """Where the parts of the true labels lie among the parts of all examples, int64 (n_gold_parts,)."""
-        return np.repeat(self.batch.part_ptr[:-1], np.diff(self.batch.gold_ptr)) + self.batch.gold_part
+    def gold_places(self, first: int = 0, last: int | None = None) -> np.ndarray:
+        """Where the parts of the true labels of some examples lie among the parts of all, int64 (n_gold_parts,)."""
+        last = self.n_examples if last is None else last
+        ptr = self.batch.gold_ptr[first : last + 1]
+        parts = self.batch.gold_part[ptr[0] : ptr[-1]]
+        return np.repeat(self.batch.part_ptr[first:last], np.diff(ptr)) + parts
 
     def labelling_ptr(self) -> np.ndarray:
         """Where lists with room for the largest labelling of each example start, int64 (n_examples + 1,)."""

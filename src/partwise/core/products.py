@@ -1,7 +1,8 @@
 """Dense rows in passes over many examples: their scores and their gradient by products of matrices.
 
 A chunk of rows X has the scores X W, one product; the pass reads them as given and leaves behind what it scatters, one
-row of changes Δ for each of X; then the weights change by Xᵀ Δ, a second product. All in double precision.
+row of changes Δ for each of X; then the weights change by Xᵀ Δ, a second product. All in double precision. Rows that
+are equal (`repeats.py`) share one row of X W and of Δ, for all examples at once.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from partwise.compiled.examples import Batch
 from partwise.compiled.rows import FIRST_ROW, KIND, N_ROWS, KindRows, packed_rows
 from partwise.core.arrays import ranges
+from partwise.core.repeats import Repeats, repeats_of
 
 if TYPE_CHECKING:
     from partwise.core.scorer import Scorer
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _FEWEST_COLUMNS = 4  # below, the loops over single rows are as fast
 _CHUNK = 1 << 18  # numbers of a chunk of rows: what stays near the processor
 _FEWEST_ROWS, _MOST_ROWS = 128, 2048
+_MOST_SHARED = 1 << 24  # numbers of a table of distinct rows
 
 
 def with_products(
@@ -42,8 +45,14 @@ def with_products(
     if not tabled or first == last:
         yield batch, first, last
         return
-    cuts, most_rows = _cuts(scorer, tabled, first, last)
-    tables = [_Table(scorer, k, most_rows, weights, v) for k in tabled]
+    known = {k: repeats for k in tabled if (repeats := _repeats(scorer, k)) is not None}
+    cuts, most_rows = _cuts(scorer, [k for k in tabled if k not in known], first, last)
+    tables: list[_Table | _SharedTable] = []
+    for k in tabled:
+        if k in known:
+            tables.append(_SharedTable(scorer, k, known[k], (first, last), weights, v))
+        else:
+            tables.append(_Table(scorer, k, most_rows, weights, v))
     kinds = list(scorer.kinds)
     for table in tables:
         kinds[table.number] = table.kind
@@ -59,14 +68,12 @@ def with_products(
     del held
 
 
-class _Table:
-    """The dense attributes of one kind of rows, a chunk at a time."""
+class _Products:
+    """The dense attributes of one kind of rows, with room for so many scores and changes."""
 
     def __init__(
-        self, scorer: Scorer, number: int, most_rows: int, weights: np.ndarray | None, v: np.ndarray | None
+        self, kind: KindRows, most_rows: int, n_places: int, weights: np.ndarray | None, v: np.ndarray | None
     ):
-        self.scorer, self.number = scorer, number
-        kind: KindRows = scorer.kinds[number]
         self.dense, self.v = kind.dense, v
         width, n_dense = kind.width, kind.dense_start.size
         own = slice(kind.first_weight, kind.first_weight + n_dense * kind.stride)
@@ -74,18 +81,31 @@ class _Table:
         self.weights = None if weights is None else np.ascontiguousarray(self._matrix(weights))
         self.gradient = None if v is None else np.zeros((n_dense, width))
         self.room = np.empty((most_rows, n_dense))
-        self.n_rows = 0
         self.kind = kind._replace(
             dense_start=kind.dense_start[:0],
             place=np.zeros(len(kind.dense), np.int32),
-            given=np.zeros((most_rows if weights is not None else 0, width)),
-            change=np.zeros((most_rows if v is not None else 0, width)),
+            given=np.zeros((n_places if weights is not None else 0, width)),
+            change=np.zeros((n_places if v is not None else 0, width)),
         )
 
     def _matrix(self, vector: np.ndarray) -> np.ndarray:
         """The part of a vector of weights that belongs to dense attributes, (n_dense, width); a view."""
         own, shape, width = self.place_of_weights
         return vector[own].reshape(shape)[:, :width]
+
+    def add_to_weights(self) -> None:
+        if self.v is not None:
+            self._matrix(self.v)[...] += self.gradient
+
+
+class _Table(_Products):
+    """A chunk of rows at a time."""
+
+    def __init__(
+        self, scorer: Scorer, number: int, most_rows: int, weights: np.ndarray | None, v: np.ndarray | None
+    ):
+        super().__init__(scorer.kinds[number], most_rows, most_rows, weights, v)
+        self.scorer, self.number, self.n_rows = scorer, number, 0
 
     def open(self, first: int, last: int) -> None:
         """Scores of the rows of some examples."""
@@ -104,13 +124,52 @@ class _Table:
             self.gradient += self.room[: self.n_rows].T @ self.kind.change[: self.n_rows]
 
     def hand_over(self) -> None:
-        if self.v is not None:
-            self._matrix(self.v)[...] += self.gradient
+        self.add_to_weights()
+
+
+class _SharedTable(_Products):
+    """The distinct rows of a range of examples, all at once."""
+
+    def __init__(
+        self, scorer: Scorer, number: int, repeats: Repeats, examples: tuple[int, int], weights: np.ndarray | None,
+        v: np.ndarray | None,
+    ):  # fmt: skip
+        own, _ = _rows_of(scorer, number, *examples)
+        is_used = np.zeros(len(repeats.row), bool)
+        is_used[repeats.place[own]] = True
+        self.rows = repeats.row[is_used]
+        super().__init__(scorer.kinds[number], _MOST_ROWS, len(self.rows), weights, v)
+        self.number = number
+        self.kind.place[own] = (np.cumsum(is_used, dtype=np.int32) - 1)[repeats.place[own]]
+        for here, values in self._chunks():
+            if self.weights is not None:
+                np.matmul(values, self.weights, out=self.kind.given[here])
+
+    def _chunks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        for first in range(0, len(self.rows), len(self.room)):
+            here = slice(first, min(first + len(self.room), len(self.rows)))
+            values = self.room[: here.stop - first]
+            values[...] = self.dense[self.rows[here]]
+            yield here, values
+
+    def open(self, first: int, last: int) -> None:
+        """Everything is there."""
+
+    def close(self) -> None:
+        """Changes are added up until the last example."""
+
+    def hand_over(self) -> None:
+        if self.gradient is not None:
+            for here, values in self._chunks():
+                self.gradient += values.T @ self.kind.change[here]
+        self.add_to_weights()
 
 
 def _cuts(scorer: Scorer, tabled: list[int], first: int, last: int) -> tuple[list[int], int]:
     """Where to cut a range of examples into chunks, and the most rows that a kind has in any."""
     kinds = [scorer.kinds[k] for k in tabled]
+    if not kinds:
+        return [first, last], 1
     size = max(max(kind.dense_start.size, kind.width) for kind in kinds)
     limit = min(max(_CHUNK // size, _FEWEST_ROWS), _MOST_ROWS)
     run_ptr = scorer.run_ptr[first : last + 1]
@@ -140,6 +199,23 @@ def _rows_of(scorer: Scorer, number: int, first: int, last: int) -> tuple[Any, i
 def _tabled(scorer: Scorer) -> list[int]:
     """Kinds of rows with enough dense attributes for products."""
     return [k for k, kind in enumerate(scorer.kinds) if kind.dense_start.size >= _FEWEST_COLUMNS]
+
+
+def _repeats(scorer: Scorer, number: int) -> Repeats | None:
+    """The distinct rows of a kind, looked for when its products are asked for again, and where they pay."""
+    kind: KindRows = scorer.kinds[number]
+    if number not in scorer.repeats:
+        scorer.repeats[number] = None  # a single pass is over before they are found
+        return None
+    if scorer.repeats[number] is None:
+        scorer.repeats[number] = repeats_of(kind.dense) or _NONE
+    found = scorer.repeats[number]
+    if found is None or not 0 < len(found.row) * kind.width <= _MOST_SHARED:
+        return None
+    return found
+
+
+_NONE = Repeats(np.zeros(0, np.int64), np.zeros(0, np.int32))
 
 
 @cache

@@ -15,10 +15,12 @@ from partwise.compiled.examples import Batch, Scratch
 from partwise.compiled.oracles import NEVER_ASKED
 from partwise.compiled.rows import KindRows, packed_rows, row_tasks
 from partwise.compiled.simd import LANES
+from partwise.compiled.simd_dense import ROWS_AT_ONCE
 from partwise.core.arrays import offsets, ranges
 from partwise.core.batch_pass import score_pass
 from partwise.core.maps import FeatureMap
 from partwise.core.products import one_thread, with_products
+from partwise.core.repeats import Repeats
 from partwise.core.rows import RowData, shared_row
 from partwise.errors import InputError
 
@@ -44,6 +46,8 @@ class Scorer:
         See ``compiled/rows.py``.
     batch : Batch
         All of it as passes read it, without true labels.
+    repeats : dict of Repeats
+        Which dense rows of a kind are equal, by its number; ``core/products.py`` fills it in.
     """
 
     structure: Structure
@@ -54,6 +58,7 @@ class Scorer:
     runs: np.ndarray
     n_jobs: int = 1
     batch: Batch = field(init=False, repr=False)
+    repeats: dict[int, Repeats | None] = field(init=False, default_factory=dict, repr=False)
     _held: Any = field(init=False, repr=False)
     _scratch: dict[Any, tuple[Scratch, dict[str, Any]]] = field(init=False, default_factory=dict, repr=False)
 
@@ -137,7 +142,9 @@ class Scorer:
         sizes = np.diff(self.run_ptr)[examples]
         runs = self.runs[ranges(self.run_ptr[:-1][examples], sizes)]
         shapes = self.shapes.take(examples)
-        return Scorer(self.structure, shapes, self.maps, self.kinds, offsets(sizes), runs, self.n_jobs)
+        found = Scorer(self.structure, shapes, self.maps, self.kinds, offsets(sizes), runs, self.n_jobs)
+        found.repeats = self.repeats
+        return found
 
     # -- passes -----------------------------------------------------------------------------------
 
@@ -178,7 +185,7 @@ class Scorer:
             potentials=np.zeros(size),
             counts=np.zeros(size),
             delta=np.zeros(size),
-            row=np.zeros(max([LANES, *(kind.stride for kind in self.kinds)]), dtype),
+            row=np.zeros(max([LANES, *(ROWS_AT_ONCE * kind.stride for kind in self.kinds)]), dtype),
         )
         return scratch, {"specification": specification, "work": work}
 

@@ -27,6 +27,9 @@ class Answers:
     classes_: np.ndarray
     n_features_in_: int
     coef_: Any
+    solver: Any
+    tol: float
+    memory_limit: float | str | None
 
     def known_labels(self) -> list[Any]:
         """The labels of training, in the order of their numbers."""
@@ -83,8 +86,10 @@ class Answers:
         return float(np.mean(true == predicted))
 
     def before_training(self, problem: Problem) -> list[str]:
-        """What is worth a line before training begins: how large the problem is."""
-        return []
+        """What is worth a line before training begins: how large the problem is, and the memory it takes."""
+        from partwise.solvers.memory import memory_estimate
+
+        return [str(memory_estimate(problem, self.solver, self.tol, self.memory_limit))]
 
     def training_facts(self) -> dict[str, Any]:
         """What training did with the data besides, as JSON values."""

@@ -76,6 +76,7 @@ class DualEstimator(Answers, Estimator):
     n_jobs: int | None
     verbose: int
     time_limit: float | None
+    memory_limit: float | str | None = None
     callback: Callable[[Progress], bool | None] | None
     certificate_every: float | None
     warm_start: bool
@@ -96,6 +97,10 @@ class DualEstimator(Answers, Estimator):
         if self.callback is not None and not callable(self.callback):
             raise InputError(f"callback must be callable or None, not {self.callback!r}")
         check_solver(self.solver)
+        if self.memory_limit is not None:
+            from partwise.solvers.memory import bytes_of
+
+            bytes_of(self.memory_limit)
         check_cost(getattr(self, "cost", "hamming"))
         random_generator(self.random_state)
         n_threads(self.n_jobs)
@@ -112,10 +117,9 @@ class DualEstimator(Answers, Estimator):
         """Before training: hand what the solver can train to a callback with a method `begin`; say what is worth it."""
         begin = getattr(self.callback, "begin", None)
         if begin is not None:
-            from partwise.solvers import solver_for
             from partwise.solvers.needs import check_solver as check_needs
 
-            check_needs(problem, solver_for(problem, self.solver, self.tol))
+            check_needs(problem, self._solver_for(problem))
             begin(problem, encoder)
         if self.verbose and (lines := self.before_training(problem)):
             print("\n".join(lines))
@@ -171,13 +175,13 @@ class DualEstimator(Answers, Estimator):
     def _solve(self, problem: Problem, warm_start: WarmStart | None = None) -> tuple[Solver, Solution]:
         """Train, from an earlier state of the same solver if there is one."""
         from partwise.estimators.long_passes import warn_if_long, watched
-        from partwise.solvers import solve, solver_for
+        from partwise.solvers import solve
 
         if not problem.n_weights:
             raise InputError(
                 "there is not one feature to learn a weight of: lower min_count, or add features"
             )
-        whole, solver, callback = problem, solver_for(problem, self.solver, self.tol), self._callback()
+        whole, solver, callback = problem, self._solver_for(problem), self._callback()
         if warn_if_long(problem, stacklevel=4):
             problem, callback = watched(problem, callback, self.max_passes, bool(self.verbose))
         subject = f"{type(problem.structure).__name__.lower()} problems with {problem.loss.name} loss"
@@ -205,6 +209,12 @@ class DualEstimator(Answers, Estimator):
                 "sample_weight or 1 / l2 are too large for floating-point numbers: scale them down"
             )
         return solver, replace(solution, problem=whole)
+
+    def _solver_for(self, problem: Problem) -> Solver:
+        """What `solver` stands for, within `memory_limit`."""
+        from partwise.solvers.memory import solver_within
+
+        return solver_within(problem, self.solver, self.tol, self.memory_limit)
 
     def _compiling_line(self) -> CompilingLine | None:
         """What says that code is compiled, where nobody else does and somebody looks."""

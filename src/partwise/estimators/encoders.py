@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -175,15 +176,15 @@ class ColumnEncoder:
         columns, ptr = read_columns(X)
         node_rows = self.node.fit_transform(columns, ptr, min_count, hash_size)
         edges = None if self.edge is None else self.edge.fit_transform(columns, ptr, min_count, hash_size)
-        return Encoded(np.diff(ptr), (OwnRows(node_rows), *self._edge_rows(edges)))
+        return Encoded(np.diff(ptr), (OwnRows(node_rows), *self.edge_rows(edges)))
 
     def transform(self, X: Any) -> Encoded:
         columns, ptr = read_columns(X)
         edges = None if self.edge is None else self.edge.transform(columns, ptr)
         node_rows = self.node.transform(columns, ptr)
-        return Encoded(np.diff(ptr), (OwnRows(node_rows), *self._edge_rows(edges)))
+        return Encoded(np.diff(ptr), (OwnRows(node_rows), *self.edge_rows(edges)))
 
-    def _edge_rows(self, rows: AttributeRows | None) -> tuple[OwnRows, ...]:
+    def edge_rows(self, rows: AttributeRows | None) -> tuple[OwnRows, ...]:
         """With the attribute that every edge has, numbered behind all others; nothing where edges are tied."""
         if rows is None or self.edge is None:
             return ()
@@ -233,7 +234,9 @@ class ColumnEncoder:
     def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ColumnEncoder:
         node = _extractor(header, arrays, "node")
         encoder = cls.__new__(cls)
-        encoder.template, encoder.node = node.template, node
+        path = header.get("path")
+        encoder.template = replace(node.template, path=path if isinstance(path, str) else None)
+        encoder.node = node
         encoder.tied = node.template.tied_transitions and not node.template.edges
         encoder.edge = None if encoder.tied else _extractor(header, arrays, "edge")
         return encoder
@@ -274,8 +277,8 @@ def _extractor(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], part
         raise InputError("the strings of the vocabulary are missing")
     wide = {name: np.asarray(value, np.int64) for name, value in values.items()}
     extractor = AttributeExtractor.from_state({**state, **wide})
-    if len(strings) != len(extractor._plan.empty_spaces()) or wide["group_of"].max(initial=-1) >= len(
-        extractor._plan.groups
+    if len(strings) != len(extractor.plan.empty_spaces()) or wide["group_of"].max(initial=-1) >= len(
+        extractor.plan.groups
     ):
         raise InputError("the vocabulary does not belong to the template")
     return extractor

@@ -109,7 +109,7 @@ def _expected_counts(training: Training, n_jobs: int) -> np.ndarray:
     """μ of all parts: the solver's own, or those of the model it ended with."""
     problem, loss = training.problem, training.problem.loss
     mu = getattr(training.state, "mu", None)
-    if mu is not None:
+    if mu is not None and mu.size:
         return np.asarray(mu, np.float64)
     if hasattr(training.state, "expected_counts"):
         return training.state.expected_counts(problem)

@@ -131,9 +131,17 @@ def split(flat: Any, lengths: np.ndarray) -> list[Any]:
 
 
 def check_masks(
-    structure: Any, codes: np.ndarray, lengths: np.ndarray, labels: Sequence[Any], why: str
+    structure: Any,
+    codes: np.ndarray,
+    lengths: np.ndarray,
+    labels: Sequence[Any],
+    why: str,
+    first_one: int = 0,
 ) -> None:
-    """Raise, naming the place and the labels, where known labels break the structure's masks."""
+    """Raise, naming the place and the labels, where known labels break the structure's masks.
+
+    `first_one` is the number of the first sequence.
+    """
     starts = offsets(lengths)
     first, last = starts[:-1][lengths > 0], starts[1:][lengths > 0] - 1
     broken = np.zeros(len(codes), bool)
@@ -153,6 +161,6 @@ def check_masks(
             "the start" if position == 0 else "None" if codes[at - 1] < 0 else repr(labels[codes[at - 1]])
         )
         raise InputError(
-            f"y: sequence {sequence}, position {position}: {labels[codes[at]]!r} after {before} "
+            f"y: sequence {first_one + sequence}, position {position}: {labels[codes[at]]!r} after {before} "
             f"(of {lengths[sequence]} positions) is not possible under {why}"
         )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from partwise.compiled.examples import Scratch
 from partwise.core.problem import Problem, Visit
+from partwise.core.streamed import StreamedProblem
 from partwise.solvers import Progress
 from partwise.structures import Chain, Grammar
 from partwise.structures.segments.parts import SemiMarkovParts
@@ -77,6 +78,9 @@ def watched(
     It is called there at most every ten seconds; when it asks to stop, training ends after the step. With `verbose`
     a line is printed each time.
     """
+    if callback is not None and isinstance(problem, StreamedProblem):
+        streaming = _Watcher(callback, max_passes, problem.n_examples, verbose)
+        return replace(problem, note=streaming.within_step), streaming.after_step
     if callback is None or type(problem) is not Problem:  # kernel problems visit in blocks of their own
         return problem, callback
     watcher = _Watcher(callback, max_passes, problem.n_examples, verbose)

@@ -56,17 +56,18 @@ def fill(table, keys, numbers):
 
 
 @entry
-def number_keys(keys, begin, table, found, numbers, kind):
+def number_keys(keys, begin, table, found, numbers, kind, first_token):
     """Number keys by first occurrence until the table is half full; return the token it came to.
 
-    ``found[0, 0]`` counts the distinct keys; below it, one column per key: key, occurrences, first place.
+    ``found[0, 0]`` counts the distinct keys; below it, one column per key: key, occurrences, first place. Places
+    count from `first_token`, where these are not the first tokens.
     """
     for t in range(begin, len(keys)):
         if keys[t] < 0:
             numbers[kind, t] = -1
             continue
         slot = find_slot(keys[t], table)
-        number, place = table[slot, 1], t * len(numbers) + kind
+        number, place = table[slot, 1], (first_token + t) * len(numbers) + kind
         if number < 0:
             number = found[0, 0]
             if 2 * number >= len(table):

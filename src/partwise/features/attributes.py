@@ -32,7 +32,7 @@ __all__ = ["AttributeExtractor", "AttributeRows"]
 KEY_LIMIT = 2**62  # keys of a group stay below, so that a key of -1 can mean absent
 
 
-class _Plan:
+class Plan:
     """A template compiled for data of ``n_columns`` columns."""
 
     def __init__(self, template: Template, part: str, n_columns: int):
@@ -80,20 +80,32 @@ class _Plan:
 
         With ``grow``, unknown strings are added to their spaces instead.
         """
-        codes = np.empty((len(self.sources), len(columns[0]) if columns else 0), dtype=np.int32)
-        interned: dict[object, tuple[list[str], np.ndarray]] = {}
+        used = sorted({int(field.column) for field in self.sources})
+        interned = {column: intern(columns[column], column) for column in used}
+        lookups = self.lookups({column: strings for column, (strings, _) in interned.items()}, spaces, grow)
+        return self.codes({column: codes for column, (_, codes) in interned.items()}, lookups)
+
+    def lookups(
+        self, strings: Mapping[int, Sequence[str]], spaces: list[dict[str, int]], grow: bool
+    ) -> list[np.ndarray]:
+        """For every source the codes of the distinct strings of its column, int32."""
+        found = []
         for field, source in self.sources.items():
-            column, space = int(field.column), spaces[self.space_of[source]]
-            if column not in interned:
-                interned[column] = _intern(columns[column], column)
-            strings, token_codes = interned[column]
-            values = [field.value(string) for string in strings] if field.functions else strings
+            space, distinct = spaces[self.space_of[source]], strings[int(field.column)]
+            values = [field.value(string) for string in distinct] if field.functions else distinct
             if grow:
                 for value in values:
                     if value is not None:
                         space.setdefault(value, len(space))
-            lookup = np.array([space.get(value, -1) for value in values], dtype=np.int32)  # type: ignore[arg-type]
-            codes[source] = lookup[token_codes]
+            found.append(np.array([space.get(value, -1) for value in values], dtype=np.int32))  # type: ignore[arg-type]
+        return found
+
+    def codes(self, tokens: Mapping[int, np.ndarray], lookups: list[np.ndarray]) -> np.ndarray:
+        """Codes of every source, int32, shape (n_sources, n_tokens), of columns given as numbers of strings."""
+        n_tokens = max(map(len, tokens.values()), default=0)
+        codes = np.empty((len(self.sources), n_tokens), dtype=np.int32)
+        for field, source in self.sources.items():
+            codes[source] = lookups[source][tokens[int(field.column)]]
         return codes
 
 
@@ -101,7 +113,7 @@ def _source(field: Field) -> Field:
     return Field(field.column, 0, field.functions)
 
 
-def _intern(column: Sequence[str], number: int) -> tuple[list[str], np.ndarray]:
+def intern(column: Sequence[str], number: int) -> tuple[list[str], np.ndarray]:
     """The distinct strings of a column, and for every token which of them it is."""
     index: defaultdict[str, int] = defaultdict(count().__next__)
     codes = np.fromiter(map(index.__getitem__, column), dtype=np.int32, count=len(column))
@@ -125,14 +137,14 @@ class AttributeExtractor:
     n_attributes : int
     """
 
-    _plan: _Plan
+    plan: Plan
 
     def __init__(self, template: Template, part: Literal["node", "edge"] = "node"):
         self.template = template
         self.part = part
         self.n_attributes = 0
         self._hash_size: int | None = None
-        self._spaces: list[dict[str, int]] = []
+        self.spaces: list[dict[str, int]] = []
         self._squeezed: dict[tuple[int, int], np.ndarray] = {}
         self._keys = self._group_of = np.empty(0, dtype=np.int64)
         self._tables: list[np.ndarray] = []
@@ -161,25 +173,22 @@ class AttributeExtractor:
         AttributeRows
             Numbers run from the most frequent attribute down, ties by first occurrence.
         """
-        check_vocabulary_settings(min_count, hash_size)
-        self._plan = plan = _Plan(self.template, self.part, len(columns))
-        self._hash_size, self._spaces, self._squeezed = hash_size, plan.empty_spaces(), {}
+        plan = self.begin(len(columns), min_count, hash_size)
         if hash_size is not None:
-            self.n_attributes = hash_size
             return self.transform(columns, sequence_ptr)
-        sequence_ptr = self._checked(columns, sequence_ptr)
-        codes = plan.encode(columns, self._spaces, grow=True)
+        sequence_ptr = self.check_columns(columns, sequence_ptr)
+        codes = plan.encode(columns, self.spaces, grow=True)
         numbers = np.empty((len(plan.combinations), sequence_ptr[-1]), dtype=np.int32)
-        found, n_found = [np.empty((4, 0), dtype=np.int64)], 0
+        found, n_found = [], 0
         for group, members in enumerate(plan.groups):
-            keys = self._group_keys(group, codes, sequence_ptr, grow=True)
-            found.append(_number_group(group, keys, members, numbers))
+            keys = self.group_keys(group, codes, sequence_ptr, grow=True)
+            counter = KeyCounter()
+            counter.add(keys, members, numbers)
+            found.append(counter.found)
             for kind in members if n_found else ():
                 numbers[kind] += np.where(numbers[kind] < 0, 0, np.int32(n_found))
             n_found += found[-1].shape[1]
-        group_of, distinct, counts, first = np.concatenate(found, axis=1)
-        order, renumbered = numbering(counts, first, min_count)
-        self._learn(distinct[order], group_of[order])
+        renumbered = self.learn(found, min_count)
         for row in numbers:
             row[:] = renumbered[row]
         return self._rows(numbers, sequence_ptr)
@@ -189,29 +198,37 @@ class AttributeExtractor:
 
         Parameters and result are those of ``fit_transform``.
         """
-        sequence_ptr = self._checked(columns, sequence_ptr)
+        sequence_ptr = self.check_columns(columns, sequence_ptr)
         if sequence_ptr[-1] == 0:  # no tokens, and perhaps no columns to read them from
             return AttributeRows(np.zeros(1, np.int64), np.zeros(0, np.int32), None)
-        plan, hash_size = self._plan, self._hash_size
+        if self._hash_size is None:
+            codes = self.plan.encode(columns, self.spaces, grow=False)
+            return self.rows_of(codes, sequence_ptr)
+        spaces = self.plan.empty_spaces()
+        codes = self.plan.encode(columns, spaces, grow=True)
+        return self.rows_of(codes, sequence_ptr, hashes_of(spaces))
+
+    def rows_of(
+        self, codes: np.ndarray, sequence_ptr: np.ndarray, hashes: list[np.ndarray] | None = None
+    ) -> AttributeRows:
+        """Rows of tokens whose sources have these codes; `hashes` of the strings behind them where there is no
+        vocabulary."""
+        plan = self.plan
         numbers = np.empty((len(plan.combinations), sequence_ptr[-1]), dtype=np.int32)
-        if hash_size is None:
-            codes = plan.encode(columns, self._spaces, grow=False)
+        if hashes is None:
             for group, members in enumerate(plan.groups):
-                for kind, keys in zip(members, self._group_keys(group, codes, sequence_ptr), strict=True):
+                for kind, keys in zip(members, self.group_keys(group, codes, sequence_ptr), strict=True):
                     look_up(keys, self._tables[group], numbers[kind])
             return self._rows(numbers, sequence_ptr)
-        spaces = plan.empty_spaces()
-        codes = plan.encode(columns, spaces, grow=True)
-        hashes = [np.array([stable_hash(string) for string in space], dtype=np.int64) for space in spaces]
         for kind in range(len(plan.combinations)):
             keys = self._hashed_keys(kind, codes, hashes, sequence_ptr)
-            numbers[kind] = np.where(keys < 0, -1, keys % hash_size)
+            numbers[kind] = np.where(keys < 0, -1, keys % self._hash_size)
         return self._rows(numbers, sequence_ptr)
 
     @property
     def n_columns(self) -> int:
         """How many columns the data must have."""
-        return self._plan.n_columns
+        return self.plan.n_columns
 
     @property
     def column_names(self) -> list[str]:
@@ -224,13 +241,13 @@ class AttributeExtractor:
         if self._hash_size is not None:
             return [f"#{k}" for k in range(self._hash_size)]
         names = [""] * self.n_attributes
-        strings = [list(space) for space in self._spaces]
-        for group, members in enumerate(self._plan.groups if self.n_attributes else ()):
-            combination = self._plan.combinations[members[0]]
+        strings = [list(space) for space in self.spaces]
+        for group, members in enumerate(self.plan.groups if self.n_attributes else ()):
+            combination = self.plan.combinations[members[0]]
             ids = np.flatnonzero(self._group_of == group)
             keys, values = self._keys[ids], []
             for place in reversed(range(len(combination.fields))):
-                known = strings[self._plan.space(group, place)]
+                known = strings[self.plan.space(group, place)]
                 keys, digits = np.divmod(keys, len(known))
                 values.append([known[digit] for digit in digits])
                 if (group, place) in self._squeezed:
@@ -248,9 +265,9 @@ class AttributeExtractor:
             "template_syntax": self.template.syntax,
             "column_names": list(self.template.column_names),
             "part": self.part,
-            "n_columns": self._plan.n_columns,
+            "n_columns": self.plan.n_columns,
             "hash_size": self._hash_size or 0,
-            "strings": [list(space) for space in self._spaces],
+            "strings": [list(space) for space in self.spaces],
             "keys": self._keys,
             "group_of": self._group_of.astype(np.int32),
             "squeezed_places": np.array(places, dtype=np.int32).reshape(-1, 2),
@@ -266,29 +283,45 @@ class AttributeExtractor:
         else:
             template = parse_template(state["template"], state["column_names"])
         extractor = cls(template, state["part"])
-        extractor._plan = _Plan(template, state["part"], int(state["n_columns"]))
+        extractor.plan = Plan(template, state["part"], int(state["n_columns"]))
         extractor._hash_size = int(state["hash_size"]) or None
-        extractor._spaces = [dict(zip(strings, count(), strict=False)) for strings in state["strings"]]
+        extractor.spaces = [dict(zip(strings, count(), strict=False)) for strings in state["strings"]]
         pieces = np.split(np.array(state["squeezed_keys"], dtype=np.int64), state["squeezed_ptr"][1:-1])
         places = np.array(state["squeezed_places"]).reshape(-1, 2)
         extractor._squeezed = {(int(g), int(p)): keys for (g, p), keys in zip(places, pieces, strict=False)}
         extractor._learn(np.array(state["keys"], np.int64), np.array(state["group_of"], np.int64))
         return extractor
 
+    def begin(self, n_columns: int, min_count: int, hash_size: int | None) -> Plan:
+        """Forget what was learnt, and make ready for data of so many columns."""
+        check_vocabulary_settings(min_count, hash_size)
+        self.plan = plan = Plan(self.template, self.part, n_columns)
+        self._hash_size, self.spaces, self._squeezed = hash_size, plan.empty_spaces(), {}
+        self.n_attributes = hash_size or 0
+        return plan
+
+    def learn(self, found: list[np.ndarray], min_count: int) -> np.ndarray:
+        """Take the vocabulary from what a counter found for every group; returns the number of each key found."""
+        group_of = np.repeat(np.arange(len(found)), [each.shape[1] for each in found])
+        _, distinct, counts, first = np.concatenate([np.empty((4, 0), dtype=np.int64), *found], axis=1)
+        order, renumbered = numbering(counts, first, min_count)
+        self._learn(distinct[order], group_of[order])
+        return renumbered
+
     def _learn(self, keys: np.ndarray, group_of: np.ndarray) -> None:
         """Take the vocabulary: the key of each attribute and the group it is a key of."""
         self._keys, self._group_of = keys, group_of
         self.n_attributes = self._hash_size or len(keys)
         self._tables = []
-        for group in range(len(self._plan.groups)):
+        for group in range(len(self.plan.groups)):
             ids = np.flatnonzero(group_of == group)
             self._tables.append(_table(keys[ids], 2 ** (2 * len(ids) + 1).bit_length(), ids))
 
-    def _checked(self, columns: Sequence[Sequence[str]], sequence_ptr: np.ndarray) -> np.ndarray:
-        if not hasattr(self, "_plan"):
+    def check_columns(self, columns: Sequence[Sequence[str]], sequence_ptr: np.ndarray) -> np.ndarray:
+        if not hasattr(self, "plan"):
             raise InputError("the vocabulary is not learnt yet; call fit_transform first")
         ptr = np.array(sequence_ptr, dtype=np.int64)
-        needed = 1 + max((int(source.column) for source in self._plan.sources), default=-1)
+        needed = 1 + max((int(source.column) for source in self.plan.sources), default=-1)
         if len(columns) < needed and ptr[-1] > 0:
             raise InputError(f"the data has {len(columns)} columns; the template needs {needed}")
         if ptr.ndim != 1 or len(ptr) == 0 or ptr[0] != 0 or (np.diff(ptr) < 0).any():
@@ -300,7 +333,7 @@ class AttributeExtractor:
 
     def _start(self, kind: int, ptr: np.ndarray, start: int) -> np.ndarray:
         """Keys before the first digit: ``start`` at the tokens that have this kind of attribute, else -1."""
-        where = self._plan.combinations[kind].where
+        where = self.plan.combinations[kind].where
         begins, ends = ptr[:-1][ptr[:-1] < ptr[1:]], ptr[1:][ptr[:-1] < ptr[1:]]
         keys = np.full(ptr[-1], start if where == "all" else -1, dtype=np.int64)
         if where != "all":
@@ -309,14 +342,19 @@ class AttributeExtractor:
             keys[begins] = -1
         return keys
 
-    def _group_keys(self, group: int, codes: np.ndarray, ptr: np.ndarray, grow: bool = False) -> np.ndarray:
-        """Keys of a group's members, int64, shape (n_members, n_tokens); -1 where absent or unknown."""
-        plan, members, size = self._plan, self._plan.groups[group], 1
+    def group_keys(
+        self, group: int, codes: np.ndarray, ptr: np.ndarray, grow: bool = False, n_places: int | None = None
+    ) -> np.ndarray:
+        """Keys of a group's members, int64, shape (n_members, n_tokens); -1 where absent or unknown.
+
+        With `n_places`, what they are before the other places are added.
+        """
+        plan, members, size = self.plan, self.plan.groups[group], 1
         keys = np.stack([self._start(kind, ptr, 0) for kind in members])
-        for place in range(len(plan.combinations[members[0]].fields)):
-            radix = len(self._spaces[plan.space(group, place)])
+        for place in range(len(plan.combinations[members[0]].fields) if n_places is None else n_places):
+            radix = len(self.spaces[plan.space(group, place)])
             if grow and size * radix > KEY_LIMIT:
-                self._squeezed[group, place] = np.unique(keys[keys >= 0])
+                self.squeeze(group, place, np.unique(keys[keys >= 0]))
             if (group, place) in self._squeezed:
                 keys = _squeeze(keys, self._squeezed[group, place])
                 size = len(self._squeezed[group, place])
@@ -326,11 +364,15 @@ class AttributeExtractor:
             size *= radix
         return keys
 
+    def squeeze(self, group: int, place: int, known: np.ndarray) -> None:
+        """Before this place of a group is added, replace keys by their places among `known`, sorted."""
+        self._squeezed[group, place] = known
+
     def _hashed_keys(
         self, kind: int, codes: np.ndarray, hashes: list[np.ndarray], ptr: np.ndarray
     ) -> np.ndarray:
         """Keys that depend on nothing but the attribute's strings."""
-        plan, combination = self._plan, self._plan.combinations[kind]
+        plan, combination = self.plan, self.plan.combinations[kind]
         keys = self._start(kind, ptr, stable_hash("\x1f".join(combination.pieces)))
         for field in combination.fields:
             source = plan.sources[_source(field)]
@@ -347,25 +389,49 @@ class AttributeExtractor:
         if self.part == "edge":  # the first token of a sequence has an empty row, and is no edge
             row_ptr = np.delete(row_ptr, ptr[:-1][ptr[:-1] < ptr[1:]])
         rows = AttributeRows(row_ptr, ids)
-        distinct = self._hash_size is None and len(self._plan.groups) == len(numbers)
+        distinct = self._hash_size is None and len(self.plan.groups) == len(numbers)
         return rows if distinct else without_duplicates(rows)
 
 
-def _number_group(group: int, keys: np.ndarray, members: list[int], numbers: np.ndarray) -> np.ndarray:
-    """Number a group's keys in the rows ``members`` of ``numbers``.
+class KeyCounter:
+    """Counts the keys of a group, of all tokens at once or of one batch after another.
 
-    Returns one column per distinct key: the group, the key, its occurrences, its first place.
+    Attributes
+    ----------
+    found : int64 array, shape (4, n_distinct)
+        Of each distinct key: nothing, the key, its occurrences, its first place.
     """
-    found = np.empty((4, keys.size + 1), dtype=np.int64)
-    found[0, 0] = 0
-    table = _table(found[1, :0], 1024)
-    for kind, row in zip(members, keys, strict=True):
-        reached = 0
-        while (reached := number_keys(row, reached, table, found, numbers, kind)) < len(row):
-            table = _table(found[1, : found[0, 0]], 4 * len(table))
-    n_found = found[0, 0]
-    found[0, :n_found] = group
-    return found[:, :n_found]
+
+    def __init__(self) -> None:
+        self._found = np.zeros((4, 1), dtype=np.int64)
+        self._table = _table(self._found[1, :0], 1024)
+
+    def add(self, keys: np.ndarray, members: list[int], numbers: np.ndarray, first_token: int = 0) -> None:
+        """Count the keys (n_members, n_tokens) of a group's `members`, and number them in their rows of `numbers`.
+
+        `first_token` is how many there were in earlier batches.
+        """
+        n_found, capacity = int(self._found[0, 0]), self._found.shape[1]
+        if n_found + keys.size >= capacity:
+            wider = np.zeros((4, max(n_found + keys.size + 1, 2 * n_found)), dtype=np.int64)
+            wider[:, : n_found + 1] = self._found[:, : n_found + 1]
+            self._found = wider
+        room = self._found
+        for kind, row in zip(members, keys, strict=True):
+            reached = 0
+            while (reached := number_keys(row, reached, self._table, room, numbers, kind, first_token)) < len(
+                row
+            ):
+                self._table = _table(room[1, : room[0, 0]], 4 * len(self._table))
+
+    @property
+    def found(self) -> np.ndarray:
+        return self._found[:, : self._found[0, 0]]
+
+
+def hashes_of(spaces: list[dict[str, int]]) -> list[np.ndarray]:
+    """Of all strings of all spaces, int64."""
+    return [np.array([stable_hash(string) for string in space], dtype=np.int64) for space in spaces]
 
 
 def _table(keys: np.ndarray, capacity: int, numbers: np.ndarray | None = None) -> np.ndarray:

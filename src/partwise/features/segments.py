@@ -11,7 +11,7 @@ import numpy as np
 from partwise.core.arrays import block_of, offsets, positions, ranges
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
-from partwise.features.attributes import _intern, _table
+from partwise.features.attributes import _table, intern
 from partwise.features.segment_keys import (
     ALL,
     SegmentProgram,
@@ -135,7 +135,7 @@ class SegmentFeatures:
         for source, row in self._sources.items():
             column, space = int(source.column), self._spaces[row]
             if column not in interned:
-                interned[column] = _intern(columns[column], column)
+                interned[column] = intern(columns[column], column)
             strings, token_codes = interned[column]
             values = [source.value(string) for string in strings]
             if grow:

@@ -160,25 +160,41 @@ class DictVocabulary:
             One row per token, all sequences one after the other.
         """
         check_vocabulary_settings(min_count, hash_size)
-        self._hash_size = hash_size
         if hash_size is not None:
-            self.n_attributes = hash_size
+            self.learn_hashed(hash_size)
             return self.transform(sequences)
         index: defaultdict[str, int] = defaultdict(count().__next__)
-        rows = _encode(sequences, index)
+        rows = read_attributes(sequences, index)
         counts = np.bincount(rows.ids, minlength=len(index))
+        return renumbered_rows(rows, self.learn(index, counts, min_count))
+
+    def learn(self, index: Mapping[str, int], counts: np.ndarray, min_count: int) -> np.ndarray:
+        """Take the vocabulary from attributes in order of first occurrence and how often each occurs, int64 (n,).
+
+        Returns what :func:`renumbered_rows` needs to bring rows numbered by `index` to its numbers.
+        """
         order, renumbered = numbering(counts, np.arange(len(index)), min_count)
         names = list(index)
         if wrong := [name for name in names if not isinstance(name, str)]:
             raise InputError(f"the attribute {wrong[0]!r:.60} is not a string")
+        self._hash_size = None
         self._index = _Known(zip([names[k] for k in order], range(len(order)), strict=True))
         self.n_attributes = len(order)
-        return without_duplicates(_only_known(rows._replace(ids=renumbered[rows.ids])))
+        return renumbered
+
+    def learn_hashed(self, hash_size: int) -> None:
+        """Do without a vocabulary."""
+        self._hash_size, self.n_attributes = hash_size, hash_size
+
+    def buckets(self, index: Mapping[str, int]) -> np.ndarray:
+        """Where attributes numbered by `index` are hashed to, int32 (n,)."""
+        hashed = _Hashed(self.n_attributes)
+        return np.fromiter((hashed[name] for name in index), np.int32, len(index))
 
     def transform(self, sequences: Iterable[Sequence[Any]]) -> AttributeRows:
         """Encode sequences; attributes that are not in the vocabulary are dropped."""
         index = self._index if self._hash_size is None else _Hashed(self._hash_size)
-        return without_duplicates(_only_known(_encode(sequences, index)))
+        return without_duplicates(_only_known(read_attributes(sequences, index)))
 
     def names(self) -> list[str]:
         """The attribute behind each number; ``#number`` when they are hashed."""
@@ -198,12 +214,19 @@ class DictVocabulary:
         return vocabulary
 
 
-def _encode(sequences: Iterable[Sequence[Any]], index: Mapping[str, int]) -> AttributeRows:
-    """Look up every attribute; duplicates and -1 are still in."""
+def renumbered_rows(rows: AttributeRows, renumbered: np.ndarray) -> AttributeRows:
+    """Rows in the numbers of a vocabulary, without what it does not hold, and with nothing twice in a row."""
+    return without_duplicates(_only_known(rows._replace(ids=renumbered[rows.ids])))
+
+
+def read_attributes(
+    sequences: Iterable[Sequence[Any]], index: Mapping[str, int], first: int = 0
+) -> AttributeRows:
+    """Look up every attribute; duplicates and -1 are still in. Errors count sequences from `first`."""
     ids, ends = array("i"), array("q", [0])
     unusual: list[tuple[int, float]] = []  # entries whose value is not 1
     append, extend, end_row, find = ids.append, ids.extend, ends.append, index.__getitem__
-    for n, sequence in enumerate(sequences):
+    for n, sequence in enumerate(sequences, first):
         for position, token in enumerate(sequence):
             try:
                 if type(token) is dict or isinstance(token, Mapping):

@@ -19,6 +19,8 @@ import numpy as np
 
 from partwise.core.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo, check_precision
+from partwise.solvers.dual.coded import move_to_model
+from partwise.solvers.dual.coded_pass import CodedPoint
 from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
 from partwise.solvers.dual.potentials import EGState, refresh
 from partwise.solvers.effort import evaluation_effort, evaluations_expected, online_pass_effort
@@ -72,7 +74,7 @@ class AutoState(_Fields):
 
     @property
     def mu(self) -> np.ndarray | None:
-        """μ of all parts where the online solver is at work, (n_parts,)."""
+        """μ of all parts where the online solver is at work, (n_parts,); empty where it keeps none."""
         return self.dual_mu if self.mode[0] == ONLINE else None
 
     def growing(self) -> tuple[str, ...]:
@@ -100,18 +102,21 @@ class Auto:
     ----------
     precision : {"auto", "single", "double"}
         Of the online solver's state.
+    lean : bool
+        Its state as small as it gets, see :class:`ExponentiatedGradient`.
     tol : float
         The relative gap to be reached; the driver tells.
     """
 
     precision: Literal["auto", "single", "double"] = "auto"
+    lean: bool = False
     tol: float = field(default=1e-3, repr=False)
     name = "auto"
     needs = Needs(loss="smooth", features=True, exact=True, whole_labels=True)
 
     @property
     def online(self) -> ExponentiatedGradient:
-        return ExponentiatedGradient("gap", "newton", precision=self.precision)
+        return ExponentiatedGradient("gap", "newton", precision=self.precision, lean=self.lean)
 
     def check(self, problem: Problem) -> None:
         check_precision(self.precision)
@@ -227,11 +232,15 @@ class Auto:
     def _begin_online(self, problem: Problem, state: AutoState, random: np.random.Generator) -> None:
         """Potentials are the model's own scores; step sizes stay where there are any."""
         dual, loss = state.dual(), problem.loss
-        dual.theta[:] = loss.beta * problem.scores(state.primal_weights)
-        if problem.cost.size:
-            dual.theta[:] += loss.beta * loss.gamma * problem.cost
+        point = dual.point()
+        if isinstance(point, CodedPoint):
+            move_to_model(problem, point, state.primal_weights)
+        else:
+            dual.theta[:] = loss.beta * problem.scores(state.primal_weights)
+            if problem.cost.size:
+                dual.theta[:] += loss.beta * loss.gamma * problem.cost
         dual.visited[:] = 1
-        dual.average[:] = refresh(problem, dual.point())
+        dual.average[:] = refresh(problem, point)
         dual.n_averaged[0] = 0.0
         forget_gaps(dual.seen, dual.waited, dual.clock)
         state.mode[0] = ONLINE

@@ -1,12 +1,17 @@
-"""How much memory training will take, told before it begins: data, weights, and what a solver keeps per part."""
+"""How much memory training will take, told before it begins, and which solver stays within a limit."""
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from partwise.core.problem import Problem
+from partwise.errors import InputError
 from partwise.solvers import Auto, solver_for
 from partwise.solvers.base import Solver, state_type
 from partwise.solvers.bundle.cutting_plane import BMRM
@@ -14,17 +19,42 @@ from partwise.solvers.dual.batch_gradient import BatchEG
 from partwise.solvers.dual.block_coordinate import BlockFrankWolfe
 from partwise.solvers.dual.crammer_singer import CrammerSinger
 from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
+from partwise.solvers.dual.mixtures import MixtureAscent
 from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
+from partwise.solvers.needs import refusal
+from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.solvers.primal.lbfgs import LBFGS
+from partwise.solvers.saddle.excessive_gap import ExcessiveGap
 
-# Numbers that a state, or its certificate, holds for every part.
+# Numbers that a state, or its certificate, holds for every part; in double precision but for those that can choose.
 _NUMBERS_A_PART: dict[type, int] = {
-    Auto: 2, ExponentiatedGradient: 2, BatchEG: 2, BlockFrankWolfe: 1, SegmentAscent: 1, CrammerSinger: 1,
-    SMO: 1, SMOThenEG: 3,
+    Auto: 2, ExponentiatedGradient: 2, MixtureAscent: 2, BatchEG: 4, BlockFrankWolfe: 1, SegmentAscent: 1,
+    CrammerSinger: 1, SMO: 1, SMOThenEG: 3,
 }  # fmt: skip
-_COPIES_OF_WEIGHTS = 4  # besides what a solver remembers of its way
+_ALWAYS_DOUBLE = (BlockFrankWolfe, SegmentAscent, CrammerSinger, SMO, SMOThenEG, BatchEG)
+_OF_WEIGHTS, _OF_STATE = (
+    4,
+    4,
+)  # vectors as long as the weights: of certificates, in double precision, and of a state
+_OF_EXAMPLES = 16  # numbers that go with each example
+_COMPILED = 20e6  # code that is loaded when training begins
+_OWN_SHARE = 0.5  # of the machine's memory, that training takes without being asked to use less
+
+_UNITS = {
+    "": 1.0,
+    "b": 1.0,
+    "k": 1e3,
+    "kb": 1e3,
+    "m": 1e6,
+    "mb": 1e6,
+    "g": 1e9,
+    "gb": 1e9,
+    "t": 1e12,
+    "tb": 1e12,
+}
+_BINARY = {"kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "tib": 2.0**40}
 
 
 class MemoryEstimate(NamedTuple):
@@ -33,59 +63,199 @@ class MemoryEstimate(NamedTuple):
     Attributes
     ----------
     data : int
-        Rows of features, shapes, true labels and costs.
+        Rows of features, shapes, true labels and costs; they are in memory already.
     weights : int
-        Weights and what is as long as they are.
+        Weights, what is as long as they are, numbers of examples, and compiled code.
     parts : int
         What the solver keeps for every part of every example, its dual state.
     solver : str
+    resident : int
+        What the process had in memory when it was asked, data included.
     """
 
     data: int
     weights: int
     parts: int
     solver: str
+    resident: int
 
     @property
     def total(self) -> int:
+        """Of data, weights and dual state."""
         return self.data + self.weights + self.parts
 
+    @property
+    def peak(self) -> int:
+        """Of the process while it trains."""
+        return self.resident + self.weights + self.parts
+
     def __str__(self) -> str:
-        words = (
-            f"memory: about {_shown(self.total)} (data {_shown(self.data)}, weights {_shown(self.weights)}, "
-            f"dual state of {self.solver} {_shown(self.parts)}"
+        return (
+            f"memory: about {shown_bytes(self.peak)} at the peak of training (the process has "
+            f"{shown_bytes(self.resident)} now, of which data {shown_bytes(self.data)}; weights "
+            f"{shown_bytes(self.weights)}; dual state of {self.solver} {shown_bytes(self.parts)})"
         )
-        return words + (")" if not self.parts else "; eg-primal and lbfgs keep none)")
 
 
-def memory_estimate(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-3) -> MemoryEstimate:
+def memory_estimate(
+    problem: Problem,
+    solver: str | Solver = "auto",
+    tol: float = 1e-3,
+    memory_limit: float | str | None = None,
+) -> MemoryEstimate:
     """What training `problem` by `solver` will take.
 
     Parameters
     ----------
     tol : float
         Decides, where the solver leaves it open, whether its state has single or double precision.
+    memory_limit : float, str or None
+        As in :func:`solver_within`.
     """
-    chosen = solver_for(problem, solver, tol)
-    numbers = _NUMBERS_A_PART.get(type(chosen), 0)
-    size = np.dtype(state_type(getattr(chosen, "precision", "double"))).itemsize
-    scorer = problem.scorer
-    arrays = [array for kind in scorer.kinds for array in kind if isinstance(array, np.ndarray)]
-    arrays += [scorer.runs, scorer.run_ptr, *scorer.shapes, *problem.gold, problem.cost]
-    return MemoryEstimate(
-        sum(array.nbytes for array in arrays),
-        (_COPIES_OF_WEIGHTS + _remembered(chosen)) * 8 * problem.n_weights,
-        numbers * size * problem.n_parts,
-        chosen.name,
+    return _estimate(problem, solver_within(problem, solver, tol, memory_limit))
+
+
+def solver_within(
+    problem: Problem,
+    solver: str | Solver = "auto",
+    tol: float = 1e-3,
+    memory_limit: float | str | None = None,
+) -> Solver:
+    """The solver of that name, as :func:`solver_for` says, in the form that stays within a limit of memory.
+
+    Online exponentiated gradient can do with less, at some cost in time (`lean`); "auto" also gives up changing over
+    to L-BFGS, and then exponentiated gradient, for solvers without dual state.
+
+    Parameters
+    ----------
+    memory_limit : float, str or None
+        Bytes that the whole process may take, or a text such as "1.5GB". None is half of the machine's memory, which
+        makes solvers lean and refuses nothing.
+
+    Raises
+    ------
+    InputError
+        Where no solver stays within a limit that was given.
+    """
+    chosen, limit = solver_for(problem, solver, tol), bytes_of(memory_limit)
+    may_choose = solver == "auto"
+    if limit is None:
+        limit = _OWN_SHARE * machine_bytes()
+        is_enough = _estimate(problem, chosen).peak <= limit
+        lean = chosen if is_enough else _lean(problem, chosen)
+        return chosen if lean is None or isinstance(solver, ExponentiatedGradient | Auto) else lean
+    estimates = []
+    for each in _frugal(problem, chosen, tol, may_choose):
+        estimates.append(_estimate(problem, each, worst=True))
+        if estimates[-1].peak <= limit:
+            return each
+    least = min(estimates, key=lambda estimate: estimate.peak)
+    raise InputError(
+        f"memory_limit is {shown_bytes(limit)}, and training by {least.solver!r} takes about {shown_bytes(least.peak)} "
+        f"({shown_bytes(least.resident)} now, weights {shown_bytes(least.weights)}, dual state "
+        f"{shown_bytes(least.parts)}): raise it, or use fewer labels, features or examples"
+        + ("" if may_choose else ", or solver='auto'")
     )
 
 
-def _remembered(solver: Solver) -> int:
+def bytes_of(limit: float | str | None) -> float | None:
+    """A limit of memory as a number of bytes."""
+    if limit is None:
+        return None
+    found = None
+    if isinstance(limit, str):
+        parts = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([a-z]*)\s*", limit.lower())
+        units = _UNITS | _BINARY
+        try:
+            found = float(parts[1]) * units[parts[2]] if parts else None
+        except (KeyError, ValueError):
+            found = None
+    elif isinstance(limit, (int, float, np.integer, np.floating)) and not isinstance(limit, bool):
+        found = float(limit)
+    if found is None or not 0.0 < found < np.inf:
+        raise InputError(f"memory_limit must be bytes, or a text such as '1.5GB', not {limit!r:.60}")
+    return found
+
+
+def machine_bytes() -> float:
+    """Memory of the machine, or of the share of it that the process is confined to."""
+    found = (
+        float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) if hasattr(os, "sysconf") else np.inf
+    )
+    try:
+        with open("/sys/fs/cgroup/memory.max") as file:
+            return min(found, float(file.read()))
+    except (OSError, ValueError):  # there is none, or it is "max"
+        return found
+
+
+def resident_bytes() -> int:
+    """What the process has in memory now."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def shown_bytes(n_bytes: Any) -> str:
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"
+
+
+def _lean(problem: Problem, solver: Any) -> Solver | None:
+    """The solver with a state as small as it gets; None where it has no such form here."""
+    has_form = isinstance(solver, (Auto, ExponentiatedGradient)) and not problem.loss.is_hard
+    has_form = has_form and problem.batch.n_tied > 0 and problem.has_features
+    return replace(solver, lean=True) if has_form else None
+
+
+def _frugal(problem: Problem, chosen: Solver, tol: float, may_choose: bool) -> Iterator[Solver]:
+    """Solvers to train with, the fastest first, which take less and less memory."""
+    yield chosen
+    lean = _lean(problem, chosen)
+    if lean is not None:
+        yield lean
+    if not may_choose:
+        return
+    online = ExponentiatedGradient("gap", "newton", sharpen=problem.loss.is_hard)
+    others: list[Any] = [online, replace(online, lean=True), LBFGS(), LBFGS(3), ExcessiveGap()]
+    if isinstance(chosen, Auto):
+        others[0] = replace(online, lean=lean is not None)
+    for each in others:
+        if refusal(problem, each.needs) is None and problem.certified != "local":
+            yield solver_for(problem, each, tol)
+
+
+def _estimate(problem: Problem, solver: Any, worst: bool = False) -> MemoryEstimate:
+    """What `solver` will take; with `worst`, also what it takes seldom."""
+    scorer = problem.scorer
+    arrays = [array for kind in scorer.kinds for array in kind if isinstance(array, np.ndarray)]
+    arrays += [scorer.runs, scorer.run_ptr, *scorer.shapes, *problem.gold, problem.cost]
+    size = np.dtype(state_type(getattr(solver, "precision", "double"))).itemsize
+    in_state = size if isinstance(solver, (ExponentiatedGradient, Auto)) else 8
+    vectors = 8 * (_OF_WEIGHTS + _remembered(problem, solver, worst) + problem.n_jobs) + _OF_STATE * in_state
+    return MemoryEstimate(
+        sum(array.nbytes for array in arrays),
+        vectors * problem.n_weights + 8 * _OF_EXAMPLES * problem.n_examples + int(_COMPILED),
+        _of_parts(problem, solver, size),
+        solver.name + (", lean" if getattr(solver, "lean", False) else ""),
+        resident_bytes(),
+    )
+
+
+def _of_parts(problem: Problem, solver: Any, size: int) -> int:
+    """Bytes of what a solver keeps for every part."""
+    if getattr(solver, "lean", False) and problem.batch.n_tied and problem.has_features:
+        n_tied = problem.n_examples * problem.batch.n_tied
+        return size * (problem.n_parts - n_tied) + n_tied
+    numbers = _NUMBERS_A_PART.get(type(solver), 0)
+    return numbers * (8 if isinstance(solver, _ALWAYS_DOUBLE) else size) * problem.n_parts
+
+
+def _remembered(problem: Problem, solver: Solver, worst: bool) -> int:
     """Vectors of weights that a solver keeps of its way: pairs of L-BFGS, cutting planes."""
     if isinstance(solver, BMRM):
         return solver.memory
+    if isinstance(solver, Auto):  # changes over to L-BFGS, where few weights have many entries
+        return 2 * LBFGS().memory if worst or is_worthwhile(problem) else 0
     return 2 * solver.memory if isinstance(solver, LBFGS) else 0
-
-
-def _shown(n_bytes: Any) -> str:
-    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.problem import Problem
+from partwise.solvers.base import CHUNK
+
 PASSES_BEFORE_GAPS = 2.0  # in the first two passes all gaps are large and change with every visit elsewhere
 _SHORTEST_WAIT = 0.05  # passes
 _UNIFORM_SHARE = 0.1
@@ -57,20 +60,29 @@ def note_exact(seen: np.ndarray, waited: np.ndarray, clock: np.ndarray) -> None:
     seen[:] = clock[0] - waited
 
 
-def due_chunks(state: Any, weight: np.ndarray, random: np.random.Generator) -> Iterator[np.ndarray]:
-    """Visits for one pass, a tenth at a time: all examples while any gap is unknown, then those most due.
+def due_chunks(state: Any, problem: Problem, random: np.random.Generator) -> Iterator[np.ndarray]:
+    """Visits for one pass, a tenth of a shard at a time: all examples while any gap is unknown, then those most due.
 
     `state` has `gap`, `seen`, `waited` and `clock`, which must be kept up between chunks.
     """
-    n = len(weight)
-    chunk, order = max(1, n // 10), random.permutation(n)
     by_gap = not np.isnan(state.gap).any()
-    for first in range(0, n, chunk):
-        here = order[first : first + chunk]
-        if by_gap:
-            expected = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
-            here = most_due(expected * weight, len(here), random)
-        yield here
+    for shard in problem.shards(random):
+        weight, n = problem.batch.example_weight[shard], len(shard)
+        chunk, order = max(1, n // 10), random.permutation(n)
+        for first in range(0, n, chunk):
+            here = order[first : first + chunk]
+            if by_gap:
+                times = state.seen[shard], state.waited[shard], float(state.clock[0])
+                here = most_due(expected_gap(state.gap[shard], *times) * weight, len(here), random)
+            yield shard[here]
+
+
+def shuffled_chunks(problem: Problem, random: np.random.Generator) -> Iterator[np.ndarray]:
+    """All examples once, shard by shard, in random order within."""
+    for shard in problem.shards(random):
+        order = shard[random.permutation(len(shard))]
+        for first in range(0, len(order), CHUNK):
+            yield order[first : first + CHUNK]
 
 
 def forget_gaps(seen: np.ndarray, waited: np.ndarray, clock: np.ndarray) -> None:

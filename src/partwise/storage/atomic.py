@@ -98,7 +98,7 @@ def _unfinished(target: Path) -> Iterator[BinaryIO]:
     finally:
         if descriptor >= 0:
             os.close(descriptor)
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def _open_unfinished(target: Path) -> tuple[int, str | None]:
@@ -106,7 +106,7 @@ def _open_unfinished(target: Path) -> tuple[int, str | None]:
     if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
         try:
             descriptor = os.open(target.parent, os.O_TMPFILE | os.O_RDWR, 0o666)
-            _lock(descriptor)
+            lock(descriptor)
             return descriptor, None
         except OSError as error:
             if error.errno not in _NO_NAMELESS_FILES:
@@ -114,7 +114,7 @@ def _open_unfinished(target: Path) -> tuple[int, str | None]:
     while True:
         name = _name_for(target)
         descriptor = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
-        _lock(descriptor)
+        lock(descriptor)
         if os.fstat(descriptor).st_nlink:
             return descriptor, name
         os.close(descriptor)  # taken for abandoned before it was locked
@@ -151,7 +151,7 @@ def _take_over_mode(descriptor: int, target: Path) -> None:
         os.chmod(descriptor if os.chmod in os.supports_fd else target, stat.S_IMODE(old.st_mode))
 
 
-def _lock(descriptor: int, wait: bool = True) -> bool:
+def lock(descriptor: int, wait: bool = True) -> bool:
     """Lock a file for as long as it is open; False if another process has."""
     if fcntl is None:
         return False
@@ -170,13 +170,13 @@ def _remove_abandoned(folder: Path) -> None:
                 with contextlib.suppress(OSError):
                     descriptor = os.open(entry.path, os.O_RDWR)
                     try:
-                        if _lock(descriptor, wait=False):
+                        if lock(descriptor, wait=False):
                             os.unlink(entry.path)
                     finally:
                         os.close(descriptor)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename survive a power cut, where the system lets folders be opened."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)

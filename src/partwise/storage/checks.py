@@ -110,7 +110,7 @@ _PARAMETERS: dict[str, tuple[type, ...]] = {
     "l2": (int, float, str), "cv": (int, type(None)), "l2s": (list, type(None)), "tol": (int, float),
     "max_passes": (int, float), "solver": (str,), "loss": (dict,),
     "time_limit": (int, float, type(None)), "certificate_every": (int, float, type(None)),
-    "random_state": (int, type(None)), "n_jobs": (int, type(None)), "verbose": (int,),
+    "memory_limit": (int, float, str, type(None)), "random_state": (int, type(None)), "n_jobs": (int, type(None)), "verbose": (int,),
     "callback": (type(None),), "pairs": (str,), "cost": (str, list, dict), "transitions": (str,),
     "scheme": (str, type(None)), "order": (int,),
     "template": (str, dict, type(None)), "min_count": (int,), "hash_size": (int, type(None)),

@@ -25,6 +25,7 @@ from partwise.torch.layouts.grammars import GrammarLayout
 from partwise.torch.layouts.graphs import GraphLayout
 from partwise.torch.layouts.segments import SegmentLayout
 from partwise.torch.layouts.trees import TreeLayout
+from partwise.torch.packed import unpacked
 from partwise.torch.sums import answer, pack, values_of
 
 _LAYOUTS: tuple[tuple[type[Structure], type[Layout]], ...] = (
@@ -51,9 +52,15 @@ def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def read_batch(structure: Structure, scores: tuple[Any, ...], lengths: Any, validate: bool | None) -> Batch:
     """Checked scores of a batch; raises :class:`InputError` naming the argument."""
+    scores, lengths = unpacked(scores, lengths)
+    return layout_for(structure).batch(scores, lengths, validate)
+
+
+def layout_for(structure: Structure) -> Layout:
+    """How the scores of a structure are read."""
     for kind, layout in _LAYOUTS:
         if isinstance(structure, kind):
-            return layout(structure).batch(scores, lengths, validate)
+            return layout(structure)
     known = ", ".join(kind.__name__ for kind, _ in _LAYOUTS)
     raise InputError(f"there are no layers for {structure!r}; there are for {known}")
 
@@ -71,7 +78,8 @@ def log_partition(
         ``Graph``.
     *scores : Tensor
         What the structure's own methods take, with a batch in front. Scores that all examples share (transitions,
-        rules) need no batch. Half precision is summed in single precision.
+        rules) need no batch. Half precision is summed in single precision. The first may be a ``PackedSequence``,
+        which brings its lengths along.
     lengths : Tensor of int (B,), or of bool (B, length), optional
         How much of the padding each example fills; a mask is True at its first positions.
     validate : bool, optional

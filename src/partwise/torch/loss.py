@@ -11,6 +11,7 @@ from partwise.errors import InputError
 from partwise.structures.contract import Structure
 from partwise.torch.functions import not_compiled, read_batch
 from partwise.torch.layouts.base import Batch
+from partwise.torch.packed import padded_target
 from partwise.torch.sums import values_of
 
 
@@ -53,7 +54,7 @@ class StructuredLoss(torch.nn.Module):
     @not_compiled
     def forward(self, *scores: Any, target: Any, lengths: Any = None) -> torch.Tensor:
         """The loss of the true labels `target`, as :func:`argmax` gives labels, under scores."""
-        batch = read_batch(self.structure, scores, lengths, self.validate)
+        batch, target = read_batch(self.structure, scores, lengths, self.validate), padded_target(target)
         gold, costs, base = batch.layout.truth(batch, target, self.cost if self.loss.gamma else None)
         values = self._values(batch, costs) - gold
         if base is not None:

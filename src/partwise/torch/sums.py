@@ -74,11 +74,11 @@ def values_of(batch: Batch, which: str) -> torch.Tensor:
     """Log-partitions or largest scores, (B,): without counts where nobody asks for a gradient."""
     wanted = torch.is_grad_enabled() and any(each.requires_grad for each in batch.scores)
     if batch.scores[0].device.type != "cpu":
-        from partwise.torch.kernels import log_partition_for
+        kernels = device_kernels(batch) if which == "sums" else None
+        if kernels is not None:
+            from partwise.torch.kernels.function import LogPartition
 
-        function = log_partition_for(batch) if which == "sums" else None
-        if function is not None:
-            return function.apply(batch, *batch.scores)
+            return LogPartition.apply(kernels.Given, batch, *batch.scores)
     elif which == "sums" and not wanted:  # a best labelling is written down in any case
         values, _ = pack(batch).answers("sums", 0, torch.get_num_threads())
         return torch.from_numpy(values).to(batch.scores[0].dtype)
@@ -117,13 +117,23 @@ def as_first(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 def compute(batch: Batch, which: str) -> list[torch.Tensor]:
     """Values and counts, by a kernel of the device where there is one, else by compiled code on the CPU."""
-    if batch.scores[0].device.type != "cpu":
-        from partwise.torch.kernels import kernel_for
+    kernels = device_kernels(batch)
+    if kernels is None or (which == "best" and not hasattr(kernels, "best")):
+        return host_answer(batch, which)
+    if which == "best":
+        return kernels.best(batch)
+    from partwise.torch.kernels.function import sums_by
 
-        kernel = kernel_for(batch, which)
-        if kernel is not None:
-            return kernel(batch)
-    return host_answer(batch, which)
+    return sums_by(kernels.Given, batch)
+
+
+def device_kernels(batch: Batch) -> Any:
+    """The module of kernels that takes this batch where it lies, None where there is none."""
+    if batch.scores[0].device.type == "cpu":
+        return None
+    from partwise.torch.kernels import kernels_for
+
+    return kernels_for(batch)
 
 
 def host_answer(batch: Batch, which: str) -> list[torch.Tensor]:

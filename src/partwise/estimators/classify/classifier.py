@@ -43,7 +43,7 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEs
         "cv" chooses it by cross-validation.
     l1 : float
         Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
-    solver, tol, max_passes, random_state, n_jobs, verbose, warm_start, time_limit, callback
+    solver, tol, max_passes, random_state, n_jobs, verbose, warm_start, time_limit, memory_limit, callback
         As in :class:`~partwise.SequenceLabeler`.
     fit_intercept : bool
         Give every class an intercept. It is the weight of an attribute that is always 1 and is regularised
@@ -105,6 +105,7 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEs
         hash_size: int | None = None,
         warm_start: bool = False,
         time_limit: float | None = None,
+        memory_limit: float | str | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
         cv: Any = 5,
@@ -127,6 +128,7 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEs
         self.hash_size = hash_size
         self.warm_start = warm_start
         self.time_limit = time_limit
+        self.memory_limit = memory_limit
         self.callback = callback
         self.certificate_every = certificate_every
         self.cv = cv

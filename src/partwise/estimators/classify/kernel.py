@@ -37,7 +37,7 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
         "cv" chooses it by cross-validation.
     solver : str or Solver
         "auto", an "eg" solver, "bcfw" or "excessive-gap".
-    tol, max_passes, random_state, n_jobs, verbose, time_limit, callback, certificate_every
+    tol, max_passes, random_state, n_jobs, verbose, time_limit, memory_limit, callback, certificate_every
         As in :class:`~partwise.SequenceLabeler`.
     kernel : str or callable
         "linear", "poly", "rbf" or another kernel of ``sklearn.metrics.pairwise``; "precomputed", and X is then the
@@ -103,6 +103,7 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
         cache_mb: float = 1000.0,
         support_tol: float = 1e-4,
         time_limit: float | None = None,
+        memory_limit: float | str | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
         cv: Any = 5,
@@ -127,6 +128,7 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
         self.cache_mb = cache_mb
         self.support_tol = support_tol
         self.time_limit = time_limit
+        self.memory_limit = memory_limit
         self.callback = callback
         self.certificate_every = certificate_every
         self.cv = cv

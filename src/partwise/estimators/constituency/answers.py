@@ -58,14 +58,9 @@ class ConstituencyAnswers(Answers):
         }
 
     def before_training(self, problem: Problem) -> list[str]:
-        from partwise.solvers.memory import memory_estimate
-
         structure: Any = problem.structure
         size = f"{structure.n_symbols:,} symbols, {structure.n_rules:,} rules, {problem.n_weights:,} weights"
-        return [
-            f"{problem.n_examples:,} sentences, {size}",
-            str(memory_estimate(problem, self.solver, self.tol)),
-        ]
+        return [f"{problem.n_examples:,} sentences, {size}", *super().before_training(problem)]
 
     def scorer_during_fit(
         self, problem: Problem, encoder: SpanEncoder, X: Any, y: Any

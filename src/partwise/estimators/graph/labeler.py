@@ -43,7 +43,8 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
         "cv" chooses it by cross-validation.
     l1 : float
         Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
-    solver, tol, max_passes, random_state, n_jobs, verbose, warm_start, time_limit, callback, certificate_every
+    solver, tol, max_passes, random_state, n_jobs, verbose, warm_start, time_limit, memory_limit, callback,
+    certificate_every
         As in :class:`~partwise.SequenceLabeler`.
     inference : {"auto", "exact", "tree-reweighted", "loopy"}
         "exact" by junction trees, refused where a table would be too large. "tree-reweighted" bounds the sum over
@@ -108,6 +109,7 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
         hash_size: int | None = None,
         warm_start: bool = False,
         time_limit: float | None = None,
+        memory_limit: float | str | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
         cv: Any = 5,
@@ -131,6 +133,7 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
         self.hash_size = hash_size
         self.warm_start = warm_start
         self.time_limit = time_limit
+        self.memory_limit = memory_limit
         self.callback = callback
         self.certificate_every = certificate_every
         self.cv = cv

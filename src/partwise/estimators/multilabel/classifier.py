@@ -50,7 +50,7 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         "cv" chooses it by cross-validation.
     l1 : float
         Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
-    solver, tol, max_passes, random_state, n_jobs, verbose, time_limit, callback, certificate_every
+    solver, tol, max_passes, random_state, n_jobs, verbose, time_limit, memory_limit, callback, certificate_every
         As in :class:`~partwise.SequenceLabeler`.
     graph : {"full", "tree", "none"} or list of pairs
         Which pairs of labels have weights: all; those of the tree with the most mutual information in the training
@@ -111,6 +111,7 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         min_count: int = 1,
         hash_size: int | None = None,
         time_limit: float | None = None,
+        memory_limit: float | str | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
         cv: Any = 5,
@@ -131,6 +132,7 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         self.min_count = min_count
         self.hash_size = hash_size
         self.time_limit = time_limit
+        self.memory_limit = memory_limit
         self.callback = callback
         self.certificate_every = certificate_every
         self.cv = cv

@@ -89,6 +89,10 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
         Features seen less often on true arcs are dropped.
     time_limit : float or None
         Seconds of training.
+    memory_limit : float, str or None
+        Bytes that the process may take, or a text such as "1.5GB": solvers take less, or "auto" takes others. None
+        is half of the machine's memory, beyond which dual state is kept leaner. What training will take is told
+        before it, with `verbose`.
     callback : callable or None
         Called with a ``partwise.solvers.Progress`` after every step; return True to stop. Its method `begin`, if it
         has one, is called before with the problem and the encoder, for `scorer_during_fit`.
@@ -155,6 +159,7 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
         non_projective: Literal["skip", "error"] = "skip",
         min_count: int = 1,
         time_limit: float | None = None,
+        memory_limit: float | str | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
         cv: Any = 5,
@@ -182,6 +187,7 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
         self.non_projective = non_projective
         self.min_count = min_count
         self.time_limit = time_limit
+        self.memory_limit = memory_limit
         self.callback = callback
         self.certificate_every = certificate_every
         self.cv = cv

@@ -14,7 +14,7 @@ import numpy as np
 
 from partwise.errors import InputError
 from partwise.estimators.path.run import PathRun, Point
-from partwise.solvers import Certificate, Record, Solution, StopReason, WarmStart, solver_for
+from partwise.solvers import Certificate, Record, Solution, StopReason, WarmStart
 from partwise.solvers.checkpoint import state_like
 from partwise.solvers.driver import with_precision
 from partwise.solvers.fingerprint import fingerprint
@@ -117,9 +117,7 @@ class PathFile:
         l2 = points[-1].l2
         for j, lane in enumerate(run.lanes if not ended else []):
             there = lane.problem.with_l2(l2)
-            solver = with_precision(
-                solver_for(there, self.estimator.solver, self.estimator.tol), self.estimator.tol
-            )
+            solver = with_precision(self.estimator._solver_for(there), self.estimator.tol)
             own = {n.removeprefix(f"lane{j}."): a for n, a in arrays.items() if n.startswith(f"lane{j}.")}
             state = state_like(solver.init(there, np.random.default_rng(0)), own)
             # Arrays of files are views of it: steps change states in place.
@@ -132,7 +130,7 @@ class PathFile:
         reason = StopReason[stored["stop_reason"]]
         solution = Solution(problem, weights, None, certificate, history, reason, float(stored["passes"]))
         return Point(
-            solver_for(problem, self.estimator.solver, self.estimator.tol),
+            self.estimator._solver_for(problem),
             solution,
             tuple(float(each) for each in stored["scores"]),
             None if stored["train_score"] is None else float(stored["train_score"]),

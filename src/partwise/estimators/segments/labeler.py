@@ -73,6 +73,10 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         Features of positions seen less often are dropped, and features of segments seen less often on true ones.
     time_limit : float or None
         Seconds of training.
+    memory_limit : float, str or None
+        Bytes that the process may take, or a text such as "1.5GB": solvers take less, or "auto" takes others. None
+        is half of the machine's memory, beyond which dual state is kept leaner. What training will take is told
+        before it, with `verbose`.
     callback : callable or None
         Called with a ``partwise.solvers.Progress`` after every step; return True to stop. Its method `begin`, if it
         has one, is called before with the problem and the encoder, for `scorer_during_fit`.
@@ -132,6 +136,7 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         outside: str = "O",
         min_count: int = 1,
         time_limit: float | None = None,
+        memory_limit: float | str | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
         cv: Any = 5,
@@ -153,6 +158,7 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         self.outside = outside
         self.min_count = min_count
         self.time_limit = time_limit
+        self.memory_limit = memory_limit
         self.callback = callback
         self.certificate_every = certificate_every
         self.cv = cv
@@ -194,12 +200,6 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         """
         with self._refitting():
             return self._problem_for(X, y, sample_weight)
-
-    def before_training(self, problem: Problem) -> list[str]:
-        """What memory training takes, in one line."""
-        from partwise.solvers.memory import memory_estimate
-
-        return [str(memory_estimate(problem, self.solver, self.tol))]
 
     def _check_parameters(self) -> Loss:
         loss = super()._check_parameters()

@@ -53,15 +53,14 @@ class SequenceAnswers(Answers):
 
     def before_training(self, problem: Problem) -> list[str]:
         """What a higher order takes: tables of labels to its power, in time and in memory."""
+        told = super().before_training(problem)
         if self.order == 1:
-            return []
+            return told
         from partwise.estimators.long_passes import estimated_seconds
         from partwise.report.progress import duration
-        from partwise.solvers.memory import memory_estimate
 
         seconds = duration(estimated_seconds(problem))
-        told = f"order {self.order} with {len(self.classes_)} labels: a pass takes about {seconds}"
-        return [told, str(memory_estimate(problem, self.solver, self.tol))]
+        return [f"order {self.order} with {len(self.classes_)} labels: a pass takes about {seconds}", *told]
 
     def scorer_during_fit(
         self, problem: Problem, encoder: Any, X: Any, y: Any

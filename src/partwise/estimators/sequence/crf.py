@@ -133,7 +133,7 @@ class CRF(SequenceLabeler):
     cost = "hamming"
     transitions = "all"
     order = 1
-    template = hash_size = time_limit = callback = certificate_every = None
+    template = hash_size = time_limit = memory_limit = callback = certificate_every = None
     warm_start = False
 
     @property

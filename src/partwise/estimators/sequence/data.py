@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,6 +150,16 @@ def chain_for(
     estimator: Any, labels: list[Any], encoder: Any, data: SequenceData, codes: np.ndarray
 ) -> Chain:
     """The structure that an estimator's parameters ask for, after checking the labels against its masks."""
+    return chain_of(estimator, labels, encoder, lambda: [(data.lengths, codes, 0)])
+
+
+def chain_of(
+    estimator: Any,
+    labels: list[Any],
+    encoder: Any,
+    blocks: Callable[[], Iterable[tuple[np.ndarray, np.ndarray, int]]],
+) -> Chain:
+    """The same of labels that come in blocks: lengths of sequences, numbers of labels, sequences before the block."""
     check_choice("transitions", estimator.transitions, ("all", "observed"))
     check_choice("pairs", estimator.pairs, ("all", "observed"))
     check_order(estimator.order, len(labels))
@@ -161,15 +172,16 @@ def chain_for(
         masks = transition_mask([str(label) for label in labels], estimator.scheme)._asdict()
     if estimator.transitions == "observed":
         seen = np.zeros((len(labels), len(labels)), bool)
-        at = after_the_first(data.lengths)
-        at = at[(codes[at] >= 0) & (codes[at - 1] >= 0)]
-        seen[codes[at - 1], codes[at]] = True
+        for lengths, codes, _ in blocks():
+            at = after_the_first(lengths)
+            at = at[(codes[at] >= 0) & (codes[at - 1] >= 0)]
+            seen[codes[at - 1], codes[at]] = True
         masks["allowed"] = seen & masks.get("allowed", True)
     if estimator.order != 1 and not encoder.tied:
         raise InputError("order must be 1 with a template that has edge attributes, or none for transitions")
     chain = Chain(len(labels), tied=encoder.tied, order=estimator.order, **masks)
-    if masks:
-        check_masks(chain, codes, data.lengths, labels, f"scheme={estimator.scheme!r}")
+    for lengths, codes, first in blocks() if masks else ():
+        check_masks(chain, codes, lengths, labels, f"scheme={estimator.scheme!r}", first)
     return chain
 
 
@@ -212,10 +224,10 @@ def warm_state(estimator: Any, problem: Problem, previous: Training | None) -> A
     """
     if previous is None:
         return None
-    from partwise.solvers import WarmStart, solver_for
+    from partwise.solvers import WarmStart
     from partwise.solvers.dual.potentials import EGState, refresh
 
-    solver = solver_for(problem, estimator.solver, estimator.tol)
+    solver = estimator._solver_for(problem)
     old, state = previous.problem, previous.state
     if type(solver) is not type(previous.solver) or old.structure.kinds != problem.structure.kinds:
         return None
@@ -223,10 +235,11 @@ def warm_state(estimator: Any, problem: Problem, previous: Training | None) -> A
     if isinstance(own, EGState) and _begins_with(problem, old) and _has_grown(problem, old):
         fresh = solver.init(problem, random_generator(estimator.random_state))
         grown = fresh.dual() if hasattr(fresh, "dual") else fresh
-        n, n_parts = old.n_examples, old.n_parts
-        grown.theta[:n_parts] = own.theta
-        for name in ("gap", "visited"):
-            getattr(grown, name)[:n] = getattr(own, name)
+        if grown.code.shape[1:] != own.code.shape[1:]:  # one of them is lean
+            return None
+        for name in ("theta", "gap", "visited", "code", "scale", "share", "reference"):
+            kept = getattr(own, name)
+            getattr(grown, name)[: len(kept)] = kept
         refresh(problem, grown.point())
         grown.average[:] = grown.v
         return WarmStart(problem, fresh)

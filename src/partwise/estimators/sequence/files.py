@@ -61,11 +61,7 @@ class SequenceFileMixin(DualEstimator):
         if not isinstance(labels, list) or not labels or len(set(labels)) != len(labels):
             raise InputError("the labels are missing, or one is there twice")
         estimator.classes_ = classes_array(labels)
-        stored = header["encoder"]
-        kind = expect_text(stored, "kind", tuple(_ENCODERS))
-        prefix = "encoder."
-        own = {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
-        encoder = estimator._encoder = _ENCODERS[kind].from_state(stored, own)
+        encoder = estimator._encoder = encoder_from(header["encoder"], arrays)
         shape = header["structure"]
         order = expect_number(shape, "order", 1, 16, whole=True)
         size = (len(labels) + 1) ** order * len(labels)
@@ -75,10 +71,17 @@ class SequenceFileMixin(DualEstimator):
         structure = Chain(len(labels), tied=encoder.tied, order=order, **masks)
         estimator._model = LinearModel.from_state(structure, encoder.sizes, arrays)
         estimator._loss = Loss.of(estimator.loss)
-        if kind == "matrix":
+        if encoder.kind == "matrix":
             estimator.n_features_in_ = encoder.n_columns
         estimator._set_record(header["record"])
         return estimator
+
+
+def encoder_from(stored: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
+    """The encoder that a header and the arrays named "encoder." describe."""
+    kind, prefix = expect_text(stored, "kind", tuple(_ENCODERS)), "encoder."
+    own = {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
+    return _ENCODERS[kind].from_state(stored, own)
 
 
 def _mask(arrays: Mapping[str, np.ndarray], name: str, n_labels: int) -> np.ndarray:

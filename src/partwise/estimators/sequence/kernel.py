@@ -41,7 +41,7 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
         "cv" chooses it by cross-validation.
     solver : str or Solver
         "auto", an "eg" solver, "bcfw" or "excessive-gap".
-    tol, max_passes, random_state, n_jobs, verbose, time_limit, callback, certificate_every
+    tol, max_passes, random_state, n_jobs, verbose, time_limit, memory_limit, callback, certificate_every
         As in :class:`~partwise.SequenceLabeler`.
     kernel : str or callable
         "linear", "poly", "rbf" or another kernel of ``sklearn.metrics.pairwise``; "precomputed", and each sequence
@@ -107,6 +107,7 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
         cache_mb: float = 1000.0,
         support_tol: float = 1e-4,
         time_limit: float | None = None,
+        memory_limit: float | str | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
         cv: Any = 5,
@@ -131,6 +132,7 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
         self.cache_mb = cache_mb
         self.support_tol = support_tol
         self.time_limit = time_limit
+        self.memory_limit = memory_limit
         self.callback = callback
         self.certificate_every = certificate_every
         self.cv = cv

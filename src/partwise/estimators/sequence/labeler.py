@@ -18,6 +18,7 @@ from partwise.estimators.explain import ExplanationMixin
 from partwise.estimators.influence import InfluenceMixin
 from partwise.estimators.labels import checked_classes, classes_array
 from partwise.estimators.model import LinearModel, compact
+from partwise.estimators.on_disk.dataset import EncodedDataset
 from partwise.estimators.sequence.answers import SequenceAnswers
 from partwise.estimators.sequence.data import SequenceData, chain_for, edge_map_for, warm_state
 from partwise.estimators.sequence.files import SequenceFileMixin
@@ -76,6 +77,10 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         Go on from the dual state of the last fit when the data are the same, also with another `l2`.
     time_limit : float or None
         Seconds of training.
+    memory_limit : float, str or None
+        Bytes that the process may take, or a text such as "1.5GB": solvers take less, or "auto" takes others. None
+        is half of the machine's memory, beyond which dual state is kept leaner. What training will take is told
+        before it, with `verbose`.
     callback : callable or None
         Called with a ``partwise.solvers.Progress`` after every step, and every ten seconds within passes that are
         expected to take more than half a minute; return True to stop after the step. Its method `begin`, if it
@@ -134,6 +139,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         hash_size: int | None = None,
         warm_start: bool = False,
         time_limit: float | None = None,
+        memory_limit: float | str | None = None,
         callback: Callable[[Progress], bool | None] | None = None,
         certificate_every: float | None = None,
         cv: Any = 5,
@@ -158,6 +164,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         self.hash_size = hash_size
         self.warm_start = warm_start
         self.time_limit = time_limit
+        self.memory_limit = memory_limit
         self.callback = callback
         self.certificate_every = certificate_every
         self.cv = cv
@@ -179,18 +186,21 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         X : iterable of sequences
             Each a list of dicts (values str, bool, float, or groups as in python-crfsuite) or of lists of
             strings, or a dense or sparse (length, d) matrix; with `template` each a list of rows of strings,
-            or X a ``partwise.data.Columns``.
+            or X a ``partwise.data.Columns``; or a dataset on disk, from ``partwise.open_dataset``.
         y : iterable of lists of labels
             None at a position leaves it unobserved: the loss then sums over its labels (finite β only).
-            May be left out where X is a ``Columns`` with labels.
+            May be left out where X is a ``Columns`` with labels, or a dataset on disk.
         sample_weight : array_like (n_sequences,), optional
         """
         with self._refitting():
             self._check_parameters()
             self._begin_compiling(CHAIN if self.order == 1 else HIGH_ORDER)
-            data = SequenceData.read(X, y, sample_weight)
             previous = getattr(self, "_training", None) if self.warm_start else None
-            self._fit(data, data.distinct(), previous)
+            if isinstance(X, EncodedDataset):
+                self._fit_on_disk(X, y, sample_weight, previous)
+            else:
+                data = SequenceData.read(X, y, sample_weight)
+                self._fit(data, data.distinct(), previous)
         self._warn_unless_converged()
         return self
 
@@ -214,6 +224,8 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
             self._begin_compiling(CHAIN if self.order == 1 else HIGH_ORDER)
             data = SequenceData.read(X, y, sample_weight)
             previous: Training | None = getattr(self, "_training", None)
+            if previous is not None and isinstance(previous.source.data, EncodedDataset):
+                raise InputError("this model was trained on a dataset on disk, to which nothing can be added")
             if previous is not None:
                 self._fit(previous.source.data.with_more(data), self.classes_.tolist(), previous)
             elif hasattr(self, "classes_"):
@@ -237,6 +249,20 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         if self._is_followed and (codes < 0).any():
             raise InputError("l2 can be chosen where all labels are known; y has some that are None")
         self._fit_problem(problem, encoder, source, warm_state(self, problem, previous))
+
+    def _fit_on_disk(
+        self, data: EncodedDataset, y: Any, sample_weight: Any, previous: Training | None
+    ) -> None:
+        from partwise.estimators.sequence.on_disk import problem_on_disk
+
+        if y is not None or sample_weight is not None:
+            raise InputError(
+                "a dataset on disk has its own labels and weights: give neither y nor sample_weight"
+            )
+        problem = problem_on_disk(self, data)
+        self.classes_ = classes_array(data.labels)
+        source = Source(data, data.encoder, data.codes.array)
+        self._fit_problem(problem, data.encoder, source, warm_state(self, problem, previous))
 
     def _become(self, solver: Solver, solution: Solution, encoder: Any, source: Source) -> None:
         self._set_certificate(solution)
@@ -312,5 +338,5 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
 class Source:
     """The data of the last fit, as it came and as it was numbered."""
 
-    def __init__(self, data: SequenceData, encoder: Any, codes: np.ndarray):
+    def __init__(self, data: SequenceData | EncodedDataset, encoder: Any, codes: np.ndarray):
         self.data, self.encoder, self.codes = data, encoder, codes

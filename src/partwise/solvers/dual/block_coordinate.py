@@ -141,16 +141,18 @@ class BlockFrankWolfe:
         self, problem: Problem, state: CornerState, random: np.random.Generator
     ) -> Iterator[np.ndarray]:
         if self.order == "gap":
-            yield from due_chunks(state, problem.batch.example_weight, random)
+            yield from due_chunks(state, problem, random)
             return
-        n = problem.n_examples
-        if self.order == "random" and not np.isnan(state.gap).any():
-            order = random.integers(n, size=n)
-        else:
-            order = np.arange(n) if self.order == "cyclic" else random.permutation(n)
-        chunk = max(1, n // 10)
-        for first in range(0, n, chunk):
-            yield order[first : first + chunk]
+        all_seen = not np.isnan(state.gap).any()
+        for shard in problem.shards(random):
+            n = len(shard)
+            if self.order == "random" and all_seen:
+                order = random.integers(n, size=n)
+            else:
+                order = np.arange(n) if self.order == "cyclic" else random.permutation(n)
+            chunk = max(1, n // 10)
+            for first in range(0, n, chunk):
+                yield shard[order[first : first + chunk]]
 
     def certificate(self, problem: Problem, state: CornerState) -> tuple[CornerState, Certificate]:
         point = state.point(problem)

@@ -26,8 +26,10 @@ from partwise.solvers.dual.hard import (
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import expected_gap, note_visits
 
-_LEAST_STEP = 0.5  # passes: sweeps over a handful of examples are made many at a time
-_N_CHUNKS = 10  # of a sweep, after each of which v goes into the mean
+_LEAST_STEP = 0.5  # passes, and
+_LEAST_VISITS = 1000  # of a step: sweeps over a handful of examples are made many at a time
+_N_CHUNKS = 10  # of a sweep, after each of which v goes into the mean, but
+_LEAST_CHUNK = 100  # visits at least
 
 
 class ClassState(NamedTuple):
@@ -109,9 +111,9 @@ class CrammerSinger:
 
         done = 0
         with Crew(problem, asks=()) as crew:
-            while done < _LEAST_STEP * problem.n_examples:
+            while done < max(_LEAST_STEP * problem.n_examples, _LEAST_VISITS):
                 order, is_full = _next_sweep(state, random)
-                for here in np.array_split(order, _N_CHUNKS):
+                for here in np.array_split(order, min(max(len(order) // _LEAST_CHUNK, 1), _N_CHUNKS)):
                     crew.visit(here, point, run)
                     note_visits(here, state.seen, state.waited, state.clock)
                     add_to_average(state.average, state.n_averaged, point.v)
@@ -126,11 +128,14 @@ class CrammerSinger:
 
 
 def _next_sweep(state: ClassState, random: np.random.Generator) -> tuple[np.ndarray, bool]:
-    """The examples to visit next, in order, and whether these are all."""
+    """The examples to visit next, in order, a few of them several times, and whether these are all."""
     active = np.flatnonzero(state.gap > 0.0)
     now, full_at = float(state.clock[0]), float(state.full_at[0])
     is_full = not active.size or np.isnan(state.gap).any() or now - full_at >= max(1.0, now / 3.0)
-    return random.permutation(len(state.gap) if is_full else active), bool(is_full)
+    if is_full:
+        return random.permutation(len(state.gap)), True
+    sweeps = [random.permutation(active) for _ in range(-(-_LEAST_CHUNK // len(active)))]
+    return np.concatenate(sweeps), False
 
 
 def _squared_features(problem: Problem) -> np.ndarray:

@@ -108,7 +108,7 @@ class MixtureAscent:
 
         visits, averaged, average_at = 0, 0, 1.0 / points_averaged(problem)
         with Crew(problem) as crew:
-            for here in due_chunks(state, weight, random):
+            for here in due_chunks(state, problem, random):
                 floor = _FLOOR * float(np.nan_to_num(state.gap).mean())
                 crew.visit(here, point, run)
                 note_visits(here, state.seen, state.waited, state.clock)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.compiled.dispatch import chosen_by_type, entry, fragment, inner
+from partwise.compiled.dispatch import chosen_by_type, entry, inner
 from partwise.compiled.examples import (
     add_cost,
     add_gold_rows,
@@ -32,7 +32,7 @@ FIXED, HALVING, NEWTON = 0, 1, 2
 MAX_HALVINGS = 30
 _BLIND_GROWTH = 1.05
 _TELLING_STEP = 0.25  # of β: the curvature along a shorter step is too inexact to estimate the gap from
-_ROUNDING = 1e-13  # of a dual difference, relative to the log-partition
+ROUNDING = 1e-13  # of a dual difference, relative to the log-partition
 
 
 class DualPoint(NamedTuple):
@@ -107,8 +107,19 @@ class MixingRule(NamedTuple):
     exact_gap: bool
 
 
+@chosen_by_type
+def counts_before(rule, batch, i, point, count, scratch):  # type: ignore
+    """Where in `point.mu` the μ_i begins that is in v; asked once a visit, when its scores are known."""
+    raise TypeError
+
+
 @inner
-def _move_on_geometric_path(batch, i, point, step, inverse_beta, lift, noise, count, scratch):  # type: ignore
+def _stored_counts(rule, batch, i, point, count, scratch):  # type: ignore
+    return batch.part_ptr[i]
+
+
+@inner
+def _move_on_geometric_path(batch, i, point, mu_before, step, inverse_beta, lift, noise, count, scratch):  # type: ignore
     """Potentials θ + η d with d = s + γ e − θ/β; returns what `_attempt` does.
 
     `lift` raises the true label's potentials: an example that leaves its true label must start close
@@ -120,7 +131,7 @@ def _move_on_geometric_path(batch, i, point, step, inverse_beta, lift, noise, co
     # Sums have a loop without stores: beside one they would be added up in vectors or one by one, depending on
     # what lies behind the arrays in memory, and equal runs would differ.
     for j in range(count):
-        theta, mu = point.theta[start + j], point.mu[start + j]
+        theta, mu = point.theta[start + j], mu_before[j]
         if mu != 0.0:
             inner += mu * (scratch.scores[j] - inverse_beta * theta)
             theta_mu += theta * mu
@@ -131,7 +142,7 @@ def _move_on_geometric_path(batch, i, point, step, inverse_beta, lift, noise, co
         add_gold_rows(batch, i, lift, scratch.potentials)
     log_total = expectations(batch, i, scratch.potentials, scratch.counts, scratch)
     curvature = log_total - (point.entropy[i] + theta_mu) - step * inner
-    if curvature < noise + _ROUNDING * (1.0 + abs(log_total)):
+    if curvature < noise + ROUNDING * (1.0 + abs(log_total)):
         curvature = 0.0
     slope = 2.0 * curvature / (step * step)
     gap = 0.0 if inverse_beta == 0.0 else 0.5 * slope / inverse_beta
@@ -164,12 +175,11 @@ def _move_on_arithmetic_path(batch, i, point, step, beta, count, scratch):  # ty
 
 
 @inner
-def _exact_gap(batch, i, point, beta, count, scratch):  # type: ignore
+def _exact_gap(batch, i, point, mu_before, beta, count, scratch):  # type: ignore
     """g_i = KL(α_i ‖ p_i) / β, by one more sum over labellings."""
-    start = batch.part_ptr[i]
     inner = 0.0
     for j in range(count):  # without stores, as above
-        mu = point.mu[start + j]
+        mu = mu_before[j]
         inner += mu * (beta * scratch.scores[j]) if mu != 0.0 else 0.0
     for j in range(count):
         scratch.potentials[j] = beta * scratch.scores[j]
@@ -178,34 +188,37 @@ def _exact_gap(batch, i, point, beta, count, scratch):  # type: ignore
 
 
 @chosen_by_type
-def _moved(rule, batch, i, point, step, beta, inverse_beta, lift, count, scratch):  # type: ignore
+def moved(rule, batch, i, point, mu_before, step, beta, inverse_beta, lift, count, scratch):  # type: ignore
     """Potentials and counts after a step; returns A(θ_new), the slope of the dual in η, and g_i before."""
     raise TypeError
 
 
-@_moved.register(StepRule)
+@moved.register(StepRule)
 @inner
-def _moved_geometrically(rule, batch, i, point, step, beta, inverse_beta, lift, count, scratch):  # type: ignore
+def _moved_geometrically(rule, batch, i, point, mu_before, step, beta, inverse_beta, lift, count, scratch):  # type: ignore
     noise = rule.noise * length_of(batch, i)
-    return _move_on_geometric_path(batch, i, point, step, inverse_beta, lift, noise, count, scratch)
+    return _move_on_geometric_path(
+        batch, i, point, mu_before, step, inverse_beta, lift, noise, count, scratch
+    )
 
 
-@_moved.register(MixingRule)
+@moved.register(MixingRule)
 @inner
-def _moved_by_mixing(rule, batch, i, point, step, beta, inverse_beta, lift, count, scratch):  # type: ignore
+def _moved_by_mixing(rule, batch, i, point, mu_before, step, beta, inverse_beta, lift, count, scratch):  # type: ignore
     if point.visited[i] != 0:
         return _move_on_arithmetic_path(batch, i, point, step, beta, count, scratch)
     noise = rule.noise * length_of(batch, i)
-    return _move_on_geometric_path(batch, i, point, step, inverse_beta, lift, noise, count, scratch)
+    return _move_on_geometric_path(
+        batch, i, point, mu_before, step, inverse_beta, lift, noise, count, scratch
+    )
 
 
 @inner
-def _attempt(batch, i, point, step, beta, inverse_beta, lift, rule, count, scratch):  # type: ignore
-    """As `_moved`; also by how much the counts fall, in `delta`."""
-    result = _moved(rule, batch, i, point, step, beta, inverse_beta, lift, count, scratch)
-    start = batch.part_ptr[i]
+def _attempt(batch, i, point, mu_before, step, beta, inverse_beta, lift, rule, count, scratch):  # type: ignore
+    """As `moved`; also by how much the counts fall, in `delta`."""
+    result = moved(rule, batch, i, point, mu_before, step, beta, inverse_beta, lift, count, scratch)
     for j in range(count):
-        scratch.delta[j] = point.mu[start + j] - scratch.counts[j]
+        scratch.delta[j] = mu_before[j] - scratch.counts[j]
     return result
 
 
@@ -223,8 +236,14 @@ def _next_step(rule, step, slope, gain):  # type: ignore
     return min(target, rule.largest)
 
 
-@fragment
-def _commit(batch, i, point, count, scratch):  # type: ignore
+@chosen_by_type
+def commit(rule, batch, i, point, step, inverse_beta, count, scratch):  # type: ignore
+    """Keep the potentials of an accepted step."""
+    raise TypeError
+
+
+@inner
+def _stored(rule, batch, i, point, step, inverse_beta, count, scratch):  # type: ignore
     """Store the accepted potentials; counts move by what was scattered, so that v stays their image."""
     start = batch.part_ptr[i]
     for j in range(count):
@@ -232,26 +251,44 @@ def _commit(batch, i, point, count, scratch):  # type: ignore
         point.mu[start + j] -= scratch.delta[j]
 
 
+@chosen_by_type
+def lost_to_rounding(rule, batch, i, point, inverse_beta):  # type: ignore
+    """By how much rounding of the state may lower the dual of an example in one step."""
+    raise TypeError
+
+
+@inner
+def _lost_to_precision(rule, batch, i, point, inverse_beta):  # type: ignore
+    return rule.noise * length_of(batch, i)
+
+
+for _rule in (StepRule, MixingRule):
+    lost_to_rounding.register(_rule)(_lost_to_precision)
+    counts_before.register(_rule)(_stored_counts)
+    commit.register(_rule)(_stored)
+
+
 @inner
 def _visit(batch, i, following, point, beta, gamma, l2, rule, scratch):  # type: ignore
     """One step on example i; returns the number of steps tried and the gain of the dual."""
     inverse_beta = 0.0 if beta == np.inf else 1.0 / beta
     weight = batch.example_weight[i]
-    start = batch.part_ptr[i]
     count = score_before(batch, i, following, point.v, 1.0 / l2, scratch.scores, scratch)
     add_cost(batch, i, gamma, scratch.scores)
+    place = counts_before(rule, batch, i, point, count, scratch)
+    mu_before = point.mu[place : place + count]
     fresh = point.visited[i] == 0
     if beta == np.inf and (rule.exact_gap or fresh):
         top = best(batch, i, scratch.scores, scratch.counts, scratch)
-        point.gap[i] = top - finite_dot(scratch.scores, point.mu[start : start + count], count)
+        point.gap[i] = top - finite_dot(scratch.scores, mu_before, count)
         if fresh and point.gap[i] <= 0.0:  # the true label itself is optimal here
             return 1, 0.0
     step, lift, exact = point.step[i], 0.0, np.nan
     if not fresh and step < _TELLING_STEP * beta and beta != np.inf and rule.exact_gap:
-        exact = _exact_gap(batch, i, point, beta, count, scratch)
+        exact = _exact_gap(batch, i, point, mu_before, beta, count, scratch)
     for attempt in range(MAX_HALVINGS):
         log_total, slope, gap = _attempt(
-            batch, i, point, step, beta, inverse_beta, lift, rule, count, scratch
+            batch, i, point, mu_before, step, beta, inverse_beta, lift, rule, count, scratch
         )
         entropy = log_total - finite_dot(scratch.potentials, scratch.counts, count)
         if not abs(entropy) < np.inf:  # potentials out of range; scattering NaN could not be undone
@@ -262,12 +299,11 @@ def _visit(batch, i, following, point, beta, gamma, l2, rule, scratch):  # type:
         growth = scatter_example(batch, i, point.v, weight, scratch.delta, rule.threshold, scratch)
         gain = weight * value - growth / (2.0 * l2)
         # The bound behind fixed steps holds where every labelling has mass, not at the true label itself.
-        if gain >= -weight * (rule.noise * length_of(batch, i) + _ROUNDING * (1.0 + abs(log_total))) or (
-            rule.kind == FIXED and not fresh
-        ):
+        lost = lost_to_rounding(rule, batch, i, point, inverse_beta)
+        if gain >= -weight * (lost + ROUNDING * (1.0 + abs(log_total))) or (rule.kind == FIXED and not fresh):
             if beta != np.inf:
                 point.gap[i] = gap if exact != exact else exact
-            _commit(batch, i, point, count, scratch)
+            commit(rule, batch, i, point, step, inverse_beta, count, scratch)
             point.entropy[i], point.cost[i] = entropy, cost
             point.norm[0] += growth
             point.visited[i] = 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from partwise.core.problem import Problem
 from partwise.solvers.base import Certificate
+from partwise.solvers.dual.coded import coded_refresh, codes
+from partwise.solvers.dual.coded_pass import CodedPoint
 from partwise.solvers.dual.online_pass import DualPoint
 
 GOLD_POTENTIAL = (
@@ -21,7 +23,8 @@ class EGState(NamedTuple):
 
     `passes` were made so far (for annealing) in so many `rounds`, `step_l2` is the l2 that steps were found for, `beta`
     the sharpness now. `acceleration.py` began after `since` rounds, −1 if it has not, having watched the `recent` gaps;
-    `anchor` and `previous` are weights, empty where nothing is ever accelerated.
+    `anchor` and `previous` are weights, empty where nothing is ever accelerated. The last five are empty where tied
+    potentials are stored; otherwise the point is a :class:`CodedPoint`, with potentials of other parts and no μ.
     """
 
     theta: np.ndarray
@@ -46,9 +49,20 @@ class EGState(NamedTuple):
     recent: np.ndarray
     anchor: np.ndarray
     previous: np.ndarray
+    code: np.ndarray
+    scale: np.ndarray
+    share: np.ndarray
+    reference: np.ndarray
+    turn: np.ndarray
 
-    def point(self) -> DualPoint:
-        return DualPoint(*self[:9])
+    def point(self) -> AnyPoint:
+        if not self.code.size:
+            return DualPoint(*self[:9])
+        own = {name: getattr(self, name) for name in CodedPoint._fields[:-3]}
+        return CodedPoint(**own, mu=np.zeros(0), trial=np.zeros(0, np.int8), trial_scale=np.zeros(0))
+
+
+AnyPoint: TypeAlias = DualPoint | CodedPoint
 
 
 def starting_point(
@@ -56,14 +70,17 @@ def starting_point(
 ) -> DualPoint:
     """α at the true labels ("gold"), near them ("smoothed") or uniform, with everything that follows."""
     batch, n = problem.batch, problem.n_examples
-    theta: np.ndarray = np.zeros(problem.n_parts, dtype)
-    mu: np.ndarray = np.zeros(problem.n_parts, dtype)
-    gold = problem.gold_places()
-    if start != "uniform":
-        n_parts, tied = np.diff(batch.part_ptr), np.full(n, batch.n_tied)
-        is_row = np.repeat(np.tile([True, False], n), np.column_stack([n_parts - tied, tied]).ravel())
-        theta[is_row] = -0.5 * gold_potential  # as in `add_gold_rows`
-        theta[gold[is_row[gold]]] = 0.5 * gold_potential
+    theta, mu = problem.zeros(batch.part_ptr, dtype), problem.zeros(batch.part_ptr, dtype)
+    for first, last in problem.in_order() if start != "uniform" else ():
+        begin, gold = batch.part_ptr[first], problem.gold_places(first, last)
+        n_parts, tied = np.diff(batch.part_ptr[first : last + 1]), np.full(last - first, batch.n_tied)
+        is_row = np.repeat(
+            np.tile([True, False], last - first), np.column_stack([n_parts - tied, tied]).ravel()
+        )
+        theta[begin : begin + len(is_row)][is_row] = -0.5 * gold_potential  # as in `add_gold_rows`
+        theta[gold[is_row[gold - begin]]] = 0.5 * gold_potential
+        if start == "gold":
+            np.add.at(mu, gold, 1)
     visited = np.full(n, start != "gold", np.uint8)
     # The gap of an example that was never visited is unknown; taken as infinite, no other would be visited.
     point = DualPoint(
@@ -77,15 +94,46 @@ def starting_point(
         visited=visited,
         norm=np.zeros(1),
     )
-    if start == "gold":
-        np.add.at(mu, gold, 1)
-    else:
+    if start != "gold":
         refresh(problem, point)
     return point
 
 
-def refresh(problem: Problem, point: DualPoint) -> np.ndarray:
+def starting_coded_point(
+    problem: Problem, start: str, dtype: type, gold_potential: float = GOLD_POTENTIAL
+) -> CodedPoint:
+    """The same, with a byte for each tied potential; they are all zero."""
+    batch, n = problem.batch, problem.n_examples
+    first = batch.part_ptr[:-1] - np.arange(n) * batch.n_tied
+    theta: np.ndarray = np.zeros(problem.n_parts - n * batch.n_tied, dtype)
+    if start != "uniform":
+        theta[:] = -0.5 * gold_potential  # as in `add_gold_rows`
+        is_row = batch.gold_part < np.repeat(np.diff(batch.part_ptr) - batch.n_tied, np.diff(batch.gold_ptr))
+        gold = np.repeat(first, np.diff(batch.gold_ptr)) + batch.gold_part
+        theta[gold[is_row]] = 0.5 * gold_potential
+    point = CodedPoint(
+        theta=theta,
+        **codes(n, batch.n_tied),
+        v=np.zeros(problem.n_weights, dtype),
+        entropy=np.zeros(n),
+        cost=np.zeros(n),
+        gap=np.ones(n),
+        step=np.zeros(n),
+        visited=np.full(n, start != "gold", np.uint8),
+        norm=np.zeros(1),
+        mu=np.zeros(0),
+        trial=np.zeros(0, np.int8),
+        trial_scale=np.zeros(0),
+    )
+    if start != "gold":
+        refresh(problem, point)
+    return point
+
+
+def refresh(problem: Problem, point: AnyPoint) -> np.ndarray:
     """Recompute in double precision all that follows from the potentials; returns v unrounded."""
+    if isinstance(point, CodedPoint):
+        return coded_refresh(problem, point)[0]
     exact = problem.at_potentials(point.theta, point.visited, point.mu)
     point.v[:] = exact.v
     point.entropy[:] = exact.entropy
@@ -94,9 +142,12 @@ def refresh(problem: Problem, point: DualPoint) -> np.ndarray:
     return exact.v
 
 
-def certify(problem: Problem, point: DualPoint, v: np.ndarray, weights: np.ndarray) -> Certificate:
+def certify(problem: Problem, point: AnyPoint, v: np.ndarray, weights: np.ndarray) -> Certificate:
     """P(weights) against D of a refreshed point; every g_i is brought up to date on the way."""
-    loss, inner = problem.losses(weights, point.mu)
+    if isinstance(point, CodedPoint):
+        v, loss, inner = coded_refresh(problem, point, weights)
+    else:
+        loss, inner = problem.losses(weights, point.mu)
     value = problem.loss.inverse_beta * point.entropy + problem.loss.gamma * point.cost
     example_weight = problem.batch.example_weight
     point.gap[:] = np.maximum(loss - inner - problem.loss.inverse_beta * point.entropy, 0.0)

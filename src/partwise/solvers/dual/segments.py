@@ -154,6 +154,11 @@ class SegmentAscent:
         check_precision(self.precision)
         if self.n_sweeps < 0:
             raise InputError(f"n_sweeps must be >= 0, not {self.n_sweeps}")
+        if not problem.is_in_memory and problem.has_features:
+            raise InputError(
+                "solver 'segments' moves between all examples at any time and needs them in memory: raise shard_mb, or "
+                "use 'eg-gap' or 'bcfw'"
+            )
         if not problem.is_in_memory:
             raise InputError(
                 "solver 'segments' keeps the scores of all points up to date and needs the whole kernel matrix in "
@@ -193,7 +198,7 @@ class SegmentAscent:
         self, problem: Problem, state: SegmentState, random: np.random.Generator
     ) -> tuple[SegmentState, StepInfo]:
         weight, space = problem.batch.example_weight, _space(problem, state)
-        for here in due_chunks(state, weight, random):
+        for here in due_chunks(state, problem, random):
             state = self._visit(problem, state, here, space)
             note_visits(here, state.seen, state.waited, state.clock)
             for _ in range(self.n_sweeps):

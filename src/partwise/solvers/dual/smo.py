@@ -106,7 +106,7 @@ class SMO:
             smo_pass(batch, order, n_labels_of(view), own, view.loss.gamma, view.l2, entropic, scratch)
 
         with Crew(view, ("sums", "best")) as crew:
-            for here in due_chunks(state, weight, random):
+            for here in due_chunks(state, problem, random):
                 crew.visit(here, point, run)
                 note_visits(here, state.seen, state.waited, state.clock)
                 visits += len(here)

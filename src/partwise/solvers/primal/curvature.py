@@ -28,7 +28,6 @@ _MOST_NUMBERS = 1 << 25  # of their blocks together
 _OF_ALL = 0.1  # share of all labels in the block of one, which makes up for a sample without some columns
 _RIDGE = 0.1  # of its own diagonal that is added to the block of tied parts: they are seen once an example
 _ROUNDING = 1e-6  # of the mean of its diagonal that is added to a block from products in single precision
-_MOST_PARTS = 1 << 25  # beyond, some of the examples must do
 
 
 def is_worthwhile(problem: Problem) -> bool:
@@ -127,7 +126,7 @@ class _TiedBlock(NamedTuple):
 def _sampled(problem: Problem) -> tuple[Problem, float]:
     """The problem, or as many of its examples as are looked at, and how many each of them stands for."""
     n = problem.n_examples
-    wanted = max(1, int(n * min(1.0, _MOST_PARTS / max(problem.n_parts, 1))))
+    wanted = max(1, int(n * min(1.0, problem.looked_at / max(problem.n_parts, 1))))
     if wanted == n:
         return problem, 1.0
     chosen = np.random.default_rng(0).permutation(n)[:wanted]

@@ -16,9 +16,10 @@ import numpy as np
 from partwise.core.arrays import offsets
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import CHUNK, Certificate, StepInfo, evaluate_model, model_primal
+from partwise.solvers.base import Certificate, StepInfo, evaluate_model, model_primal
 from partwise.solvers.needs import Needs
 from partwise.solvers.primal.mira_pass import HalfSpaces, augmented_scores, half_space_visit, mira_pass
+from partwise.solvers.sampling import shuffled_chunks
 
 
 class OnlineState(NamedTuple):
@@ -76,10 +77,8 @@ class _Averaged:
     def step(
         self, problem: Problem, state: OnlineState, random: np.random.Generator
     ) -> tuple[OnlineState, StepInfo]:
-        order = random.permutation(problem.n_examples)
         v, cost = np.zeros_like(state.v), 0.0
-        for first in range(0, len(order), CHUNK):
-            here = order[first : first + CHUNK]
+        for here in shuffled_chunks(problem, random):
             cost += self._visit(problem, state, here, v)
             state.n_visits[0] += len(here)
         state.n_passes[0] += 1

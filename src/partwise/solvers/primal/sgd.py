@@ -11,9 +11,10 @@ import numpy as np
 
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import CHUNK, Certificate, StepInfo, evaluate_model, primal_certificate
+from partwise.solvers.base import Certificate, StepInfo, evaluate_model, primal_certificate
 from partwise.solvers.needs import Needs
 from partwise.solvers.primal.sgd_pass import sample_loss, sgd_pass
+from partwise.solvers.sampling import shuffled_chunks
 
 _SAMPLE = 1000  # examples a trial of η₀ sees
 _RATIO = math.sqrt(10.0)
@@ -101,14 +102,13 @@ class SGD:
     def step(
         self, problem: Problem, state: SGDState, random: np.random.Generator
     ) -> tuple[SGDState, StepInfo]:
-        n, passes = problem.n_examples, 1.0
+        passes = 1.0
         if math.isnan(state.initial_step[0]):
             state.initial_step[0], trial_passes = _search_step(problem, random)
             passes += trial_passes
-        order = random.permutation(n)
         v, cost = np.zeros_like(state.v), 0.0
-        for first in range(0, n, CHUNK):
-            cost += _visit_all(problem, state, order[first : first + CHUNK], v)
+        for here in shuffled_chunks(problem, random):
+            cost += _visit_all(problem, state, here, v)
         state.n_passes[0] += 1
         share = 2.0 / (1.0 + state.n_passes[0])  # weighs pass t by t
         state.v[:] += share * (v - state.v)

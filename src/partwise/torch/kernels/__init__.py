@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
-from types import ModuleType
-
-import torch
+from typing import Any
 
 from partwise.torch.layouts.base import Batch
 from partwise.torch.layouts.chains import ChainLayout
+from partwise.torch.layouts.grammars import GrammarLayout
 from partwise.torch.layouts.trees import TreeLayout
 
-
-def kernel_for(batch: Batch, which: str) -> Callable[[Batch], list[torch.Tensor]] | None:
-    """What computes values and counts of "sums" or "best" on the device, None where nothing does."""
-    return getattr(_kernels(batch), which, None)
+_MODULES = {ChainLayout: "chain", TreeLayout: "trees", GrammarLayout: "grammar"}
 
 
-def log_partition_for(batch: Batch) -> type[torch.autograd.Function] | None:
-    """The log-partition with a gradient of one launch, None where there is none."""
-    return getattr(_kernels(batch), "LogPartition", None)
+def kernels_for(batch: Batch) -> Any:
+    """The module whose kernels take this batch, None where there is none.
 
-
-def _kernels(batch: Batch) -> ModuleType | None:
-    for layout, name in ((ChainLayout, "chain"), (TreeLayout, "trees")):
-        if isinstance(batch.layout, layout):
-            kernels = import_module(f"partwise.torch.kernels.{name}")
-            return kernels if kernels.fits(batch) else None
-    return None
+    Each has ``fits``, a class ``Given`` as :class:`partwise.torch.kernels.function.Launches` says, and may have
+    ``best``, largest scores with indicators of a best labelling, and ``best_labels``.
+    """
+    name = _MODULES.get(type(batch.layout))
+    if name is None:
+        return None
+    kernels: Any = import_module(f"partwise.torch.kernels.{name}")
+    return kernels if kernels.fits(batch) else None

@@ -8,7 +8,7 @@ at every position and m the maxima taken out, side 0 goes from the first positio
     α̂_t(i) + m_t = s_t(i) + log Σ_j exp( E_t(i, j) + α̂_{t+1}(j) )            t ≥ h
 
 The backward pass goes from the middle outwards: P(y_{t−1} = i | y_t = j) = exp( α̂_{t−1}(i) + E_{t−1}(i, j) + s_t(j) −
-α̂_t(j) − m_t ), and likewise on the other side. Blocks are read `AHEAD` positions before they are used.
+α̂_t(j) − m_t ), and likewise on the other side. `AHEAD` blocks are under way at a time.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from partwise.torch.kernels.chain_kernel import finite, largest, length_of
 
 
 @triton.jit
-def _block(tables, k, step, count, L, LANES: tl.constexpr):
-    """Table k where `step` is below `count`, else −inf."""
+def _block(tables, k, L, LANES: tl.constexpr):
+    """Table k."""
     i, j = tl.arange(0, LANES), tl.arange(0, LANES)
-    inside = (i[:, None] < L) & (j[None, :] < tl.where(step < count, L, 0))
+    inside = (i[:, None] < L) & (j[None, :] < L)
     place = tables + k * L * L + i[:, None] * L + j[None, :]
     return tl.load(place, mask=inside, other=float("-inf"))
 
@@ -53,37 +53,25 @@ def _sweep(node, tables, alpha, moved, n, L, LANES: tl.constexpr, AHEAD: tl.cons
         a = s - m
         tl.store(alpha + start * L + j, a, mask=inside)
         tl.store(moved + start, m)
-        E0 = _block(tables, first + turn * 0, 1, count, L, LANES)
-        if AHEAD > 1:
-            E1 = _block(tables, first + turn, 2, count, L, LANES)
-            E2 = _block(tables, first + 2 * turn, 3, count, L, LANES)
-        s = tl.load(node + (start + turn) * L + j, mask=j < tl.where(count > 1, L, 0), other=float("-inf"))
-        for step in range(1, count):
+        for step in tl.range(1, count, num_stages=AHEAD):
             t = start + turn * step
-            s_next = tl.load(
-                node + (t + turn) * L + j, mask=j < tl.where(step + 1 < count, L, 0), other=float("-inf")
-            )
-            coming = _block(tables, first + turn * (step + AHEAD - 1), step + AHEAD, count, L, LANES)
-            a = _towards(a, E0, SIDE) + s
+            s = tl.load(node + t * L + j, mask=inside, other=float("-inf"))
+            a = _towards(a, _block(tables, first + turn * (step - 1), L, LANES), SIDE) + s
             m = largest(a)
             a = a - m
             tl.store(alpha + t * L + j, a, mask=inside)
             tl.store(moved + t, m)
-            s = s_next
-            if AHEAD > 1:
-                E0, E1, E2 = E1, E2, coming
-            else:
-                E0 = coming
 
 
 @triton.jit
 def forward_each(
-    node, edge, lengths, alpha, shift, T, L, LANES: tl.constexpr, AHEAD: tl.constexpr, RAGGED: tl.constexpr
+    node, edge, lengths, room, T, L, LANES: tl.constexpr, AHEAD: tl.constexpr, RAGGED: tl.constexpr
 ):
-    """Fill `alpha` (B, T, L) and `shift` (B, T)."""
+    """Fill `room` with α̂ (B, T, L) and behind it m (B, T)."""
     b, side = (tl.program_id(0) // 2).to(tl.int64), tl.program_id(0) % 2
     n = length_of(lengths, b, T, RAGGED)
-    own, tables, out, moved = node + b * T * L, edge + b * (T - 1) * L * L, alpha + b * T * L, shift + b * T
+    own, tables, out = node + b * T * L, edge + b * (T - 1) * L * L, room + b * T * L
+    moved = room + (tl.num_programs(0) // 2).to(tl.int64) * T * L + b * T
     if side == 0:
         _sweep(own, tables, out, moved, n, L, LANES, AHEAD, 0)
     else:
@@ -92,13 +80,13 @@ def forward_each(
 
 @triton.jit
 def join(
-    node, edge, lengths, alpha, shift, value, T, L,
+    node, edge, lengths, alpha, value, T, L,
     LANES: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """Fill `value` (B,) from what both sides have left."""
     b = tl.program_id(0).to(tl.int64)
     n = length_of(lengths, b, T, RAGGED)
-    h = (n + 1) // 2
+    h, shift = (n + 1) // 2, alpha + tl.num_programs(0).to(tl.int64) * T * L
     i, j = tl.arange(0, LANES), tl.arange(0, LANES)
     total = tl.zeros([BLOCK], tl.float64)
     for first in range(0, n, BLOCK):
@@ -109,7 +97,7 @@ def join(
     middle = tl.sum(tl.exp(a - finite(top)), 0)
     if n > 1:
         g = tl.load(alpha + (b * T + h) * L + j, mask=j < L, other=float("-inf"))
-        x = a[:, None] + _block(edge + b * (T - 1) * L * L, h - 1, 0, 1, L, LANES) + g[None, :]
+        x = a[:, None] + _block(edge + b * (T - 1) * L * L, h - 1, L, LANES) + g[None, :]
         top = tl.max(tl.max(x, 1), 0)
         middle = tl.sum(tl.sum(tl.exp(x - finite(top)), 1), 0)
     sums = tl.sum(total, 0) + finite(top).to(tl.float64) + tl.log(middle).to(tl.float64)
@@ -130,14 +118,10 @@ def _outwards(
         count, mine, turn, first = h, h - 1, -1, h - 2
     else:
         count, mine, turn, first = n - h, h, 1, h
-    E0 = _block(tables, first + turn * 0, 1, count, L, LANES)
-    if AHEAD > 1:
-        E1 = _block(tables, first + turn, 2, count, L, LANES)
-        E2 = _block(tables, first + 2 * turn, 3, count, L, LANES)
     a = tl.load(alpha + (h - 1) * L + j, mask=inside, other=float("-inf"))
     if n > 1:
         g = tl.load(alpha + h * L + j, mask=inside, other=float("-inf"))
-        x = a[:, None] + _block(tables, h - 1, 0, 1, L, LANES) + g[None, :]
+        x = a[:, None] + _block(tables, h - 1, L, LANES) + g[None, :]
         pair = tl.exp(x - finite(tl.max(tl.max(x, 1), 0)))
         pair = pair * (scale / tl.sum(tl.sum(pair, 1), 0))
         mu = tl.sum(pair, 1 - SIDE)
@@ -150,30 +134,25 @@ def _outwards(
         mu = mu * (scale / tl.sum(mu, 0))
     if count > 0:
         tl.store(node_count + mine * L + j, mu, mask=inside)
-    for step in range(1, count):
-        t = mine + turn * (step - 1)
+    for step in tl.range(1, count, num_stages=AHEAD):
+        t, place = mine + turn * (step - 1), first + turn * (step - 1)
+        E = _block(tables, place, L, LANES)
         s = tl.load(node + t * L + j, mask=inside, other=float("-inf"))
         further = tl.load(alpha + (t + turn) * L + j, mask=inside, other=float("-inf"))
-        coming = _block(tables, first + turn * (step + AHEAD - 1), step + AHEAD, count, L, LANES)
         rest = tl.where(a > float("-inf"), finite(s) - finite(a) - tl.load(moved + t), float("-inf"))
         if SIDE == 0:
-            pair = mu[None, :] * tl.exp(further[:, None] + E0 + rest[None, :])
+            pair = mu[None, :] * tl.exp(further[:, None] + E + rest[None, :])
         else:
-            pair = mu[:, None] * tl.exp(further[None, :] + E0 + rest[:, None])
-        place = (first + turn * (step - 1)) * size
-        tl.store(edge_count + place + entry, pair, mask=square)
+            pair = mu[:, None] * tl.exp(further[None, :] + E + rest[:, None])
+        tl.store(edge_count + place * size + entry, pair, mask=square)
         mu = tl.sum(pair, 1 - SIDE)
         tl.store(node_count + (t + turn) * L + j, mu, mask=inside)
         a = further
-        if AHEAD > 1:
-            E0, E1, E2 = E1, E2, coming
-        else:
-            E0 = coming
 
 
 @triton.jit
 def backward_each(
-    node, edge, lengths, alpha, shift, value, weight, weight_stride, node_count, edge_count, T, L,
+    node, edge, lengths, alpha, value, weight, weight_stride, node_count, edge_count, T, L,
     LANES: tl.constexpr, AHEAD: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """Fill `node_count` (B, T, L) and `edge_count` (B, T − 1, L, L), 0 in the padding, both times `weight` (B,)."""
@@ -182,7 +161,8 @@ def backward_each(
     i, j = tl.arange(0, LANES), tl.arange(0, LANES)
     square = (i[:, None] < L) & (j[None, :] < L)
     kind = node_count.dtype.element_ty
-    row, tables, moved = b * T * L, b * (T - 1) * L * L, shift + b * T
+    row, tables = b * T * L, b * (T - 1) * L * L
+    moved = alpha + (tl.num_programs(0) // 2).to(tl.int64) * T * L + b * T
     scale = tl.load(weight + b * weight_stride)
     scale = tl.where(tl.load(value + b) > float("-inf"), scale, 0.0)
     if side == 0:

@@ -50,11 +50,12 @@ def length_of(lengths, b, T, RAGGED: tl.constexpr):
 
 @triton.jit
 def forward(
-    node, edge, lengths, sums, shift, form, value, T, L, edge_stride,
-    LANES: tl.constexpr, RAGGED: tl.constexpr,
-):  # fmt: skip
-    """Fill `sums` (B, T, L), `shift` (B, T), `form` (B,) and `value` (B,)."""
+    node, edge, lengths, sums, value, T, L, edge_stride, LANES: tl.constexpr, RAGGED: tl.constexpr
+):
+    """Fill `sums` (B, T, L), behind it m (B, T) and forms (B,), and `value` (B,)."""
     b = tl.program_id(0).to(tl.int64)
+    shift = sums + tl.num_programs(0).to(tl.int64) * T * L
+    form = shift + tl.num_programs(0).to(tl.int64) * T
     n = length_of(lengths, b, T, RAGGED)
     i, j = tl.arange(0, LANES), tl.arange(0, LANES)
     inside = j < L
@@ -139,11 +140,13 @@ def _ratio(x, y):
 
 @triton.jit
 def backward(
-    node, edge, lengths, sums, shift, form, value, weight, weight_stride, node_count, edge_count, T, L,
-    edge_stride, LANES: tl.constexpr, RAGGED: tl.constexpr,
+    node, edge, lengths, sums, value, weight, weight_stride, node_count, edge_count, T, L, edge_stride,
+    LANES: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """Fill `node_count` (B, T, L), 0 in the padding, and `edge_count` (B, L, L), both times `weight` (B,)."""
     b = tl.program_id(0).to(tl.int64)
+    shift = sums + tl.num_programs(0).to(tl.int64) * T * L
+    form = shift + tl.num_programs(0).to(tl.int64) * T
     n = length_of(lengths, b, T, RAGGED)
     i, j = tl.arange(0, LANES), tl.arange(0, LANES)
     inside = j < L

@@ -10,11 +10,10 @@ import triton
 from partwise.structures.trees.projective import Projective
 from partwise.torch.kernels import eisner_kernel, matrix_tree_kernel
 from partwise.torch.layouts.base import Batch
-from partwise.torch.sums import as_first, gradient_by_sums, host_answer
 
 MOST_WORDS = 255  # of a projective tree; the matrix of a spanning tree stays in registers
 MOST_WORDS_SPANNING = 128
-LEAST_PIVOT = 1e-8
+MOST_STRAIN = 600.0  # beyond it derivatives may leave the range of double precision
 
 
 def fits(batch: Batch) -> bool:
@@ -24,7 +23,7 @@ def fits(batch: Batch) -> bool:
     return batch.n_examples > 0 and n_words <= (MOST_WORDS if projective else MOST_WORDS_SPANNING)
 
 
-class _Given:
+class Given:
     """Scores of arcs with those of their relations summed in, and sizes: what both launches share."""
 
     def __init__(self, batch: Batch, scores: tuple[torch.Tensor, ...]):
@@ -51,28 +50,30 @@ class _Given:
         else:
             self.common |= {"num_warps": {16: 1, 32: 2, 64: 8, 128: 16}[rows]}
 
-    def forward(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Room that the backward pass reads, and values (B,)."""
+    def forward(self) -> torch.Tensor:
+        """Values (B,); leaves room that the backward pass reads."""
         value = self.arcs.new_empty(self.n)
         if self.projective:
-            room = self.arcs.new_empty(self.n, 7, self.size, self.size)
-            eisner_kernel.forward[(self.n,)](self.arcs, self.lengths, room, value, self.size, **self.common)
-            return room, value
-        room = torch.empty(self.arcs.shape, dtype=torch.float64, device=self.arcs.device)
-        self.least = room.new_empty(self.n)
+            self.room = self.arcs.new_empty(self.n, 7, self.size, self.size)
+            eisner_kernel.forward[(self.n,)](
+                self.arcs, self.lengths, self.room, value, self.size, **self.common
+            )
+            return value
+        self.room = torch.empty(self.arcs.shape, dtype=torch.float64, device=self.arcs.device)
+        self.strain = self.room.new_empty(self.n)
         matrix_tree_kernel.forward[(self.n,)](
-            self.arcs, self.lengths, room, value, self.least, self.size, **self.common
+            self.arcs, self.lengths, self.room, value, self.strain, self.size, **self.common
         )
-        return room, value
+        return value
 
-    def lost_digits(self) -> bool:
-        """Whether a determinant is not to be trusted; asking waits for the device."""
+    def lost_digits(self, value: torch.Tensor) -> bool:
+        """Whether the numbers of a spanning tree were too far apart; asking waits for the device."""
         capturing = self.arcs.is_cuda and torch.cuda.is_current_stream_capturing()
-        return not (self.projective or capturing) and bool((self.least < LEAST_PIVOT).any())
+        return not (self.projective or capturing) and not bool((self.strain < MOST_STRAIN).all())
 
-    def backward(self, room: torch.Tensor, value: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
+    def backward(self, value: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
         """Counts of arcs, and of relations, times `weight` (B,)."""
-        first = self.arcs, self.lengths, room, value, weight, weight.stride(0)
+        first = self.arcs, self.lengths, self.room, value, weight, weight.stride(0)
         if self.projective:
             zeros = self.arcs.new_zeros(self.n * 7, self.size, self.size)
             shares, counts = zeros[: self.n * 6], zeros[self.n * 6 :]
@@ -83,35 +84,3 @@ class _Given:
         if self.relations is None:
             return [counts]
         return [counts, counts[..., None] * torch.softmax(self.relations, -1).nan_to_num(0.0)]
-
-
-def sums(batch: Batch) -> list[torch.Tensor]:
-    """Log-partitions and counts."""
-    given = _Given(batch, batch.scores)
-    room, value = given.forward()
-    if given.lost_digits():
-        return host_answer(batch, "sums")
-    return [value, *given.backward(room, value, torch.ones_like(value))]
-
-
-class LogPartition(torch.autograd.Function):
-    """log Z by one launch, its gradient by another; a gradient of that by `Sums`."""
-
-    @staticmethod
-    def forward(ctx: Any, batch: Batch, *scores: torch.Tensor) -> torch.Tensor:
-        given = _Given(batch, scores)
-        room, value = given.forward()
-        ctx.batch, ctx.given, ctx.counts = batch._replace(scores=()), given, None
-        if given.lost_digits():
-            value, *ctx.counts = host_answer(batch._replace(scores=scores), "sums")
-        ctx.save_for_backward(*scores, room, value)
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, weight: torch.Tensor) -> tuple[Any, ...]:
-        *scores, room, value = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            return gradient_by_sums(ctx.batch, scores, weight)
-        if ctx.counts is not None:
-            return (None, *(each * as_first(weight, each) for each in ctx.counts))
-        return (None, *ctx.given.backward(room, value, weight))

@@ -1,0 +1,229 @@
+"""Problems whose data lie on disk: examples are visited shard by shard, each brought in while the last is at work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from partwise.compiled.examples import Scratch
+from partwise.compiled.rows import KindRows
+from partwise.core.arrays import ranges
+from partwise.core.mapped import MappedArray, zeros_on_disk
+from partwise.core.maps import FeatureMap
+from partwise.core.problem import Problem
+from partwise.core.rows import shared_row
+from partwise.core.scorer import Scorer
+
+if TYPE_CHECKING:
+    from partwise.structures.contract import Shapes, Structure
+
+_BLOCKS_A_SHARD = 64
+_SMALLEST_BLOCK, _LARGEST_BLOCK = 2**16, 2**21  # bytes
+
+ROW_ARRAYS = (
+    "wide_ptr", "wide_start", "wide_value", "narrow_ptr", "narrow_start", "narrow_count", "narrow_value",
+)  # fmt: skip
+
+
+class RowsOnDisk(NamedTuple):
+    """The rows of one kind, each of one example only and in the order of the examples.
+
+    Attributes
+    ----------
+    feature_map : FeatureMap
+        In memory.
+    arrays : dict of MappedArray
+        Those of :class:`~partwise.compiled.rows.KindRows` that grow with the rows.
+    """
+
+    feature_map: FeatureMap
+    arrays: Mapping[str, MappedArray]
+
+    def bound(self, first_weight: int) -> KindRows:
+        """As compiled code reads them."""
+        n_rows = len(self.arrays["wide_ptr"].array) - 1
+        empty = self.feature_map.bind(None, 0, first_weight)
+        own: Any = {name: mapped.array for name, mapped in self.arrays.items()}
+        return empty._replace(**own, dense=np.zeros((n_rows, 0), np.float32))
+
+
+def scorer_on_disk(
+    structure: Structure, shapes: Shapes, rows: Mapping[str, RowsOnDisk], n_jobs: int = 1
+) -> Scorer:
+    """As :meth:`Scorer.build`, of rows that were checked and bound to weights when they were written."""
+    maps: dict[str, FeatureMap] = {}
+    kinds: list[KindRows] = []
+    first_weight = 0
+    for kind in structure.kinds:
+        if kind.tied:
+            maps[kind.name] = FeatureMap.build(kind.width, 1)
+            kinds.append(maps[kind.name].bind(shared_row(), 1, first_weight))
+        else:
+            maps[kind.name] = rows[kind.name].feature_map
+            kinds.append(rows[kind.name].bound(first_weight))
+        first_weight += maps[kind.name].n_weights
+    return Scorer(structure, shapes, maps, tuple(kinds), *structure.runs(shapes), n_jobs)
+
+
+class Shards:
+    """Which part of each array belongs to which block of examples, and which blocks are in memory.
+
+    A *block* is a few consecutive examples, read at a stroke; a *shard* is as many blocks as are in memory at a time.
+    Shards of visits are drawn anew for every pass: where the same examples always meet, online solvers take several
+    times as many passes.
+
+    Parameters
+    ----------
+    cuts : int64 array, shape (n_blocks + 1,)
+        The first example of each block, and the number of examples.
+    n_shards : int
+    state_folder : path or None
+        Where arrays of :meth:`zeros` lie; None is memory.
+    """
+
+    def __init__(self, cuts: np.ndarray, n_shards: int, state_folder: str | os.PathLike[str] | None = None):
+        self.cuts, self.n_shards, self.state_folder = cuts, min(n_shards, len(cuts) - 1), state_folder
+        self._arrays: list[tuple[MappedArray, np.ndarray]] = []
+
+    @property
+    def n_blocks(self) -> int:
+        return len(self.cuts) - 1
+
+    @property
+    def n_bytes(self) -> int:
+        """Of all arrays on disk."""
+        return sum(mapped.n_bytes for mapped, _ in self._arrays)
+
+    def add(self, mapped: MappedArray, ptr: np.ndarray) -> np.ndarray:
+        """Take charge of an array in which the entries ptr[i] … ptr[i + 1] − 1 are those of example i."""
+        self._arrays.append((mapped, ptr[self.cuts]))
+        return mapped.array
+
+    def add_rows(self, rows: RowsOnDisk, row_ptr: np.ndarray) -> None:
+        """The same for the arrays of a kind, of which the rows from row_ptr[i] on are those of example i."""
+        for way in ("wide", "narrow"):
+            row_entries = rows.arrays[f"{way}_ptr"]
+            at = row_ptr[self.cuts]
+            self._arrays.append((row_entries, at))
+            entries = row_entries.array[at]
+            row_entries.release(0, int(row_ptr[-1]))
+            names = [name for name in rows.arrays if name.startswith(way) and name != f"{way}_ptr"]
+            self._arrays += [(rows.arrays[name], entries) for name in names if rows.arrays[name].n_bytes]
+
+    def zeros(self, ptr: np.ndarray, dtype: Any) -> np.ndarray:
+        """An array of zeros, on disk if there is a folder for it, ptr[i] … ptr[i + 1] − 1 those of example i."""
+        if self.state_folder is None:
+            return np.zeros(int(ptr[-1]), dtype)
+        return self.add(zeros_on_disk(self.state_folder, int(ptr[-1]), dtype), ptr)
+
+    def drawn(self, random: np.random.Generator) -> Iterator[np.ndarray]:
+        """The examples of each shard in ascending order, shards of blocks drawn at random."""
+        if self.n_shards == 1:
+            yield np.arange(self.cuts[-1])
+            return
+        shards = [np.sort(each) for each in np.array_split(random.permutation(self.n_blocks), self.n_shards)]
+        sizes = np.diff(self.cuts)
+        for blocks in self._streamed([_joined(each) for each in shards], shards):
+            yield ranges(self.cuts[blocks], sizes[blocks])
+
+    def in_order(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """Ranges of the examples `first` to `last` − 1, one after another."""
+        if self.n_shards == 1:
+            yield first, last
+            return
+        begin = int(np.searchsorted(self.cuts, first, side="right")) - 1
+        end = max(int(np.searchsorted(self.cuts, last)), begin + 1)
+        a_shard = -(-self.n_blocks // self.n_shards)
+        pieces = [(start, min(start + a_shard, end)) for start in range(begin, end, a_shard)]
+        for start, stop in self._streamed([[piece] for piece in pieces], pieces):
+            yield max(int(self.cuts[start]), first), min(int(self.cuts[stop]), last)
+
+    def _streamed(self, shards: list[list[tuple[int, int]]], wanted: list[Any]) -> Iterator[Any]:
+        """`wanted` of each shard, given as ranges of blocks: the next is fetched, the last is let go."""
+        gone: list[tuple[int, int]] = []
+        for here, shard in enumerate(shards):
+            if here + 1 < len(shards):
+                self._each(MappedArray.fetch, shards[here + 1])
+            yield wanted[here]
+            self._each(MappedArray.release, shard)
+            self._each(MappedArray.drop, gone)  # what had to be written first can be dropped by now
+            gone = shard
+
+    def _each(self, advise: Callable[[MappedArray, int, int], None], shard: list[tuple[int, int]]) -> None:
+        for mapped, bounds in self._arrays:
+            for first, last in shard:
+                advise(mapped, int(bounds[first]), int(bounds[last]))
+
+
+def _joined(blocks: np.ndarray) -> list[tuple[int, int]]:
+    """Ascending numbers as ranges."""
+    breaks = np.flatnonzero(np.diff(blocks) > 1) + 1
+    return [(int(each[0]), int(each[-1]) + 1) for each in np.split(blocks, breaks)]
+
+
+def shards_of(
+    part_ptr: np.ndarray, n_bytes: int, shard_bytes: float, state_folder: str | os.PathLike[str] | None
+) -> Shards:
+    """Shards of about `shard_bytes` of examples that take `n_bytes` together."""
+    n = len(part_ptr) - 1
+    n_shards = int(min(max(np.ceil(n_bytes / max(shard_bytes, 1.0)), 1), n))
+    n_blocks = 1
+    if n_shards > 1:
+        block = min(max(shard_bytes / _BLOCKS_A_SHARD, _SMALLEST_BLOCK), _LARGEST_BLOCK)
+        n_blocks = int(min(max(np.ceil(n_bytes / block), n_shards), n))
+    cuts = np.unique(np.searchsorted(part_ptr, np.linspace(0, part_ptr[-1], n_blocks + 1)))
+    return Shards(cuts, n_shards, state_folder)
+
+
+@dataclass
+class StreamedProblem(Problem):
+    """A problem whose arrays lie on disk, as far as they grow with the parts of its examples.
+
+    Attributes
+    ----------
+    held : Shards
+    note : callable
+        Hears how many examples were visited, shard by shard; for progress.
+    """
+
+    held: Shards = field(default=None)  # type: ignore[assignment]
+    note: Callable[[int], None] = lambda n_visits: None
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (*super()._parts(), {}, self.held)
+
+    @property
+    def is_in_memory(self) -> bool:
+        return self.held.n_shards == 1
+
+    @property
+    def n_touched(self) -> int:
+        return self.kept("n_touched", lambda: self.scorer.n_touched)
+
+    def shards(self, random: np.random.Generator) -> Iterator[np.ndarray]:
+        for examples in self.held.drawn(random):
+            yield examples
+            self.note(len(examples))
+
+    def in_order(self, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int]]:
+        return self.held.in_order(first, self.n_examples if last is None else last)
+
+    def zeros(self, ptr: np.ndarray, dtype: Any) -> np.ndarray:
+        return self.held.zeros(ptr, dtype)
+
+    def over_examples(
+        self,
+        dtype: Any,
+        work: Callable[[int, int, Scratch, np.ndarray], None],
+        asks: tuple[str, ...] | None = None,
+    ) -> np.ndarray:
+        def shard_by_shard(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
+            for begin, end in self.in_order(first, last):
+                work(begin, end, scratch, v)
+                self.note(end - begin)
+
+        return super().over_examples(dtype, shard_by_shard, asks)

@@ -1,0 +1,1 @@
+"""Training data encoded once to a folder, and trained on from there."""

@@ -1,0 +1,216 @@
+"""Attributes of corpora that are larger than memory: read once, numbered by the same rules, given back in batches.
+
+What comes in goes to files of whole numbers as it is read: for token columns the number of each string, for
+ready-made attributes the number of each attribute, both by first occurrence. The strings themselves stay in memory,
+as a vocabulary does. Once all is read, the vocabulary is learnt from the numbers, and rows follow batch by batch.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from partwise.core.arrays import offsets
+from partwise.core.rows import AttributeRows
+from partwise.features.attributes import KEY_LIMIT, AttributeExtractor, KeyCounter, hashes_of
+from partwise.features.vocabulary import (
+    DictVocabulary,
+    check_vocabulary_settings,
+    read_attributes,
+    renumbered_rows,
+)
+
+Tell = Callable[[str, int], None]  # what is done, and how many positions are
+
+
+class NumberFile:
+    """Whole numbers appended to a file and read back in pieces."""
+
+    def __init__(self, path: Path, dtype: Any):
+        self.path, self.dtype, self.n = path, np.dtype(dtype), 0
+        self._handle = open(path, "w+b")  # noqa: SIM115  closed by `close`
+
+    def append(self, numbers: np.ndarray) -> None:
+        self._handle.write(np.ascontiguousarray(numbers, self.dtype).data)
+        self.n += len(numbers)
+
+    def read(self, first: int, last: int) -> np.ndarray:
+        self._handle.flush()
+        return np.fromfile(self.path, self.dtype, last - first, offset=first * self.dtype.itemsize)
+
+    def close(self) -> None:
+        self._handle.close()
+
+
+class InternedStrings:
+    """A column: every distinct string once, in memory, and which of them stands at each position, on disk."""
+
+    def __init__(self, path: Path):
+        self._index: defaultdict[str, int] = defaultdict(count().__next__)
+        self.numbers = NumberFile(path, np.int32)
+
+    def add(self, strings: Sequence[str]) -> None:
+        self.numbers.append(np.fromiter(map(self._index.__getitem__, strings), np.int32, len(strings)))
+
+    def strings(self) -> list[str]:
+        return list(self._index)
+
+
+class Batches:
+    """How sequences were cut into batches."""
+
+    def __init__(self) -> None:
+        self._lengths: list[np.ndarray] = []
+        self.token_ptr = array("q", [0])
+
+    def add(self, lengths: np.ndarray) -> None:
+        self._lengths.append(lengths)
+        self.token_ptr.append(self.token_ptr[-1] + int(lengths.sum()))
+
+    def lengths(self) -> np.ndarray:
+        """Of all sequences, int64 (n_sequences,)."""
+        return np.concatenate([np.zeros(0, np.int64), *self._lengths])
+
+    def __iter__(self) -> Iterator[tuple[int, int, np.ndarray]]:
+        """First and last position of each batch, and the lengths of its sequences."""
+        for (first, last), lengths in zip(pairwise(self.token_ptr), self._lengths, strict=True):
+            yield first, last, lengths
+
+
+class StreamedColumns:
+    """Columns of tokens, batch after batch.
+
+    Parameters
+    ----------
+    folder : path
+        For files of numbers.
+    n_columns : int
+    """
+
+    def __init__(self, folder: Path, n_columns: int):
+        self.columns = [InternedStrings(folder / f"column{k}") for k in range(n_columns)]
+        self.batches = Batches()
+
+    def add(self, columns: Sequence[Sequence[str]], lengths: np.ndarray) -> None:
+        for interned, column in zip(self.columns, columns, strict=True):
+            interned.add(column)
+        self.batches.add(lengths)
+
+    def tokens(self) -> Iterator[tuple[dict[int, np.ndarray], np.ndarray, int]]:
+        """Of each batch the columns as numbers of strings, where its sequences begin, and the tokens before it."""
+        for first, last, lengths in self.batches:
+            columns = {k: each.numbers.read(first, last) for k, each in enumerate(self.columns)}
+            yield columns, offsets(lengths), first
+
+    def close(self) -> None:
+        for each in self.columns:
+            each.numbers.close()
+
+
+class StreamedExtractor:
+    """What an :class:`AttributeExtractor` makes of columns that come in batches."""
+
+    def __init__(self, extractor: AttributeExtractor, data: StreamedColumns):
+        self.extractor, self.data = extractor, data
+        self._lookups: list[np.ndarray] = []
+        self._hashes: list[np.ndarray] | None = None
+
+    def learn(self, min_count: int, hash_size: int | None, tell: Tell) -> None:
+        """The vocabulary that ``AttributeExtractor.fit_transform`` finds in all batches together."""
+        extractor, columns = self.extractor, self.data.columns
+        plan = extractor.begin(len(columns), min_count, hash_size)
+        extractor.check_columns([each.strings()[:1] for each in columns], np.array([0, 1]))
+        strings = {k: each.strings() for k, each in enumerate(columns)}
+        if hash_size is not None:
+            spaces = plan.empty_spaces()
+            self._lookups = plan.lookups(strings, spaces, grow=True)
+            self._hashes = hashes_of(spaces)
+            return
+        self._lookups = plan.lookups(strings, extractor.spaces, grow=True)
+        for group in range(len(plan.groups)):
+            self._squeeze(group)
+        counters = [KeyCounter() for _ in plan.groups]
+        for codes, ptr, first in self._codes():
+            numbers = np.empty((len(plan.combinations), ptr[-1]), dtype=np.int32)
+            for group, members in enumerate(plan.groups):
+                counters[group].add(extractor.group_keys(group, codes, ptr), members, numbers, first)
+            tell("counting attributes", first + int(ptr[-1]))
+        extractor.learn([counter.found for counter in counters], min_count)
+
+    def _squeeze(self, group: int) -> None:
+        """Where keys would become too large, the distinct ones so far are numbered; takes a pass each time."""
+        size, plan = 1, self.extractor.plan
+        for place in range(len(plan.combinations[plan.groups[group][0]].fields)):
+            radix = len(self.extractor.spaces[plan.space(group, place)])
+            if size * radix > KEY_LIMIT:
+                known = np.zeros(0, np.int64)
+                for codes, ptr, _ in self._codes():
+                    keys = self.extractor.group_keys(group, codes, ptr, n_places=place)
+                    known = np.union1d(known, keys[keys >= 0])
+                self.extractor.squeeze(group, place, known)
+                size = len(known)
+            size *= radix
+
+    def _codes(self) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
+        for tokens, ptr, first in self.data.tokens():
+            yield self.extractor.plan.codes(tokens, self._lookups), ptr, first
+
+    def rows(self) -> Iterator[AttributeRows]:
+        """Of each batch."""
+        for codes, ptr, _ in self._codes():
+            yield self.extractor.rows_of(codes, ptr, self._hashes)
+
+
+class StreamedAttributes:
+    """Ready-made attributes of tokens, batch after batch; the same as ``DictVocabulary.fit_transform``."""
+
+    def __init__(self, folder: Path):
+        self.vocabulary = DictVocabulary()
+        self.batches = Batches()
+        self._index: defaultdict[str, int] = defaultdict(count().__next__)
+        self._sizes, self._ids = NumberFile(folder / "sizes", np.int32), NumberFile(folder / "ids", np.int32)
+        self._values = NumberFile(folder / "values", np.float64)
+        self._entries: list[tuple[int, bool]] = []  # of each batch, and whether any has a value other than 1
+        self._counts, self._n_sequences = np.zeros(0, np.int64), 0
+        self._renumbered = np.zeros(0, np.int32)
+
+    def add(self, sequences: Sequence[Any], lengths: np.ndarray) -> None:
+        rows = read_attributes(sequences, self._index, self._n_sequences)
+        self._sizes.append(np.diff(rows.row_ptr))
+        self._ids.append(rows.ids)
+        if rows.values is not None:
+            self._values.append(rows.values)
+        self._entries.append((len(rows.ids), rows.values is not None))
+        counts = np.bincount(rows.ids, minlength=len(self._index))
+        counts[: len(self._counts)] += self._counts
+        self._counts, self._n_sequences = counts, self._n_sequences + len(sequences)
+        self.batches.add(lengths)
+
+    def learn(self, min_count: int, hash_size: int | None) -> None:
+        """The vocabulary of all batches."""
+        check_vocabulary_settings(min_count, hash_size)
+        if hash_size is None:
+            self._renumbered = self.vocabulary.learn(self._index, self._counts, min_count)
+        else:
+            self.vocabulary.learn_hashed(hash_size)
+            self._renumbered = self.vocabulary.buckets(self._index)
+
+    def rows(self) -> Iterator[AttributeRows]:
+        """Of each batch."""
+        at = valued = 0
+        for (first, last, _), (n_entries, has_values) in zip(self.batches, self._entries, strict=True):
+            values = self._values.read(valued, valued + n_entries) if has_values else None
+            row_ptr = offsets(self._sizes.read(first, last))
+            rows = AttributeRows(row_ptr, self._ids.read(at, at + n_entries), values)
+            yield renumbered_rows(rows, self._renumbered)
+            at, valued = at + n_entries, valued + n_entries * has_values
+
+    def close(self) -> None:
+        for each in (self._sizes, self._ids, self._values):
+            each.close()

@@ -1,0 +1,88 @@
+"""A dual point whose tied potentials take a byte each: its arrays, its reference, what follows from it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from partwise.compiled.examples import Scratch
+from partwise.compiled.simd import LANES
+from partwise.core.problem import Problem
+from partwise.solvers.dual.coded_pass import CodedPoint, coded_pass, model_point_pass, recode_pass
+
+_NOTHING = np.zeros(0)
+
+
+def codes(n_examples: int, n_tied: int) -> dict[str, np.ndarray]:
+    """What a state has of tied potentials, all zero; without examples, of one that stores them as they are."""
+    return {
+        "code": np.zeros((n_examples, n_tied), np.int8),
+        "scale": np.zeros(n_examples),
+        "share": np.zeros(n_examples),
+        "reference": np.zeros(n_tied),
+        "turn": np.zeros(n_examples, np.uint32),
+    }
+
+
+def tied_scores(problem: Problem, weights: np.ndarray) -> np.ndarray:
+    """Scores of the tied parts, the same for all examples, (n_tied,)."""
+    kinds = zip(problem.structure.kinds, problem.scorer.kinds, strict=True)
+    return np.concatenate(
+        [weights[own.first_weight : own.first_weight + kind.width] for kind, own in kinds if kind.tied]
+    )
+
+
+def with_room(problem: Problem, point: CodedPoint) -> CodedPoint:
+    """The point with room for one example of its own, as every thread needs it."""
+    most = int(np.diff(problem.batch.part_ptr).max()) + 2 * LANES
+    n_tied = problem.batch.n_tied
+    return point._replace(mu=np.zeros(most), trial=np.zeros(n_tied, np.int8), trial_scale=np.zeros(1))
+
+
+def recode(problem: Problem, point: CodedPoint) -> None:
+    """Make the tied scores of now the reference. Potentials are rounded anew: all else must be computed again."""
+    weights = problem.weights_at(tied_scores(problem, point.v).astype(np.float64))
+
+    def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
+        recode_pass(problem.batch, first, last, point, weights, scratch)
+
+    problem.over_examples(np.float64, work, ())
+    point.reference[:] = weights
+
+
+def move_to_model(problem: Problem, point: CodedPoint, weights: np.ndarray) -> None:
+    """α_i = p_i(weights): potentials are the model's own scores, and the tied ones are the reference."""
+    read, loss = problem.scoring(weights), problem.loss
+
+    def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
+        for piece in problem.pieces(first, last, read):
+            model_point_pass(*piece, read, loss.beta, loss.gamma, point.theta, scratch)
+
+    problem.over_examples(np.float64, work, ())
+    point.reference[:] = tied_scores(problem, weights)
+    point.share[:], point.scale[:], point.code[:] = loss.beta, 0.0, 0
+
+
+def coded_refresh(
+    problem: Problem, point: CodedPoint, weights: np.ndarray = _NOTHING
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Recompute in double precision all that follows from the potentials.
+
+    Returns
+    -------
+    v : ndarray (n_weights,)
+        Unrounded.
+    loss, inner : ndarray (n_examples,)
+        As :meth:`Problem.losses` returns them, where there are `weights`.
+    """
+    loss, inner = np.zeros((2, problem.n_examples))
+    read = problem.scoring(weights) if weights.size else weights
+    scored = read if weights.size else None
+
+    def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
+        for piece in problem.pieces(first, last, scored, v):
+            coded_pass(*piece, point, read, problem.loss.beta, problem.loss.gamma, v, inner, loss, scratch)
+
+    v = problem.settled(problem.over_examples(np.float64, work, ("sums",)))
+    point.v[:] = v
+    point.norm[0] = problem.squared_norm(v)
+    return v, loss, inner

@@ -1,0 +1,252 @@
+"""The last layer of a frozen network, trained to a certified optimum."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from partwise.compiled.clock import telling
+from partwise.core.losses import Loss
+from partwise.core.problem import check_positive
+from partwise.errors import InputError
+from partwise.report.compiling import CompilingLine
+from partwise.report.progress import duration, number, relative_gap
+from partwise.solvers import BMRM, LBFGS, ConjugateGradient, Progress, Solution, Solver, solve, solver_for
+from partwise.structures.contract import Structure
+from partwise.torch.activations import Activations, gather
+from partwise.torch.device_problem import DeviceProblem
+from partwise.torch.functions import argmax
+from partwise.torch.packed import unpacked
+from partwise.torch.rows import Feed
+
+_ON_DEVICE = (LBFGS, ConjugateGradient, BMRM)  # solvers that ask for sums over all examples only
+_SILENCE = 2.0  # seconds between lines that tell of progress, and before the first
+
+
+class Head(torch.nn.Module):
+    """A last layer: linear maps from activations to scores, and scores that all examples share.
+
+    Calling it turns activations into the score tensors that the layers of this package take.
+
+    Attributes
+    ----------
+    structure : Structure
+    linear : ModuleDict of Linear
+        By the kind of rows (`node`, `edge`, `arc`, `relation`, `segment`, `word`, `span`).
+    shared : ParameterDict
+        `transition` (L, L), `rule` (R,), where the structure has them.
+    certificate : Certificate
+        P and D; P is the sum of the losses and l2 / 2 times the squared norm of all of the above, biases included.
+    history : list of Record
+    converged : bool
+    why : str
+        Why training ended, in words.
+    solver, device : str
+        What solved it, and where sums were computed.
+    weights : float64 array (n_weights,)
+        As the solver has them; the tensors above are these in PyTorch's default type.
+    """
+
+    def __init__(self, feed: Feed, solution: Solution, bias: bool, solver: str, device: str):
+        super().__init__()
+        self.structure, self._feed = feed.structure, feed
+        self.linear, self.shared = torch.nn.ModuleDict(), torch.nn.ParameterDict()
+        self.certificate, self.history = solution.certificate, solution.history
+        self.converged, self.why, self.weights = solution.converged, solution.why, solution.weights
+        self.solver, self.device = solver, device
+        for each in feed.tensors:
+            rows = solution.problem.scorer.kinds[each.number]
+            own = solution.weights[rows.first_weight : rows.first_weight + rows.n_weights]
+            table = torch.tensor(
+                own.reshape(-1, rows.stride)[:, : each.width], dtype=torch.get_default_dtype()
+            )
+            if each.tied:
+                self.shared[each.name] = torch.nn.Parameter(table.reshape(each.tail))
+            elif len(table):
+                self.linear[each.name] = _linear(table, each.column, each.n_entries, bias)
+
+    def forward(self, *activations: Any) -> tuple[torch.Tensor, ...]:
+        """Scores, in the order in which layers take them, from activations as the module gave them."""
+        given, _ = unpacked(activations, None)
+        left = iter(given)
+        scores = []
+        for each in self._feed.tensors:
+            if each.tied:
+                scores.append(self.shared[each.name])
+            elif each.name in self.linear:
+                own = next(left)
+                scores.append(self.linear[each.name](own).reshape(*own.shape[:-1], *each.tail))
+        return tuple(scores)
+
+    def argmax(self, *activations: Any, lengths: Any = None) -> Any:
+        """Best labellings, as :func:`partwise.torch.argmax` gives them."""
+        _, lengths = unpacked(activations, lengths)
+        return argmax(self.structure, *self(*activations), lengths=lengths)
+
+    @torch.no_grad()
+    def load_into(self, *targets: Any) -> None:
+        """Copy the weights into modules with `weight` (and `bias`), and into tensors, in the order of the scores.
+
+        Examples
+        --------
+        >>> head.load_into(tagger.linear, tagger.transitions)
+        """
+        own = [
+            self.shared[each.name] if each.tied else self.linear[each.name]
+            for each in self._feed.tensors
+            if each.tied or each.name in self.linear
+        ]
+        if len(targets) != len(own):
+            raise InputError(f"load_into takes {len(own)} targets for {self.structure!r}, not {len(targets)}")
+        for target, source in zip(targets, own, strict=True):
+            _copy(target, source)
+
+
+def _copy(target: Any, source: Any) -> None:
+    if isinstance(source, torch.nn.Parameter):
+        if not isinstance(target, torch.Tensor) or target.shape != source.shape:
+            raise InputError(f"shared scores need a tensor of shape {tuple(source.shape)}")
+        target.copy_(source)
+        return
+    weight, bias = getattr(target, "weight", None), getattr(target, "bias", None)
+    if not isinstance(weight, torch.Tensor) or weight.shape != source.weight.shape:
+        raise InputError(f"weights need a module with weight of shape {tuple(source.weight.shape)}")
+    if bias is None and source.bias is not None:
+        raise InputError("the head has a bias and the module has none: use bias=False")
+    weight.copy_(source.weight)
+    if bias is not None:
+        bias.copy_(source.bias if source.bias is not None else torch.zeros_like(bias))
+
+
+def _linear(table: torch.Tensor, columns: np.ndarray, n_entries: int, bias: bool) -> torch.nn.Linear:
+    """From weights (n_features, width), the last row of which is the bias."""
+    n_features = len(table) - bias
+    result = torch.nn.Linear(n_features, n_entries, bias=bias)
+    with torch.no_grad():
+        result.weight.zero_()
+        result.weight[columns] = table[:n_features].T
+        if bias:
+            result.bias.zero_()
+            result.bias[columns] = table[-1]
+    return result
+
+
+def fit_head(
+    module: torch.nn.Module,
+    loader: Iterable[Any],
+    structure: Structure,
+    loss: str | Loss = "log",
+    l2: float = 1.0,
+    *,
+    cost: Any = "hamming",
+    bias: bool = True,
+    tol: float = 1e-3,
+    max_passes: float = 1000,
+    solver: str | Solver = "auto",
+    device: str | torch.device | None = None,
+    verbose: bool | None = None,
+) -> Head:
+    """Train the last layer of a network to a certified optimum; the network itself stays as it is.
+
+    The module runs over the loader once, in evaluation mode. Its activations are the features of a convex problem,
+
+        P(W) = Σ_i ℓ(scores of example i under W, its true labels) + (l2 / 2) ‖W‖²,
+
+    which is solved until a dual bound proves that P is within `tol` of its minimum.
+
+    Parameters
+    ----------
+    module : Module
+        Gives activations with the features in the last axis, one tensor for every kind of rows of the structure:
+        classes (B, H); chains (B, T, H), with ``Chain(L, tied=False)`` also (B, T − 1, H); trees
+        (B, n + 1, n + 1, H), and again for relations; segments (B, T, D, H); grammars words (B, n, H) and perhaps
+        spans (B, n, n, H). A chain's may be a ``PackedSequence``.
+    loader : iterable
+        Of batches (inputs, target) or (inputs, target, lengths). Inputs in a tuple are several arguments of the
+        module, in a dict named ones; targets and lengths are those of :class:`StructuredLoss`.
+    structure : Structure
+        Transitions of tied chains and of segments, and rules of grammars, are weights besides.
+    loss : str or Loss
+    l2 : float
+        Above 0. P is a sum over examples, not a mean.
+    cost, tol, max_passes
+        As in training of any other model.
+    bias : bool
+        Whether scores have a constant term, under the same l2.
+    solver : str or Solver
+        "auto" takes the fastest known.
+    device : str or torch.device, optional
+        Where sums over the examples are computed: by default where the activations are. On a GPU solvers that ask for
+        nothing but such sums run there (`lbfgs`, which "auto" is for finite β; `cg`; `bmrm`), and the others, like
+        those that "auto" takes for β = ∞, on the CPU; :attr:`Head.device` says which it was.
+    verbose : bool, optional
+        Whether progress is told on stderr; by default where that is a terminal. It begins after two seconds.
+
+    Returns
+    -------
+    Head
+    """
+    loss = Loss.of(loss)
+    for name, value in (("l2", l2), ("tol", tol), ("max_passes", max_passes)):
+        check_positive(name, value)
+    feed, tell = Feed(structure), _Told(verbose)
+    found = gather(module, loader, feed, bias, tell)
+    where = found.device if device is None else torch.device(device)
+    problem, chosen = _problem(found, feed, loss, l2, cost, solver, tol, where)
+    ran_on = str(problem.device) if isinstance(problem, DeviceProblem) else "cpu"
+    line = CompilingLine(sys.stderr) if tell.shown else None
+    with telling(line, f"a head on {type(structure).__name__.lower()}"):
+        solution = solve(problem, chosen, tol=tol, max_passes=max_passes, callback=tell.progress)
+    if not np.isfinite(solution.certificate.primal):
+        raise InputError(
+            f"the objective became {solution.certificate.primal}: activations, cost or 1 / l2 are too large"
+        )
+    return Head(feed, solution, bias, chosen.name, ran_on).to(found.device)
+
+
+def _problem(
+    found: Activations,
+    feed: Feed,
+    loss: Loss,
+    l2: float,
+    cost: Any,
+    solver: str | Solver,
+    tol: float,
+    where: torch.device,
+) -> tuple[Any, Solver]:
+    """The problem, on the device if it and the solver are for that, and the solver."""
+    plain = found.problem(feed, loss, l2, cost, torch.get_num_threads())
+    is_elsewhere = where.type != "cpu"
+    if is_elsewhere and solver == "auto" and not loss.is_hard:
+        solver = LBFGS()
+    chosen = solver_for(plain, solver, tol)
+    if is_elsewhere and isinstance(chosen, _ON_DEVICE):
+        return DeviceProblem.of(plain, feed, where), chosen
+    return plain, chosen
+
+
+class _Told:
+    """Lines on stderr, none before two seconds have passed and none within two seconds of another."""
+
+    def __init__(self, verbose: bool | None):
+        stream = sys.stderr
+        self.shown = bool(stream is not None and (stream.isatty() if verbose is None else verbose))
+        self._begun = self._last = time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        now = time.monotonic()
+        if self.shown and now >= self._last + _SILENCE:
+            self._last = now
+            print(f"{duration(now - self._begun)}  {text}", file=sys.stderr, flush=True)
+
+    def progress(self, progress: Progress) -> None:
+        primal = progress.dual + progress.estimated_gap
+        self(
+            f"pass {progress.passes:.0f}  primal {number(primal)}  dual {number(progress.dual)}  "
+            f"relative gap {relative_gap(progress):.2e}"
+        )

@@ -1,0 +1,150 @@
+"""Which rows of features feed which entries of a structure's score tensors.
+
+A problem's parts are fed by rows (`docs/design.md`, rows and runs); a layer's scores are padded tensors. A row of a
+kind feeds the entries ``[..., its place, :]`` of one tensor; the entries of a tied kind are those of all examples.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from partwise.core.arrays import block_of, offsets, positions
+from partwise.errors import InputError
+from partwise.structures.chain.chain import Chain
+from partwise.structures.contract import Shapes, Structure
+from partwise.structures.grammar.grammar import Grammar
+from partwise.structures.graphs.graph import Graph
+from partwise.structures.multiclass.multiclass import Multiclass
+from partwise.structures.trees.trees import Trees
+from partwise.torch.functions import layout_for
+from partwise.torch.layouts.chains import ChainLayout
+
+_KIND, _N_ROWS, _FIRST_PART = 0, 2, 3  # columns of runs, see compiled/rows.py
+
+
+class FedTensor(NamedTuple):
+    """A tensor of scores.
+
+    Attributes
+    ----------
+    name : str
+        The kind of rows that feeds it.
+    number : int
+        Of that kind among the structure's.
+    tail : tuple of int
+        Sizes of the axes behind those of examples and places: what one row, or the shared one, feeds.
+    column : int64 array, shape (width,)
+        The entries of the tail that a row's parts are: all, but where a grammar's symbols are not all used.
+    tied : bool
+    """
+
+    name: str
+    number: int
+    tail: tuple[int, ...]
+    column: np.ndarray
+    tied: bool
+
+    @property
+    def n_entries(self) -> int:
+        return prod(self.tail)
+
+    @property
+    def width(self) -> int:
+        """Parts that a row feeds."""
+        return len(self.column)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a row's parts are all the entries, in order."""
+        return np.array_equal(self.column, np.arange(self.n_entries))
+
+    def check(self) -> None:
+        """Raise where two parts of a row share an entry, so that their weights cannot differ."""
+        if len(np.unique(self.column)) < self.width:
+            raise InputError(
+                f"a {self.name} has parts of its own for nodes that a unary rule built, which score tensors do not "
+                f"tell apart: use a grammar without unary rules, or give no features of a {self.name}"
+            )
+
+
+class Feed:
+    """The score tensors of a structure, in the order in which layers take them, and what feeds them."""
+
+    def __init__(self, structure: Structure):
+        self.structure = structure
+        self.layout = layout_for(structure)
+        if isinstance(structure, Graph):
+            raise InputError("graphs have rows of many kinds: train their weights with a GraphLabeler")
+        if isinstance(structure, Chain) and not structure.tied:
+            self.layout = ChainLayout(structure, per_position=True)
+        numbers = {kind.name: k for k, kind in enumerate(structure.kinds)}
+        names = ["word", "rule", "span"] if isinstance(structure, Grammar) else list(numbers)
+        self.tensors = tuple(self._tensor(name, numbers[name]) for name in names)
+
+    def _tensor(self, name: str, number: int) -> FedTensor:
+        kind, structure = self.structure.kinds[number], self.structure
+        tail: tuple[int, ...] = (kind.width,)
+        column = np.arange(kind.width)
+        if name == "arc":
+            tail = ()
+        elif name in ("transition", "edge"):
+            tail = (structure.n_labels, structure.n_labels)  # type: ignore[attr-defined]
+        elif isinstance(structure, Grammar) and not kind.tied:
+            tail, column = (structure.n_symbols,), structure.word_symbols
+            if name == "span":
+                column = np.concatenate([structure.binary_symbols, structure.unary_symbols])
+        return FedTensor(name, number, tail, np.asarray(column, np.int64), kind.tied)
+
+    @property
+    def fed(self) -> tuple[FedTensor, ...]:
+        """Those that rows of the examples feed."""
+        return tuple(each for each in self.tensors if not each.tied)
+
+    def axes(self, name: str, longest: int) -> tuple[int, ...]:
+        """Sizes of the axes of places of a kind in examples padded to `longest`."""
+        if isinstance(self.structure, Multiclass):
+            return ()
+        return {
+            "edge": (longest - 1,),
+            "arc": (longest + 1, longest + 1),
+            "relation": (longest + 1, longest + 1),
+            "segment": (longest, getattr(self.structure, "max_length", 1)),
+            "span": (longest, longest),
+        }.get(name, (longest,))
+
+    def sizes(self, n: int, longest: int) -> tuple[tuple[int, ...], ...]:
+        """Of all score tensors of `n` examples."""
+        return tuple(
+            (n, *(() if each.tied else self.axes(each.name, longest)), *each.tail) for each in self.tensors
+        )
+
+    def places(self, shapes: Shapes, longest: int) -> dict[str, np.ndarray]:
+        """Where the rows of all examples lie in tensors read as (places, entries of a row), int64 (n_rows,) by kind."""
+        if isinstance(self.structure, Trees):
+            return self._places_of_arcs(shapes, longest)
+        lengths = shapes.lengths
+        plan: Any = self.layout.arrange(self.sizes(len(lengths), longest), lengths)
+        run_ptr, runs = self.structure.runs(shapes)
+        found = {}
+        for each, (part, entry) in zip(self.tensors, plan.places, strict=True):
+            if each.tied:
+                continue
+            mine = runs[:, _KIND] == each.number
+            own, example = runs[mine], block_of(run_ptr)[mine]
+            begin = np.repeat(plan.part_ptr[example] + own[:, _FIRST_PART], own[:, _N_ROWS])
+            begin += each.width * positions(own[:, _N_ROWS])
+            entry_of = np.zeros(int(plan.part_ptr[-1]), np.int64)
+            entry_of[part] = entry
+            found[each.name] = entry_of[begin] // each.n_entries
+        return found
+
+    def _places_of_arcs(self, shapes: Shapes, longest: int) -> dict[str, np.ndarray]:
+        """Also where pruning has left some of the arcs."""
+        structure: Any = self.structure
+        arcs, size = structure.arcs_of(shapes), longest + 1
+        example = block_of(offsets(structure.n_arcs(shapes)))
+        row = (example * size + arcs.head) * size + arcs.modifier
+        return {each.name: row for each in self.fed}

@@ -13,9 +13,17 @@ from problems import small
 
 from partwise import Classifier, SequenceLabeler
 from partwise.core.problem import Problem
-from partwise.solvers import SOLVERS, BlockFrankWolfe, ExponentiatedGradient, solve, solver_for
+from partwise.solvers import SOLVERS, BlockFrankWolfe, ExponentiatedGradient, crew, solve, solver_for
 from partwise.solvers.combining import BLOCK, combine_pass
-from partwise.solvers.crew import Crew, shares_of
+from partwise.solvers.crew import Crew, n_worthwhile, shares_of
+
+
+@pytest.fixture(autouse=True)
+def threads_for_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if waking a thread cost nothing and many were as good as two: the problems here are far too small."""
+    monkeypatch.setattr(crew, "_A_THREAD", 0.0)
+    monkeypatch.setattr(crew, "_MOST_THREADS", 100)
+
 
 BLOCKWISE = {
     "log": ["eg", "eg-cyclic", "eg-gap", "sdca", "auto"],
@@ -138,8 +146,8 @@ def test_an_error_in_a_thread_is_raised_when_all_have_ended() -> None:
         raise ValueError("no")
 
     before = threading.active_count()
-    with pytest.raises(ValueError, match="no"), Crew(problem) as crew:
-        crew.visit(np.arange(60), state.point(), fail)
+    with pytest.raises(ValueError, match="no"), Crew(problem) as own:
+        own.visit(np.arange(60), state.point(), fail)
     assert len(set(ended)) == 3 and threading.active_count() == before
 
 
@@ -155,11 +163,19 @@ def test_sigma_is_what_examples_that_share_all_need() -> None:
     for same in (True, False):
         direction = np.zeros((40, problem.n_weights))
         direction[np.arange(4), 0 if same else np.arange(4)] = 1.0
-        with Crew(problem) as crew:
-            crew.visit(np.arange(4), point, run)
-            needed.append(crew.sigma)
+        with Crew(problem) as own:
+            own.visit(np.arange(4), point, run)
+            needed.append(own.sigma)
     assert needed[0] == 2.0 and needed[1] == pytest.approx(1.1)
     assert point.v[0] == pytest.approx(5.0)  # σ is taken out again: all four, and the first once more
+
+
+def test_threads_that_would_have_nothing_to_do_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = small("tied", "log", n=100, n_jobs=4).problem
+    assert n_worthwhile(problem) == 4
+    assert n_worthwhile(small("tied", "log", n=45, n_jobs=4).problem) == 2
+    monkeypatch.setattr(crew, "_A_THREAD", 5e4)
+    assert n_worthwhile(problem) == 1
 
 
 # -- predictions from many threads and processes -------------------------------------------------

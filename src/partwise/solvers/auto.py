@@ -37,8 +37,14 @@ from partwise.solvers.sampling import forget_gaps
 
 ONLINE, BATCH = 0, 1
 _FEWEST_PASSES = 6.0  # that online steps need to 1e-3 where they are fastest
-_FEWEST_EVALUATIONS, _FEWEST_OF_EASY = 20.0, 12.0  # the same of L-BFGS, from zero; of dense classes where l2 is strong
-_EASY, _STIFF = 1e-3, 1.0  # stiffness up to which l2 is strong; from where on online steps on dense rows need many times as many passes
+_FEWEST_EVALUATIONS, _FEWEST_OF_EASY = (
+    20.0,
+    12.0,
+)  # the same of L-BFGS, from zero; of dense classes where l2 is strong
+_EASY, _STIFF = (
+    1e-3,
+    1.0,
+)  # stiffness up to which l2 is strong; from where on online steps on dense rows need many times as many passes
 _FEWEST_STEPS = 4  # before a solver is judged: at first gaps say little
 _SHARE = 0.4  # of what L-BFGS is expected to need, that online steps may take before they are judged
 _LEAST_OF_SPARSE = (

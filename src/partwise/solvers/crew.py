@@ -28,17 +28,17 @@ from partwise.solvers.effort import online_pass_effort
 
 _MOST_ROUNDS = 100  # a pass
 _FEWEST_ROUNDS = 10
-_A_THREAD = 5e4  # what waking a thread costs, in the units of `effort.py`
-_A_WEIGHT = 1.0  # and a weight, to be copied and combined
+_A_THREAD, _A_WEIGHT = 5e4, 1.0  # waking a thread; copying and combining a weight
 _SHARE_OF_WORK = 0.08  # that rounds may cost
-_FEWEST_VISITS = 20  # a pass and thread: fewer examples are not worth another thread
+_FEWEST_VISITS = 20  # of a thread in a pass
 _CAUTION, _FORGOTTEN = 1.1, 0.1  # what rounds need is taken to be more, and remembered for some
+_MOST_THREADS = 2  # with four and more, what they take in passes was as much as they saved (docs/tuning.md)
 
 Run = Callable[[Batch, np.ndarray, Any, Scratch], Any]
 
 
 class Crew:
-    """The threads of one step of a block-coordinate solver, as many as the problem's `n_jobs`; a context.
+    """The threads of one step of a block-coordinate solver, at most the problem's `n_jobs`; a context.
 
     Parameters
     ----------
@@ -49,9 +49,7 @@ class Crew:
 
     def __init__(self, problem: Problem, asks: tuple[str, ...] | None = None):
         self.problem, self.asks = problem, asks
-        is_shared = problem.has_features  # visits of a kernel function's rows change the scores of all
-        most = problem.n_examples // _FEWEST_VISITS if is_shared else 1
-        self.n_threads = max(1, min(problem.n_jobs, most))
+        self.n_threads = n_worthwhile(problem)
         self.sigma, self.needed = float(self.n_threads), 0.0
         self.sizes = np.diff(problem.batch.part_ptr)
         self.copies: np.ndarray | None = None
@@ -94,8 +92,7 @@ class Crew:
     def _rounds(self, order: np.ndarray) -> Iterator[np.ndarray]:
         """Pieces of `order` that are worth combining after; counted, not timed, so that equal runs are alike."""
         n, problem = self.n_threads, self.problem
-        cost = _A_THREAD * n + _A_WEIGHT * problem.n_weights
-        worth = _SHARE_OF_WORK * online_pass_effort(problem) / n / cost
+        worth = _SHARE_OF_WORK * online_pass_effort(problem) / n / _round_effort(problem, n)
         size = problem.n_examples / float(np.clip(worth, _FEWEST_ROUNDS, _MOST_ROUNDS))
         return iter(np.array_split(order, max(1, round(len(order) / max(size, n)))))
 
@@ -176,6 +173,22 @@ class _Helper:
     def dismiss(self) -> None:
         self.asked.put(None)
         self.thread.join()
+
+
+def n_worthwhile(problem: Problem) -> int:
+    """How many of `n_jobs` threads have enough to do between two rounds."""
+    if not problem.has_features:  # visits of a kernel function's rows change the scores of all
+        return 1
+    n = min(problem.n_jobs, _MOST_THREADS, problem.n_examples // _FEWEST_VISITS)
+    effort = online_pass_effort(problem)
+    while n > 1 and effort / n < _FEWEST_ROUNDS * _round_effort(problem, n):
+        n -= 1
+    return max(n, 1)
+
+
+def _round_effort(problem: Problem, n_threads: int) -> float:
+    """Of beginning and ending a round, in the units of `effort.py`."""
+    return _A_THREAD * n_threads + _A_WEIGHT * problem.n_weights
 
 
 def shares_of(order: np.ndarray, sizes: np.ndarray, n: int) -> list[np.ndarray]:

@@ -37,19 +37,13 @@ from partwise.solvers.sampling import forget_gaps
 
 ONLINE, BATCH = 0, 1
 _FEWEST_PASSES = 6.0  # that online steps need to 1e-3 where they are fastest
-_FEWEST_EVALUATIONS, _FEWEST_OF_EASY = (
-    20.0,
-    12.0,
-)  # the same of L-BFGS, from zero; of dense classes where l2 is strong
-_EASY, _STIFF = (
-    1e-3,
-    1.0,
-)  # stiffness up to which l2 is strong; from where on online steps on dense rows need many times as many passes
+_FEWEST_EVALUATIONS = 20.0  # the same of L-BFGS, from zero
+_FEWEST_OF_EASY = 12.0  # of dense classes where l2 is strong, which it is up to a stiffness of
+_EASY = 1e-3
+_STIFF = 1.0  # from where on online steps on dense rows need many times as many passes
 _FEWEST_STEPS = 4  # before a solver is judged: at first gaps say little
 _SHARE = 0.4  # of what L-BFGS is expected to need, that online steps may take before they are judged
-_LEAST_OF_SPARSE = (
-    40.0  # passes that they take in any case where no attributes are dense: L-BFGS is seldom faster
-)
+_LEAST_OF_SPARSE = 40.0  # passes that they take in any case without dense attributes: L-BFGS is seldom faster
 _PATIENCE = 3.0  # times the evaluations expected, before L-BFGS is judged
 _MOST_EXPECTED = 70.0  # evaluations, once L-BFGS is at work
 _DOUBT = 2.0  # by how much online steps must look better for L-BFGS to give up

@@ -7,7 +7,7 @@ STAMP = $(VENV)/.installed
 # What `make test-torch` installs.
 TORCH ?= torch triton
 
-.PHONY: demo test test-torch hostile lint format docs dist clean
+.PHONY: demo test test-torch test-ray hostile lint format docs dist clean
 
 demo: $(STAMP)
 	$(BIN)/partwise demo
@@ -23,6 +23,15 @@ test-torch: $(VENV)-torch/.installed
 $(VENV)-torch/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-torch
 	$(VENV)-torch/bin/python -m pip install --quiet --editable '.[test]' $(TORCH)
+	touch $@
+
+# Training on a Ray cluster (docs/scaling.md): an environment of its own, and a limit to how long it may take.
+test-ray: $(VENV)-ray/.installed
+	timeout 600 $(VENV)-ray/bin/pytest tests/test_ray.py
+
+$(VENV)-ray/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-ray
+	$(VENV)-ray/bin/python -m pip install --quiet --editable '.[test,ray]'
 	touch $@
 
 # Every attack on files, inputs and certificates, also those that take minutes (docs/reliability.md).
@@ -56,4 +65,4 @@ $(STAMP): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-torch .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site
+	rm -rf $(VENV) $(VENV)-torch $(VENV)-ray .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site

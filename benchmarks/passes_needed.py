@@ -1,6 +1,7 @@
-"""What decides how many passes `eg-gap` needs on the log loss: a log by pass, and the same data in shorter pieces.
+"""What decides how many passes the log loss needs: `eg-gap` by pass, on shorter pieces, and against `windows`.
 
     python benchmarks/passes_needed.py --data DIR/conll2002-es [--l2 2] [--longest none,40,20,10,5,1] [--plot out.png]
+                                       [--windows 1,4,8,16,whole]
 
 For every value of `--longest` sentences are cut into pieces of at most so many tokens (features stay those of
 the sentence; a transition across a cut is lost) and `eg-gap` runs in double precision until the primal is within
@@ -8,6 +9,10 @@ the sentence; a transition across a cut is lost) and `eg-gap` runs in double pre
 mean over the last pass), at the last weights and at the mean of two passes, and of the dual, by what factor that
 fell, steps η by quantile, steps tried for a visit, and which share of visits and of the gap sentences of more
 than 60 tokens have, and which the three longest.
+
+With `--windows`, `windows` of so many positions runs against `eg-gap` instead, both in double precision: passes and CPU
+seconds to a suboptimality of the primal. Windows as long as sentences are the published method: marginals of whole
+sentences, gaps, exact steps. Its passes count positions, those of `eg-gap` examples (and every step size tried).
 """
 
 from __future__ import annotations
@@ -16,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import arguments, need_data, table, write_json
+from common import arguments, need_data, table, trajectory, write_json
 from sequence import build_problem
 
 LONG = 60
+REACHED = (1e-2, 1e-3, 1e-4, 1e-6)
 
 
 def run(problem: Any, most_passes: float = 80.0) -> dict[str, Any]:
@@ -99,6 +105,27 @@ def needed(found: dict[str, Any], target: float) -> str:
     return f"{passes[0]:.1f}" if passes else f"> {found['records'][-1]['passes']:.0f}"
 
 
+def compare(problem: Any, sizes: list[str]) -> dict[str, Any]:
+    """Trajectories of `eg-gap` and of windows of so many positions."""
+    from partwise.solvers import ExponentiatedGradient, WindowAscent, solve
+
+    plain = ExponentiatedGradient("gap", "newton", precision="double")
+    best = solve(problem, plain, tol=1e-8, max_passes=300).certificate.dual
+    longest = int(problem.lengths.max())
+    solvers: dict[str, Any] = {"eg-gap": plain}
+    for size in sizes:
+        solver = WindowAscent(longest if size == "whole" else int(size), precision="double")
+        solvers[f"windows of {size}"] = solver
+    found = {}
+    for name, solver in solvers.items():
+        solve(problem, solver, tol=1.0, max_passes=0.5)  # compiles
+        found[name] = trajectory(problem, solver, best, 80, REACHED)
+        cells = (found[name]["reached"].get(f"{target:g}") for target in REACHED)
+        row = [name, *("-" if c is None else f"{c['passes']:.1f} / {c['cpu']:.1f}" for c in cells)]
+        print(table([row], ["passes / CPU s to", *(f"{target:g}" for target in REACHED)]), flush=True)
+    return found
+
+
 def plot(results: dict[str, dict[str, Any]], path: str) -> None:
     import matplotlib
 
@@ -123,9 +150,13 @@ def plot(results: dict[str, dict[str, Any]], path: str) -> None:
 
 
 def main() -> None:
-    more = {"--longest": "none,40,20,10,5,1", "--plot": None}
+    more = {"--longest": "none,40,20,10,5,1", "--plot": None, "--windows": None}
     options = arguments(__doc__ or "", l2="2", more=more)
     folder: Path = need_data(options.data, "conll2000 or conll2002-es")
+    if options.windows:
+        problem = build_problem(folder, float(options.l2), "observed")
+        write_json(options.json, compare(problem, options.windows.split(",")))
+        return
     results, rows = {}, []
     for name in options.longest.split(","):
         longest = None if name == "none" else int(name)

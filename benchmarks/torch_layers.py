@@ -1,7 +1,7 @@
 """Sums over structures as PyTorch layers, forward and backward, against a loop of PyTorch operations on the same card.
 
     python benchmarks/torch_layers.py chains [--device cuda]
-    python benchmarks/torch_layers.py trees
+    python benchmarks/torch_layers.py trees grammars
 
 The loop is what CRF layers in plain PyTorch do: a log-sum-exp over (B, L, L) at every position, differentiated by
 autograd; `graph` is the same replayed as a CUDA graph, without Python in between. Figures of torch-struct are ones that
@@ -14,19 +14,25 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
+import numpy as np
 import torch
 
 import partwise.torch as layers
-from partwise.structures import Chain, Projective, Spanning
+from partwise.structures import Chain, Grammar, Projective, Spanning
+from partwise.structures.contract import Structure
 
 TIED = ((256, 128, 64), (256, 512, 16), (1024, 128, 32), (64, 128, 128))
 OWN = ((256, 128, 32), (256, 128, 64), (64, 128, 128))
 TREES = ((256, 20), (256, 40), (64, 80))
+GRAMMARS = ((64, 20), (16, 40))
+NONTERMINALS = PRETERMINALS = 30
 # torch-struct on an H200 with torch 2.11, forward and backward, milliseconds.
 PUBLISHED = {
     "Projective": {(256, 20): 119.0, (256, 40): 154.0, (64, 80): 205.0},
     "Spanning": {(256, 20): 1.55, (256, 40): 1.86, (64, 80): 2.6},
+    "Grammar": {(64, 20): 45.0, (16, 40): 76.0},
 }
 
 
@@ -87,7 +93,7 @@ def chains(device: str) -> None:
     for n, length, width in TIED:
         node = torch.randn(n, length, width, device=device, requires_grad=True)
         edge = torch.randn(width, width, device=device, requires_grad=True)
-        ours = gradient_of(lambda a, b, L=width: layers.log_partition(Chain(L), a, b), node, edge)
+        ours = gradient_of(partial(layers.log_partition, Chain(width)), node, edge)
         own, loop = milliseconds(ours, device), gradient_of(loop_log_partition, node, edge)
         slow = milliseconds(loop, device, 5)
         line = f"B{n} T{length} L{width}: ours {own:.3f}"
@@ -102,7 +108,7 @@ def chains(device: str) -> None:
     for n, length, width in OWN:
         node = torch.randn(n, length, width, device=device, requires_grad=True)
         edge = torch.randn(n, length - 1, width, width, device=device, requires_grad=True)
-        ours = gradient_of(lambda a, b, L=width: layers.log_partition(Chain(L), a, b), node, edge)
+        ours = gradient_of(partial(layers.log_partition, Chain(width)), node, edge)
         own = milliseconds(ours, device)
         line = f"B{n} T{length} L{width}: ours {own:.3f}"
         copy = copy_milliseconds(edge.numel(), device)
@@ -124,23 +130,44 @@ def trees(device: str) -> None:
         for n, words in TREES:
             arcs = torch.randn(n, words + 1, words + 1, device=device, requires_grad=True)
             ours = gradient_of(lambda a, s=structure: layers.log_partition(s, a), arcs)
-            own = milliseconds(ours, device)
-            published = PUBLISHED[type(structure).__name__][n, words]
-            print(
-                f"{structure!r} B{n} n{words}: ours {own:.3f}, torch-struct {published} ({published / own:.0f}×)",
-                flush=True,
-            )
+            print_beside(structure, f"{structure!r} B{n} n{words}", (n, words), ours, device)
+
+
+def print_beside(
+    structure: Structure, name: str, size: tuple[int, int], ours: Callable[[], object], device: str
+) -> None:
+    """Our time, that of the same as a graph, and torch-struct's."""
+    own, published = milliseconds(ours, device), PUBLISHED[type(structure).__name__][size]
+    line = f"{name}: ours {own:.3f}, torch-struct {published} ({published / own:.1f}×)"
+    if device == "cuda":
+        captured = milliseconds(graphed(ours), device)
+        line += f", as a graph {captured:.3f} ({published / captured:.1f}×)"
+    print(line, flush=True)
+
+
+def grammars(device: str) -> None:
+    """Every rule with a nonterminal above any two symbols, each sentence with scores of its own for them."""
+    N = NONTERMINALS + PRETERMINALS
+    rules = np.stack(np.meshgrid(np.arange(NONTERMINALS), np.arange(N), np.arange(N), indexing="ij"), -1)
+    structure = Grammar(N, rules.reshape(-1, 3), word_symbols=np.arange(NONTERMINALS, N))
+    print("dense grammars, forward + backward, ms")
+    for n, words in GRAMMARS:
+        word = torch.randn(n, words, N, device=device, requires_grad=True)
+        for shape, whose in (((n, structure.n_rules), "own rules"), ((structure.n_rules,), "shared rules")):
+            rule = torch.randn(*shape, device=device, requires_grad=True)
+            ours = gradient_of(lambda a, b: layers.log_partition(structure, a, b), word, rule)
+            print_beside(structure, f"B{n} n{words}, {whose}", (n, words), ours, device)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("chains", "trees"), nargs="+")
+    parser.add_argument("what", choices=("chains", "trees", "grammars"), nargs="+")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
     for what in arguments.what:
-        {"chains": chains, "trees": trees}[what](arguments.device)
+        {"chains": chains, "trees": trees, "grammars": grammars}[what](arguments.device)
 
 
 if __name__ == "__main__":

@@ -4,5 +4,7 @@ from __future__ import annotations
 
 
 def without_compiling(printed: str) -> str:
-    """Without the lines that say that code is compiled: whether it is depends on the machine's cache."""
-    return "".join(line for line in printed.splitlines(keepends=True) if not line.startswith("compil"))
+    """Without the lines that say that code is compiled, which depends on the machine's cache, and how much memory
+    the process takes."""
+    others = ("compil", "memory: about")
+    return "".join(line for line in printed.splitlines(keepends=True) if not line.startswith(others))

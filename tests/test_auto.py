@@ -16,7 +16,8 @@ from partwise.core.problem import Problem
 from partwise.core.rows import RowData
 from partwise.solvers import Auto, StopReason, solve, solver_for
 from partwise.solvers import auto as module
-from partwise.structures import Multiclass
+from partwise.solvers.effort import stiffness
+from partwise.structures import Chain, Multiclass
 
 SOLVER = Auto("double")
 
@@ -33,7 +34,7 @@ def restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every solver gives up as soon as it may, and starts with online steps."""
     for name, value in {
         "_SHARE": 0.0, "_LEAST_OF_SPARSE": 0.0, "_PATIENCE": 0.0, "_DOUBT": 0.0, "_FEWEST_PASSES": 0.0,
-        "_FEWEST_STEPS": 2, "_MOST_WAITED": 0.0, "evaluations_expected": lambda problem: 0.0,
+        "_STIFF": np.inf, "_FEWEST_STEPS": 2, "_MOST_WAITED": 0.0, "evaluations_expected": lambda problem: 0.0,
     }.items():  # fmt: skip
         monkeypatch.setattr(module, name, value)
 
@@ -95,6 +96,7 @@ def test_badly_scaled_features_do_not_take_long() -> None:
 def test_online_steps_that_lead_nowhere_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a clock: equal runs decide alike."""
     monkeypatch.setattr(module, "_FEWEST_PASSES", 0.0)
+    monkeypatch.setattr(module, "_STIFF", np.inf)
     problem = _dense(400, 6, np.logspace(1.5, -2, 6), 0.1)
     first, second = (solve(problem, solver_for(problem), max_passes=100) for _ in range(2))
     assert first.converged and first.state.at_work() == "lbfgs"
@@ -108,3 +110,38 @@ def test_another_l2_starts_from_the_last_solution() -> None:
     warm = solve(problem.with_l2(8.0), solver_for(problem), warm_start=before)
     cold = solve(problem.with_l2(8.0), solver_for(problem))
     assert warm.converged and warm.passes <= cold.passes
+
+
+def dense_chains(l2: float) -> Problem:
+    random, lengths = np.random.default_rng(2), np.full(40, 12)
+    labels, n = random.integers(0, 4, 480), 480
+    rows = (random.normal(size=(n, 30)) + random.normal(size=(4, 30))[labels]).astype(np.float32)
+    return Problem.build(
+        Chain(4), labels, lengths, {"node": RowData(FeatureMap.build(4, 0, 30), None, rows)}, l2=l2
+    )
+
+
+def test_a_warm_start_changes_solver_where_a_cold_one_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_FEWEST_PASSES", 0.0)
+    strong, weak = dense_chains(3000.0), dense_chains(0.1)
+    before = solve(strong, Auto(), tol=1e-3)
+    assert before.state.at_work() == "eg-gap" and stiffness(strong) < 1.0 < stiffness(weak)
+    cold, warm = solve(weak, Auto(), tol=1e-4), solve(weak, Auto(), tol=1e-4, warm_start=before)
+    for found in (cold, warm):
+        assert found.converged and found.state.at_work() == "lbfgs"
+    assert warm.passes <= 1.25 * cold.passes
+    assert warm.certificate.primal == pytest.approx(cold.certificate.primal, rel=2e-4)
+
+
+def test_weak_l2_on_many_weights_takes_double_precision() -> None:
+    random, n = np.random.default_rng(0), 30
+    rows, labels = random.normal(size=(n, 50)).astype(np.float32), random.integers(0, 3, n)
+    own = {"node": RowData(FeatureMap.build(3, 0, 50), None, rows)}
+
+    def precision(l2: float, few: bool = False) -> str:
+        given = {"node": RowData(FeatureMap.build(3, 0, 2), None, rows[:, :2])} if few else own
+        problem = Problem.build(Multiclass(3), labels, np.ones(n, int), given, l2=l2)
+        return str(solver_for(problem, "eg-gap", 1e-3).precision)  # type: ignore[attr-defined]
+
+    assert [precision(l2) for l2 in (1.0, 0.1, 0.01, 0.001)] == ["single", "single", "double", "double"]
+    assert precision(0.001, few=True) == "single"

@@ -489,6 +489,10 @@ def test_control_c_saves_the_model(tmp_path):
     [
         (["O", "O", "O", "B-PER"], 2, "ner"),  # named entities beside a column of tags
         (["B-NP", "I-NP", "B-VP", "O"], 2, "chunking"),
+        (["B-PER", "I-PER", "B-LOC", "O"], 2, "ner"),
+        (["B-street", "I-street", "U-city"], 3, "ner"),
+        (["B-NX", "I-NX", "B-VX", "B-ADVX", "O"], 2, "chunking"),
+        (["B-NP", "O", "O", "O"], 2, "ner"),
         (["B-NP", "I-NP", "B-VP", "O"], 1, "ner"),
         (["DT", "NN", None], 1, "pos"),
         (["DT", "NN"], 3, "chunking"),

@@ -15,6 +15,7 @@ from contract_solvers import SolverContract, optimum, problem_of, visited_point
 from problems import WrittenOut
 
 from partwise import SequenceLabeler
+from partwise.cli import main
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers import LBFGS, Auto, ExponentiatedGradient, solve, solver_for
@@ -120,7 +121,7 @@ solve(few, solver_within(few, solver, memory_limit="100GB"), max_passes=1)  # al
 problem = many_labels(n, n_labels)
 chosen = solver_within(problem, solver, memory_limit=limit)
 estimate = memory_estimate(problem, chosen)
-solve(problem, chosen, max_passes=1, certificate_every=1)
+solve(problem, chosen, max_passes=12 if solver == "lbfgs" else 1, certificate_every=1)
 status = Path("/proc/self/status").read_text()
 peak = int(status.split("VmHWM:")[1].split()[0]) * 1024  # ru_maxrss would know the parent's
 print(json.dumps([estimate.peak, peak, estimate.solver]))
@@ -203,6 +204,19 @@ def test_without_a_limit_half_of_the_machine_is_taken(
         assert solver_within(large).lean is is_lean  # type: ignore[attr-defined]
         assert not solver_within(large, ExponentiatedGradient()).lean  # type: ignore[attr-defined]
     assert module.resident_bytes() == 10**8
+
+
+def test_the_command_line_tells_and_limits(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    data, model = tmp_path / "train.txt", tmp_path / "m.pw"
+    data.write_text("a A\nb B\n\na A\nb B\n")
+    command = ["train", "sequence", str(data), "--model", str(model), "--memory-limit"]
+    for limit, code in [("100GB", 0), ("1MB", 2), ("much", 2)]:
+        model.unlink(missing_ok=True)
+        with pytest.raises(SystemExit) as stopped:
+            main([*command, limit])
+        printed = capfd.readouterr().err
+        assert stopped.value.code == code and model.exists() == (code == 0)
+        assert ("memory: about" in printed) == (code == 0) and ("memory_limit" in printed) == (code == 2)
 
 
 def test_warm_starts_keep_lean_state() -> None:

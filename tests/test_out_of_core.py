@@ -465,5 +465,6 @@ def test_state_on_disk_says_when_there_is_no_room(tmp_path):
         zeros_on_disk(tmp_path / "none", 10, np.float32)
     mapped = zeros_on_disk(tmp_path, 5000, np.float32)
     mapped.array[:] = np.arange(5000)
-    mapped.release(0, 5000)
+    mapped.leave(0, 5000)
+    mapped.drop(0, 5000)
     np.testing.assert_array_equal(mapped.array, np.arange(5000))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from partwise.solvers import BMRM, LBFGS, solve  # noqa: E402
 from partwise.solvers.base import evaluate_model  # noqa: E402
 from partwise.structures import (  # noqa: E402
     Chain,
+    FactorKind,
     Grammar,
     Graph,
     Multiclass,
@@ -24,6 +27,7 @@ from partwise.structures import (  # noqa: E402
 from partwise.torch import device_problem  # noqa: E402
 from partwise.torch.activations import gather  # noqa: E402
 from partwise.torch.device_problem import DeviceProblem  # noqa: E402
+from partwise.torch.graph_rows import feed_for  # noqa: E402
 from partwise.torch.rows import Feed  # noqa: E402
 
 LENGTHS = torch.tensor([5, 3, 1, 4, 2, 5])
@@ -69,7 +73,7 @@ def case(name: str) -> tuple:
         "grammar": lambda: (Grammar(3, RULES), [draw(B, T, H), draw(B, T, T, 2)]),
     }[name]()
     lengths = None if name == "classes" else LENGTHS
-    feed = Feed(structure)
+    feed = feed_for(structure)
     scores = [
         draw(*(each.tail if each.tied else size))
         for each, size in zip(feed.tensors, feed.sizes(B, T), strict=True)
@@ -113,6 +117,29 @@ def test_the_optimum_is_that_of_the_layers(name: str, loss: object) -> None:
     # P is l2-strongly convex: its gradient bounds how far the minimum is, and the certificate says no less
     squared = sum((each**2).sum() for each in gradients).item()
     assert squared / (2.0 * L2) <= 1e-4 * head.certificate.primal
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_graphs(tied: bool) -> None:
+    """Batches have edges of their own; the objective is that of the layers."""
+    random = torch.Generator().manual_seed(2)
+    structure = Graph({"vertex": 2}, [FactorKind("edge", ("vertex", "vertex"), tied)])
+    loader = []
+    for n, n_vertices, pairs in ((5, 3, [(0, 1), (1, 2), (0, 2)]), (4, 4, [(0, 1), (2, 3)])):
+        edges = torch.tensor(pairs)
+        inputs = [torch.randn(n, n_vertices, 3, generator=random), edges]
+        if not tied:
+            inputs.append(torch.randn(n, len(pairs), 2, generator=random))
+        loader.append((tuple(inputs), torch.randint(2, (n, n_vertices), generator=random)))
+    head = layers.fit_head(Given(), loader, structure, "softmax_margin", L2, solver="lbfgs", tol=1e-6)
+    assert head.converged
+    criterion = layers.StructuredLoss(structure, "softmax_margin", reduction="sum")
+    value = sum(criterion(*head(*inputs), target=target) for inputs, target in loader)
+    value = value + 0.5 * L2 * sum((each**2).sum() for each in head.parameters())
+    assert value.item() == pytest.approx(head.certificate.primal, rel=1e-5)
+    assert head.argmax(*loader[0][0]).shape == (5, 3)
+    with pytest.raises(InputError, match="edges"):
+        layers.fit_head(Given(), [((loader[0][0][0],), loader[0][1])], structure)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -228,6 +255,14 @@ def test_badly_scaled_activations_are_certified_too() -> None:
     assert solution.converged, solution.why
 
 
+def test_huge_activations_are_certified_too() -> None:
+    random = torch.Generator().manual_seed(0)
+    activations = 1e5 * (torch.randn(40, 10, 5, generator=random) + 1.0)
+    target = torch.randint(3, (40, 10), generator=random)
+    head = layers.fit_head(torch.nn.Identity(), [(activations, target)], Chain(3))
+    assert head.converged, head.why
+
+
 NODE = torch.zeros(2, 4, 3)
 TARGET = torch.zeros(2, 4, dtype=torch.long)
 
@@ -244,6 +279,7 @@ TARGET = torch.zeros(2, 4, dtype=torch.long)
         ([(NODE, TARGET[:, :2])], "target"),
         ([(NODE.long(), TARGET)], "floating"),
         ([(NODE[0], TARGET)], "expected"),
+        ([(NODE[:, :, :0], TARGET)], "expected"),
     ],
 )
 def test_what_does_not_fit_is_said_in_one_line(loader: list, words: str) -> None:
@@ -254,7 +290,9 @@ def test_what_does_not_fit_is_said_in_one_line(loader: list, words: str) -> None
 
 def test_settings_and_structures_that_do_not_fit() -> None:
     loader = [(NODE, TARGET)]
-    for options in ({"l2": 0.0}, {"tol": -1.0}, {"loss": "square"}, {"solver": "newton"}):
+    for options in (
+        {"l2": 0.0}, {"tol": -1.0}, {"loss": "square"}, {"solver": "newton"}, {"device": "no such"},
+    ):  # fmt: skip
         with pytest.raises(InputError):
             layers.fit_head(torch.nn.Identity(), loader, Chain(3), **options)
     for structure in (Graph(), Chain(3, order=2), Chain(3, tied=False)):
@@ -265,6 +303,30 @@ def test_settings_and_structures_that_do_not_fit() -> None:
     tree = layers.sample(unary, torch.zeros(1, 2, 3), torch.zeros(unary.n_rules))[0]
     with pytest.raises(InputError, match="unary"):
         layers.fit_head(Given(), [(spans, tree)], unary)
+
+
+def test_a_run_that_ends_early_says_so_and_its_gap_holds() -> None:
+    from sklearn.exceptions import ConvergenceWarning
+
+    structure, activations, lengths, target = case("chain")
+    loader = [(tuple(activations), target, lengths)]
+    with pytest.warns(ConvergenceWarning, match="max_passes"):
+        early = layers.fit_head(Given(), loader, structure, l2=L2, solver="lbfgs", max_passes=2, tol=1e-9)
+    full = layers.fit_head(Given(), loader, structure, l2=L2, solver="lbfgs", tol=1e-6)
+    assert not early.converged and early.certificate.dual <= full.certificate.primal
+    assert early.certificate.primal >= full.certificate.dual and early.certificate.relative_gap > 1e-9
+
+
+def test_heads_are_copied_and_saved_like_any_module(tmp_path: object) -> None:
+    structure, activations, lengths, target = case("chain")
+    head = layers.fit_head(Given(), [(tuple(activations), target, lengths)], structure, l2=L2, solver="lbfgs")
+    torch.save(head, tmp_path / "head.pt")
+    copies = copy.deepcopy(head), torch.load(tmp_path / "head.pt", weights_only=False)
+    for each in copies:
+        assert torch.equal(
+            each.argmax(*activations, lengths=lengths), head.argmax(*activations, lengths=lengths)
+        )
+        assert each.certificate.primal == head.certificate.primal
 
 
 def test_progress_is_told_when_it_takes_long(

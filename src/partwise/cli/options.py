@@ -144,6 +144,18 @@ class Running:
         bool, typer.Option("--json", help="Print one JSON object on standard output at the end.")
     ] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while training.")] = False
+    engine: Annotated[
+        str | None,
+        typer.Option("--engine", help="Train on shards of the data: processes (of this machine) or ray."),
+    ] = None
+    shards: Annotated[int | None, typer.Option("--shards", help="How many, with --engine.")] = None
+    address: Annotated[
+        str | None, typer.Option("--address", help="Of a Ray cluster, with --engine ray; auto finds one.")
+    ] = None
+    checkpoint: Annotated[
+        str | None, typer.Option("--checkpoint", help="Folder to keep the run in, with --engine.")
+    ] = None
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --checkpoint.")] = False
 
     def parameters(self) -> dict[str, Any]:
         """Of an estimator."""
@@ -152,7 +164,34 @@ class Running:
             "random_state": self.seed,
             "time_limit": self.time_limit,
             "memory_limit": self.memory_limit,
+            "engine": self._engine(),
         }
+
+    def _engine(self) -> Any:
+        """What --engine and the options that need it ask for."""
+        if self.engine is None:
+            for name in ("shards", "address", "checkpoint"):
+                if getattr(self, name) is not None:
+                    raise InputError(f"--{name} needs --engine, processes or ray")
+            self._check_resume()
+            return None
+        from partwise.distributed import ProcessEngine, RayEngine
+
+        one_of("--engine", self.engine, "processes", "ray")
+        if self.address is not None and self.engine != "ray":
+            raise InputError("--address needs --engine ray")
+        self._check_resume()
+        settings: dict[str, Any] = {"n_shards": self.shards, "checkpoint": self.checkpoint}
+        settings["resume"] = self.resume and self.checkpoint is not None
+        return (
+            ProcessEngine(**settings)
+            if self.engine == "processes"
+            else RayEngine(**settings, address=self.address)
+        )
+
+    def _check_resume(self) -> None:
+        if self.resume and self.checkpoint is None:
+            raise InputError("--resume needs --checkpoint, the folder of the run to go on with")
 
 
 @dataclass
@@ -202,6 +241,11 @@ class RunningPath(Running):
     keep_all: Annotated[
         bool, typer.Option("--keep-all", help="Save a model for every value, beside --model.")
     ] = False
+
+    def _check_resume(self) -> None:
+        """It is the path's."""
+        if self.checkpoint is not None:
+            raise InputError("--checkpoint keeps a run at one value of l2: a path is kept with --path")
 
 
 def add_command(

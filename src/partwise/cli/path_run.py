@@ -38,6 +38,7 @@ def run_path(job: Job, objective: Objective, running: Running) -> None:
     from partwise.estimators.path.path import RegularizationPath
 
     options = running if isinstance(running, RunningPath) else RunningPath(**vars(running))
+    options.parameters()  # refuses what cannot be kept along a path
     _check(job, options)
     console, interruption = error_console(running.quiet), Interruption()
     estimator, model = job.task.estimator, job.task.model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from partwise.cli.train_dependency import train_dependency
 from partwise.cli.train_graph import train_graph
 from partwise.cli.train_segments import train_segments
 from partwise.errors import InputError
+
+_PHRASE = re.compile(r"[A-Z]{1,4}P|[A-Z][XC]|SBAR|PRT|INTJ|LST")  # NP, ADJP, …; NX, VC, …
 
 app = typer.Typer(
     help="Train a model and save it with its certificate.",
@@ -61,8 +64,9 @@ def train_sequence(
     """Train a sequence labeler: chunks, names, parts of speech.
 
     TRAIN holds columns (CoNLL), word/TAG text, JSON lines or CRFsuite attributes. Columns become features
-    through a template, by default what the labels look like: ner where most tokens are outside of all chunks,
-    chunking where most are inside, or where there are further columns; else pos. What was chosen is printed.
+    through a template, by default what the labels look like: ner where they mark chunks, unless most tokens are
+    in phrases (NP, VP, …); those, and whatever else has further columns, take chunking; the rest pos. What was
+    chosen is printed.
     Ctrl-C saves the model trained so far.
 
     TRAIN may also be a folder that `partwise encode sequence` wrote: it is trained on from the disk, with the template,
@@ -147,15 +151,22 @@ def preset_for(labels: Any, n_columns: int) -> str:
     from partwise.scoring.labelling import looks_like_chunks
 
     counts = Counter(labels if isinstance(labels, Mapping) else (each for each in labels if each is not None))
-    if looks_like_chunks(list(counts)) and (n_columns == 1 or 2 * counts["O"] > counts.total()):
+    if looks_like_chunks(list(counts)) and not (n_columns > 1 and _are_phrases(counts)):
         return "ner"
     return "chunking" if n_columns > 1 else "pos"
 
 
+def _are_phrases(counts: Counter[str]) -> bool:
+    """Whether most tokens are inside of chunks, and most of those have types that are names of phrases."""
+    inside = {label: n for label, n in counts.items() if label != "O"}
+    phrases = sum(n for label, n in inside.items() if _PHRASE.fullmatch(label.partition("-")[2].upper()))
+    return 2 * counts["O"] <= counts.total() and 2 * phrases > sum(inside.values())
+
+
 def reason_for(preset: str) -> str:
     return {
-        "ner": "since labels mark chunks and most tokens are outside",
-        "chunking": "since there are several columns and few tokens outside of chunks",
+        "ner": "since labels mark chunks that are not phrases",
+        "chunking": "since there are several columns and labels mark phrases, or no chunks",
         "pos": "since labels mark no chunks",
     }[preset] + " (--template chooses another)"
 

@@ -135,6 +135,11 @@ class _Watcher:
             score = self.job.task.estimator.scorer_during_fit(problem, encoder, *self.job.dev)
             self.display.dev_score = score
 
+    def say(self, words: str) -> None:
+        """What an engine has to say of its workers."""
+        with suppress(OSError):
+            self.display.say([words])
+
     def _tell(self, problem: Any) -> None:
         tell_job(self.display.console, self.job, problem)
 

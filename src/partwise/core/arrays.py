@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
+
+_WORTH_PAGES = 2**22  # bytes, below which NumPy asks for small pages itself
 
 
 def offsets(sizes: ArrayLike) -> np.ndarray:
@@ -12,6 +17,16 @@ def offsets(sizes: ArrayLike) -> np.ndarray:
     result = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, dtype=np.int64, out=result[1:])
     return result
+
+
+def untouched(size: int, dtype: Any) -> np.ndarray:
+    """Zeros (size,) of which only what is written to takes memory, page by page."""
+    n_bytes = size * np.dtype(dtype).itemsize
+    if n_bytes < _WORTH_PAGES or not hasattr(mmap, "MADV_NOHUGEPAGE"):
+        return np.zeros(size, dtype)
+    pages = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages.madvise(mmap.MADV_NOHUGEPAGE)  # NumPy asks for large pages, which are there as a whole
+    return np.frombuffer(pages, dtype)
 
 
 def positions(lengths: np.ndarray) -> np.ndarray:

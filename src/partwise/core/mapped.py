@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import math
 import mmap
 import os
+import sys
 import tempfile
 from typing import Any
 
@@ -19,6 +21,24 @@ except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
 _HAS_ADVICE = hasattr(os, "posix_fadvise")
+_AHEAD = 2**17  # bytes asked for at a time: of more, Linux may read the beginning only
+_AROUND = max(2**16, mmap.PAGESIZE)  # bytes: Linux maps so many around a page that is touched
+_CAN_POPULATE = sys.platform == "linux"
+_POPULATE_READ, _POPULATE_WRITE = 22, 23  # of madvise, since Linux 5.14
+_WAIT, _BEGIN_WRITING = 1, 2  # of sync_file_range
+
+
+def _find_sync_file_range() -> Any:
+    """The system's function, which Python does not have; None where the system has none."""
+    if sys.platform != "linux":
+        return None
+    found = getattr(ctypes.CDLL(None), "sync_file_range", None)
+    if found is not None:
+        found.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
+    return found
+
+
+_sync_file_range = _find_sync_file_range()
 
 
 class MappedArray:
@@ -41,7 +61,7 @@ class MappedArray:
     """
 
     def __init__(self, descriptor: int, dtype: Any, shape: tuple[int, ...], writable: bool = False):
-        self.descriptor, dtype = descriptor, np.dtype(dtype)
+        self.descriptor, self.is_writable, dtype = descriptor, writable, np.dtype(dtype)
         self.row_bytes = dtype.itemsize * math.prod(shape[1:])
         self.n_bytes = self.row_bytes * shape[0]
         self._map = None
@@ -56,29 +76,45 @@ class MappedArray:
         with contextlib.suppress(OSError):
             os.close(self.descriptor)
 
+    def read_what_is_told(self) -> None:
+        """From now on, have nothing read ahead but what :meth:`fetch` and :meth:`enter` ask for."""
+        if self._map is not None and hasattr(mmap, "MADV_RANDOM"):
+            self._map.madvise(mmap.MADV_RANDOM)
+
     def fetch(self, first: int, last: int) -> None:
         """Have the rows first … last − 1 read from the disk, without waiting for them."""
         begin, size = self._pages(first, last)
-        if size and _HAS_ADVICE:
-            os.posix_fadvise(self.descriptor, begin, size, os.POSIX_FADV_WILLNEED)
+        for at in range(begin, begin + size, _AHEAD) if _HAS_ADVICE else ():
+            piece = min(_AHEAD, begin + size - at)
+            os.posix_fadvise(self.descriptor, at, piece, os.POSIX_FADV_WILLNEED)
 
-    def release(self, first: int, last: int) -> None:
-        """Take rows out of the process's memory; they are read again when they are touched."""
+    def enter(self, first: int, last: int, to_change: bool = False) -> None:
+        """Put rows into the process's memory at a stroke, which is far cheaper than page by page."""
         begin, size = self._pages(first, last)
-        if size and self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
+        if size > 0 and self._map is not None and _CAN_POPULATE:
+            with contextlib.suppress(OSError):  # an older system
+                self._map.madvise(_POPULATE_WRITE if to_change else _POPULATE_READ, begin, size)
+
+    def leave(self, first: int, last: int) -> None:
+        """Take rows out of the process's memory, and begin to write what was changed."""
+        begin, size = self._pages(first, last, _AROUND)
+        if size > 0 and self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED, begin, size)
-        self.drop(first, last)
+            if self.is_writable and _sync_file_range is not None:
+                _sync_file_range(self.descriptor, begin, size, _BEGIN_WRITING)
 
     def drop(self, first: int, last: int) -> None:
-        """Take what was released out of the system's memory, too; what was changed begins to be written."""
+        """Take what was left out of the system's memory, too, once it is written."""
         begin, size = self._pages(first, last)
-        if size and _HAS_ADVICE:
+        if size > 0 and _HAS_ADVICE:
+            if self.is_writable and _sync_file_range is not None:
+                _sync_file_range(self.descriptor, begin, size, _WAIT)
             os.posix_fadvise(self.descriptor, begin, size, os.POSIX_FADV_DONTNEED)
 
-    def _pages(self, first: int, last: int) -> tuple[int, int]:
-        """Begin and size in bytes of the pages that hold some rows."""
-        begin = first * self.row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
-        return begin, min(last * self.row_bytes, self.n_bytes) - begin
+    def _pages(self, first: int, last: int, unit: int = mmap.PAGESIZE) -> tuple[int, int]:
+        """Begin and size in bytes of the whole pages, or larger units, that hold some rows."""
+        begin = first * self.row_bytes // unit * unit
+        return begin, min(-(-last * self.row_bytes // unit) * unit, self.n_bytes) - begin
 
 
 class _Region:

@@ -145,6 +145,11 @@ class Problem:
         """First and last of all examples, in pieces that can be in memory at a time."""
         yield 0, self.n_examples
 
+    @property
+    def keeps_state_on_disk(self) -> bool:
+        """Whether what :meth:`zeros` gives is there."""
+        return False
+
     def zeros(self, ptr: np.ndarray, dtype: Any) -> np.ndarray:
         """An array of zeros for a solver's state, of which ptr[i] … ptr[i + 1] − 1 belong to example i."""
         return np.zeros(int(ptr[-1]), dtype)

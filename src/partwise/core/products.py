@@ -201,6 +201,15 @@ def _tabled(scorer: Scorer) -> list[int]:
     return [k for k, kind in enumerate(scorer.kinds) if kind.dense_start.size >= _FEWEST_COLUMNS]
 
 
+def n_distinct(scorer: Scorer, number: int) -> int:
+    """How many rows of a kind a pass over all examples makes products of."""
+    if number not in _tabled(scorer):
+        return len(scorer.kinds[number].dense)
+    scorer.repeats.setdefault(number, None)
+    found = _repeats(scorer, number)
+    return len(scorer.kinds[number].dense) if found is None else len(found.row)
+
+
 def _repeats(scorer: Scorer, number: int) -> Repeats | None:
     """The distinct rows of a kind, looked for when its products are asked for again, and where they pay."""
     kind: KindRows = scorer.kinds[number]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from partwise.structures.contract import Shapes, Structure
 
 _BLOCKS_A_SHARD = 64
+_LAG = 1  # shards that are being written while another is at work
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 2**16, 2**21  # bytes
 
 ROW_ARRAYS = (
@@ -88,6 +89,7 @@ class Shards:
     def __init__(self, cuts: np.ndarray, n_shards: int, state_folder: str | os.PathLike[str] | None = None):
         self.cuts, self.n_shards, self.state_folder = cuts, min(n_shards, len(cuts) - 1), state_folder
         self._arrays: list[tuple[MappedArray, np.ndarray]] = []
+        self._changing: set[int] = set()  # which of them visits change
 
     @property
     def n_blocks(self) -> int:
@@ -98,27 +100,53 @@ class Shards:
         """Of all arrays on disk."""
         return sum(mapped.n_bytes for mapped, _ in self._arrays)
 
-    def add(self, mapped: MappedArray, ptr: np.ndarray) -> np.ndarray:
-        """Take charge of an array in which the entries ptr[i] … ptr[i + 1] − 1 are those of example i."""
-        self._arrays.append((mapped, ptr[self.cuts]))
+    def add(self, mapped: MappedArray, ptr: np.ndarray, changing: bool = False) -> np.ndarray:
+        """Take charge of an array in which the entries ptr[i] … ptr[i + 1] − 1 are those of example i.
+
+        `changing` is for what is changed by every visit.
+        """
+        if changing:
+            self._changing.add(len(self._arrays))
+        self._take(mapped, ptr[self.cuts])
         return mapped.array
+
+    def _take(self, mapped: MappedArray, bounds: np.ndarray) -> None:
+        if self.n_shards > 1:
+            mapped.read_what_is_told()
+        self._arrays.append((mapped, bounds))
 
     def add_rows(self, rows: RowsOnDisk, row_ptr: np.ndarray) -> None:
         """The same for the arrays of a kind, of which the rows from row_ptr[i] on are those of example i."""
         for way in ("wide", "narrow"):
             row_entries = rows.arrays[f"{way}_ptr"]
             at = row_ptr[self.cuts]
-            self._arrays.append((row_entries, at))
             entries = row_entries.array[at]
-            row_entries.release(0, int(row_ptr[-1]))
-            names = [name for name in rows.arrays if name.startswith(way) and name != f"{way}_ptr"]
-            self._arrays += [(rows.arrays[name], entries) for name in names if rows.arrays[name].n_bytes]
+            row_entries.leave(0, int(row_ptr[-1]))
+            row_entries.drop(0, int(row_ptr[-1]))
+            self._take(row_entries, at)
+            for name, mapped in rows.arrays.items():
+                if name.startswith(way) and name != f"{way}_ptr" and mapped.n_bytes:
+                    self._take(mapped, entries)
 
-    def zeros(self, ptr: np.ndarray, dtype: Any) -> np.ndarray:
-        """An array of zeros, on disk if there is a folder for it, ptr[i] … ptr[i + 1] − 1 those of example i."""
+    def zeros(self, ptr: np.ndarray, dtype: Any, changing: bool = False) -> np.ndarray:
+        """An array of zeros, on disk if there is a folder for it; see :meth:`add`."""
         if self.state_folder is None:
             return np.zeros(int(ptr[-1]), dtype)
-        return self.add(zeros_on_disk(self.state_folder, int(ptr[-1]), dtype), ptr)
+        return self.add(zeros_on_disk(self.state_folder, int(ptr[-1]), dtype), ptr, changing)
+
+    def total(self, array: np.ndarray) -> int:
+        """The sum of an array of whole numbers, shard by shard if this is in charge of it."""
+        for mapped, bounds in self._arrays:
+            if mapped.array is array:
+                found = 0
+                for piece in np.array_split(np.arange(self.n_blocks), self.n_shards):
+                    first, last = int(bounds[piece[0]]), int(bounds[piece[-1] + 1])
+                    mapped.fetch(first, last)
+                    found += int(array[first:last].sum())
+                    mapped.leave(first, last)
+                    mapped.drop(first, last)
+                return found
+        return int(array.sum())
 
     def drawn(self, random: np.random.Generator) -> Iterator[np.ndarray]:
         """The examples of each shard in ascending order, shards of blocks drawn at random."""
@@ -127,7 +155,7 @@ class Shards:
             return
         shards = [np.sort(each) for each in np.array_split(random.permutation(self.n_blocks), self.n_shards)]
         sizes = np.diff(self.cuts)
-        for blocks in self._streamed([_joined(each) for each in shards], shards):
+        for blocks in self._streamed([_joined(each) for each in shards], shards, to_change=True):
             yield ranges(self.cuts[blocks], sizes[blocks])
 
     def in_order(self, first: int, last: int) -> Iterator[tuple[int, int]]:
@@ -142,21 +170,40 @@ class Shards:
         for start, stop in self._streamed([[piece] for piece in pieces], pieces):
             yield max(int(self.cuts[start]), first), min(int(self.cuts[stop]), last)
 
-    def _streamed(self, shards: list[list[tuple[int, int]]], wanted: list[Any]) -> Iterator[Any]:
-        """`wanted` of each shard, given as ranges of blocks: the next is fetched, the last is let go."""
-        gone: list[tuple[int, int]] = []
-        for here, shard in enumerate(shards):
-            if here + 1 < len(shards):
-                self._each(MappedArray.fetch, shards[here + 1])
-            yield wanted[here]
-            self._each(MappedArray.release, shard)
-            self._each(MappedArray.drop, gone)  # what had to be written first can be dropped by now
-            gone = shard
+    def _streamed(
+        self, shards: list[list[tuple[int, int]]], wanted: list[Any], to_change: bool = False
+    ) -> Iterator[Any]:
+        """`wanted` of each shard, given as ranges of blocks: the next is fetched, the last is written and let go."""
+        left: list[list[tuple[int, int]]] = []
+        try:
+            for here, shard in enumerate(shards):
+                for k, (mapped, first, last) in self._ranges(shard):
+                    mapped.enter(first, last, to_change and k in self._changing)
+                if here + 1 < len(shards):
+                    for _, (mapped, first, last) in self._ranges(shards[here + 1]):
+                        mapped.fetch(first, last)
+                yield wanted[here]
+                self._leave(shard)
+                left.append(shard)
+                if len(left) > _LAG:
+                    self._drop(left.pop(0))
+        finally:
+            for shard in left:
+                self._drop(shard)
 
-    def _each(self, advise: Callable[[MappedArray, int, int], None], shard: list[tuple[int, int]]) -> None:
-        for mapped, bounds in self._arrays:
+    def _leave(self, shard: list[tuple[int, int]]) -> None:
+        for _, (mapped, first, last) in self._ranges(shard):
+            mapped.leave(first, last)
+
+    def _drop(self, shard: list[tuple[int, int]]) -> None:
+        for _, (mapped, first, last) in self._ranges(shard):
+            mapped.drop(first, last)
+
+    def _ranges(self, shard: list[tuple[int, int]]) -> Iterator[tuple[int, tuple[MappedArray, int, int]]]:
+        """The number of each array, itself, and each range of its entries that is in the shard."""
+        for k, (mapped, bounds) in enumerate(self._arrays):
             for first, last in shard:
-                advise(mapped, int(bounds[first]), int(bounds[last]))
+                yield k, (mapped, int(bounds[first]), int(bounds[last]))
 
 
 def _joined(blocks: np.ndarray) -> list[tuple[int, int]]:
@@ -202,7 +249,11 @@ class StreamedProblem(Problem):
 
     @property
     def n_touched(self) -> int:
-        return self.kept("n_touched", lambda: self.scorer.n_touched)
+        def count() -> int:
+            wide = sum(kind.stride * (len(kind.wide_start) + kind.dense.size) for kind in self.scorer.kinds)
+            return wide + sum(self.held.total(kind.narrow_count) for kind in self.scorer.kinds)
+
+        return self.kept("n_touched", count)
 
     def shards(self, random: np.random.Generator) -> Iterator[np.ndarray]:
         for examples in self.held.drawn(random):
@@ -212,8 +263,12 @@ class StreamedProblem(Problem):
     def in_order(self, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int]]:
         return self.held.in_order(first, self.n_examples if last is None else last)
 
+    @property
+    def keeps_state_on_disk(self) -> bool:
+        return self.held.state_folder is not None
+
     def zeros(self, ptr: np.ndarray, dtype: Any) -> np.ndarray:
-        return self.held.zeros(ptr, dtype)
+        return self.held.zeros(ptr, dtype, changing=True)
 
     def over_examples(
         self,

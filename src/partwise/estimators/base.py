@@ -30,6 +30,7 @@ from partwise.storage.checks import expect_number, expect_text
 
 if TYPE_CHECKING:
     from partwise.compiled.oracles import Oracle
+    from partwise.distributed import Engine
     from partwise.solvers import Progress, Solution, Solver, WarmStart
 
 _RECORD = ("objective", "dual_objective", "duality_gap", "converged", "stop_reason", "n_passes", "history")
@@ -80,6 +81,7 @@ class DualEstimator(Answers, Estimator):
     callback: Callable[[Progress], bool | None] | None
     certificate_every: float | None
     warm_start: bool
+    engine: Any = None
     temperature_: float
 
     def _check_parameters(self) -> Loss:
@@ -101,11 +103,20 @@ class DualEstimator(Answers, Estimator):
             from partwise.solvers.memory import bytes_of
 
             bytes_of(self.memory_limit)
+        self._engine()
         check_cost(getattr(self, "cost", "hamming"))
         random_generator(self.random_state)
         n_threads(self.n_jobs)
         check_parameters(self, self._parameters_in_file())
         return loss
+
+    def _engine(self) -> Engine | None:
+        """Where to train, if not in this process."""
+        if self.engine is None:
+            return None
+        from partwise.distributed import engine_of
+
+        return engine_of(self.engine)
 
     def _begin_compiling(self, oracle: Oracle, asks: tuple[str, ...] = ()) -> None:
         """Before data are read: what the loss asks of structures of this kind, and `asks` besides."""
@@ -174,6 +185,7 @@ class DualEstimator(Answers, Estimator):
 
     def _solve(self, problem: Problem, warm_start: WarmStart | None = None) -> tuple[Solver, Solution]:
         """Train, from an earlier state of the same solver if there is one."""
+        from partwise.distributed import at_work_on
         from partwise.estimators.long_passes import warn_if_long, watched
         from partwise.solvers import solve
 
@@ -182,14 +194,17 @@ class DualEstimator(Answers, Estimator):
                 "there is not one feature to learn a weight of: lower min_count, or add features"
             )
         whole, solver, callback = problem, self._solver_for(problem), self._callback()
-        if warn_if_long(problem, stacklevel=4):
+        engine = self._engine()
+        if engine is None and warn_if_long(problem, stacklevel=4):
             problem, callback = watched(problem, callback, self.max_passes, bool(self.verbose))
         subject = f"{type(problem.structure).__name__.lower()} problems with {problem.loss.name} loss"
         try:
-            with telling(self._compiling_line(), subject):
+            tell = getattr(self.callback, "say", None)
+            with telling(self._compiling_line(), subject), at_work_on(engine, problem, solver, tell) as at_work:
                 solution = solve(
-                    problem,
-                    solver,
+                    at_work.problem,
+                    at_work.solver,
+                    **at_work.settings,
                     tol=self.tol,
                     max_passes=self.max_passes,
                     random_state=random_generator(self.random_state),

@@ -42,6 +42,8 @@ def _plain(name: str, value: Any) -> Any:
         return int(value)
     if name == "solver" and hasattr(value, "name"):
         return str(value.name)
+    if name == "engine":  # where training ran is nothing of the model's
+        return None
     if name == "cv":  # a splitter, or its folds, are for training alone
         return value if isinstance(value, int) else None
     if name == "l2s" and value is not None:

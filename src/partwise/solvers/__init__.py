@@ -18,6 +18,7 @@ from partwise.solvers.dual.mixtures import MixtureAscent
 from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
+from partwise.solvers.dual.windows import WindowAscent
 from partwise.solvers.needs import Needs, is_first_order, refusal
 from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.solvers.primal.gradient import ConjugateGradient
@@ -38,6 +39,7 @@ SOLVERS: dict[str, Solver] = {
     "eg-permuted": ExponentiatedGradient("permuted"),
     "eg-gap": ExponentiatedGradient("gap", "newton"),
     "sdca": ExponentiatedGradient("gap", "newton", "arithmetic"),
+    "windows": WindowAscent(),
     "eg-batch": BatchEG(),
     "eg-primal": PrimalEG(),
     "bcfw": BlockFrankWolfe(),
@@ -58,13 +60,14 @@ SOLVERS: dict[str, Solver] = {
 }
 
 
-_WEAKEST = 3e-8  # l2 · tol for each example
+_WEAKEST = 3e-8  # l2 · tol for each example where β = ∞
+_WEAKEST_SMOOTH = 1e-5  # l2 · tol by the mean weight of the examples
 
 
 def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-3) -> Solver:
     """The solver of that name, or the one itself; "auto" takes the fastest measured for the problem.
 
-    Its precision follows `tol`, and for β = ∞ also l2, unless it was fixed. Where labels are known in part, online EG
+    Its precision follows `tol` and l2 unless it was fixed. Where labels are known in part, online EG
     has no dual to climb, and `MixtureAscent` is what it stands for.
     """
     if solver == "auto":
@@ -85,9 +88,13 @@ def _leaves_small_losses(problem: Problem, tol: float) -> bool:
     """Whether the margins of all examples can be kept, so that what is left to lose lies below single precision.
 
     For β = ∞ and a weak regulariser the objective is (l2 / 2)‖w‖², and its share of an example times `tol` is what
-    scores near 1 must be exact to.
+    scores near 1 must be exact to. For finite β the same happens where weights outnumber positions.
     """
-    return problem.loss.is_hard and problem.l2 * tol < _WEAKEST * float(problem.batch.example_weight.sum())
+    total = float(problem.batch.example_weight.sum())
+    if problem.loss.is_hard:
+        return problem.l2 * tol < _WEAKEST * total
+    is_fitted = problem.n_weights > problem.lengths.sum()
+    return bool(is_fitted and problem.l2 * tol <= _WEAKEST_SMOOTH * total / problem.n_examples)
 
 
 def _fastest(problem: Problem) -> Solver:
@@ -140,6 +147,7 @@ __all__ = [
     "StepInfo",
     "StopReason",
     "WarmStart",
+    "WindowAscent",
     "n_restarts",
     "solve",
     "solve_surely",

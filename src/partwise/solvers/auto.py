@@ -23,7 +23,13 @@ from partwise.solvers.dual.coded import move_to_model
 from partwise.solvers.dual.coded_pass import CodedPoint
 from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
 from partwise.solvers.dual.potentials import EGState, refresh
-from partwise.solvers.effort import evaluation_effort, evaluations_expected, online_pass_effort
+from partwise.solvers.effort import (
+    evaluation_effort,
+    evaluations_expected,
+    is_mostly_dense,
+    online_pass_effort,
+    stiffness,
+)
 from partwise.solvers.needs import Needs
 from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.solvers.primal.lbfgs import LBFGS, LBFGSState
@@ -31,13 +37,15 @@ from partwise.solvers.sampling import forget_gaps
 
 ONLINE, BATCH = 0, 1
 _FEWEST_PASSES = 6.0  # that online steps need to 1e-3 where they are fastest
-_FEWEST_EVALUATIONS = 20.0  # the same of L-BFGS, from zero
+_FEWEST_EVALUATIONS, _FEWEST_OF_EASY = 20.0, 12.0  # the same of L-BFGS, from zero; of dense classes where l2 is strong
+_EASY, _STIFF = 1e-3, 1.0  # stiffness up to which l2 is strong; from where on online steps on dense rows need many times as many passes
 _FEWEST_STEPS = 4  # before a solver is judged: at first gaps say little
 _SHARE = 0.4  # of what L-BFGS is expected to need, that online steps may take before they are judged
 _LEAST_OF_SPARSE = (
     40.0  # passes that they take in any case where no attributes are dense: L-BFGS is seldom faster
 )
 _PATIENCE = 3.0  # times the evaluations expected, before L-BFGS is judged
+_MOST_EXPECTED = 70.0  # evaluations, once L-BFGS is at work
 _DOUBT = 2.0  # by how much online steps must look better for L-BFGS to give up
 _MOST_WAITED = 10.0  # times the evaluations expected
 _MOST_PASSES = 300.0  # that a solver without progress is taken to need
@@ -132,20 +140,24 @@ class Auto:
             np.zeros(1, np.int64), effort, np.zeros(1), np.full(1, np.nan), np.full(1, -np.inf),
             np.zeros((_LONGEST, 2)), np.zeros(1, np.int64), *dual, **nothing,
         )  # fmt: skip
-        is_shaped = is_worthwhile(problem)
-        if is_shaped and _FEWEST_PASSES * effort[ONLINE] > _FEWEST_EVALUATIONS * effort[BATCH]:
+        if _begins_with_batch(problem, effort):
             return self._begin_batch(problem, state, np.zeros(problem.n_weights), random)
         state.least[0] = _SHARE * evaluations_expected(problem) * effort[BATCH]
-        if not is_shaped:
+        if not is_worthwhile(problem):
             state.least[0] = max(state.least[0], _LEAST_OF_SPARSE * effort[ONLINE])
         return state
 
     def carry_over(self, problem: Problem, state: AutoState, changed: Set[str]) -> AutoState:
-        """Both keep what they can; progress is judged anew."""
+        """Both keep what they can; progress is judged anew, and L-BFGS takes over where it would begin."""
         state.bound[0], state.rival[0], state.n_traced[0] = -np.inf, np.nan, 0
+        state.effort[:] = online_pass_effort(problem), evaluation_effort(problem)
+        shrinkage = problem.l2 / float(state.dual_step_l2[0])
         self.online.carry_over(problem, state.dual(), changed)
         if len(state.primal_weights):
             state = state.with_primal(LBFGS().carry_over(problem, state.primal(), changed))
+        if state.mode[0] == ONLINE and _begins_with_batch(problem, state.effort):
+            weights = shrinkage * problem.weights_at(problem.settled(state.dual_v.astype(np.float64)))
+            return self._begin_batch(problem, state, weights, np.random.default_rng(0))
         return state
 
     # -- steps ------------------------------------------------------------------------------------
@@ -183,7 +195,9 @@ class Auto:
             return False
         left, rival, is_online = self._left(state), float(state.rival[0]), state.mode[0] == ONLINE
         if math.isnan(rival):  # never tried
-            times = evaluations_expected(problem) if is_online else 5.0 * _FEWEST_PASSES
+            times = evaluations_expected(problem)
+            if not is_online:
+                times = min(5.0 * _FEWEST_PASSES * max(stiffness(problem), 1.0), _MOST_PASSES)
             rival = times * float(state.effort[1 - state.mode[0]])
         if left <= rival * (1.0 if is_online else _DOUBT):
             return False
@@ -224,7 +238,7 @@ class Auto:
     ) -> AutoState:
         state = state.with_primal(LBFGS().init(problem, random)._replace(weights=weights))
         state.mode[0] = BATCH
-        expected = evaluations_expected(problem) * float(state.effort[BATCH])
+        expected = min(evaluations_expected(problem), _MOST_EXPECTED) * float(state.effort[BATCH])
         rival = 0.0 if math.isnan(state.rival[0]) else float(state.rival[0])
         state.least[0] = min(max(_PATIENCE * expected, rival), _MOST_WAITED * expected)
         return state
@@ -258,6 +272,17 @@ class Auto:
         if state.mode[0] == ONLINE and len(state.primal_weights) and state.primal_value[0] < primal:
             primal, weights = float(state.primal_value[0]), state.primal_weights.copy()
         return state, Certificate(primal, float(state.bound[0]), weights, found.drift)
+
+
+def _begins_with_batch(problem: Problem, effort: np.ndarray) -> bool:
+    """Whether L-BFGS comes first: it knows the curvature, and online steps are slow or not much faster."""
+    if not is_worthwhile(problem):
+        return False
+    is_dense, stiff = is_mostly_dense(problem), stiffness(problem)
+    is_easy = is_dense and stiff < _EASY and problem.lengths.max(initial=1) == 1
+    fewest = _FEWEST_OF_EASY if is_easy else _FEWEST_EVALUATIONS
+    is_cheap = _FEWEST_PASSES * effort[ONLINE] > fewest * effort[BATCH]
+    return bool(is_cheap or (is_dense and stiff > _STIFF))
 
 
 class _Sizes:

@@ -151,7 +151,8 @@ def solve(
     certificate_every : float
         Passes between certificates; by default only as often as is worth their cost.
     checkpoint : path
-        File to save to after every step; written atomically.
+        File to save to after every step, or where a state is kept in several places as often as these are; written
+        atomically.
     resume : bool
         Go on from `checkpoint` if it exists, exactly as if training had not been interrupted.
     warm_start : Solution or WarmStart
@@ -239,7 +240,7 @@ class _Loop:
                     record = self._record(certificate)
                     run.schedule.made(run.passes, info, certificate)
                 reason = self._reason(certificate, record)
-                if self.saved_as is not None:
+                if self.saved_as is not None and self._is_kept(state):
                     path, solver = self.saved_as
                     save_checkpoint(path, self.problem, solver, run, self.random, state)
                 if self._report(info, record, certificate) and reason is None:
@@ -276,6 +277,11 @@ class _Loop:
         losses, _ = self.problem.losses(found.weights)
         negative = int((losses < -1e-9 * (1.0 + np.abs(losses))).sum())
         return state, replace(found, kind=kind, dual=-math.inf, negative_losses=negative)
+
+    def _is_kept(self, state: Any) -> bool:
+        """Whether what a solver keeps elsewhere is kept, so that the state is worth saving."""
+        keep = getattr(self.solver, "keep", None)
+        return keep is None or bool(keep(state))
 
     def _out_of_time(self, step_start: float) -> bool:
         elapsed = self.run_.seconds + working_time()[0] - step_start

@@ -8,17 +8,15 @@ from __future__ import annotations
 import numpy as np
 
 from partwise.core.problem import Problem
+from partwise.core.products import n_distinct
 from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.structures.chain.chain import Chain
 from partwise.structures.multiclass.multiclass import Multiclass
 
 _A_PASS, _A_VISIT = 1e6, 800.0  # of an online solver: sampling and the like; one example, in random order
 _AN_EVALUATION = 2e5  # of all examples at once, whatever their number
-_ENTRY_ONLINE, _ENTRY_DOUBLE, _ENTRY_DENSE = (
-    0.3,
-    0.9,
-    0.35,
-)  # scored and scattered; dense ones as products of matrices
+_ENTRY_ONLINE, _ENTRY_IN_BLOCK = 0.3, 0.1  # scored and scattered in a visit; dense ones of several rows
+_ENTRY_DOUBLE, _ENTRY_DENSE = 0.9, 0.35  # the same in double precision; dense ones as products of matrices
 _A_WEIGHT_ONLINE, _A_WEIGHT = 4.0, 60.0  # averaging; the directions and bounds of L-BFGS
 _A_POSITION, _A_CELL, _A_PART = 150.0, 1.0, 10.0  # of sums over labellings
 _SHAPED, _PARTLY_SHAPED, _UNSHAPED = (
@@ -27,28 +25,72 @@ _SHAPED, _PARTLY_SHAPED, _UNSHAPED = (
     70.0,
 )  # evaluations to 1e-3 from where an online solver leaves
 
+_EASY = 2e-4  # stiffness from which on evaluations grow, about as its fourth root
+_SAMPLE = 4096  # rows that the size of features is estimated from
+
 
 def online_pass_effort(problem: Problem) -> float:
     """Of a pass of online exponentiated gradient."""
     visits = _A_PASS + _A_VISIT * problem.n_examples
-    entries = _ENTRY_ONLINE * problem.n_touched + _A_WEIGHT_ONLINE * problem.n_weights
-    return visits + entries + 1.2 * _sums_effort(problem)
+    padded = _padded_dense(problem) if problem.lengths.max(initial=1) > 1 else 0
+    entries = _ENTRY_ONLINE * (problem.n_touched - padded) + _ENTRY_IN_BLOCK * padded
+    return visits + entries + _A_WEIGHT_ONLINE * problem.n_weights + 1.2 * _sums_effort(problem)
 
 
 def evaluation_effort(problem: Problem) -> float:
     """Of one evaluation of P and its gradient, and what L-BFGS makes of it."""
-    dense = sum(kind.dense.size * kind.width for kind in problem.scorer.kinds)
-    padded = sum(kind.dense.size * kind.stride for kind in problem.scorer.kinds)
-    entries = _ENTRY_DENSE * dense + _ENTRY_DOUBLE * (problem.n_touched - padded)
+    dense = sum(
+        n_distinct(problem.scorer, k) * kind.dense.shape[1] * kind.width
+        for k, kind in enumerate(problem.scorer.kinds)
+    )
+    entries = _ENTRY_DENSE * dense + _ENTRY_DOUBLE * (problem.n_touched - _padded_dense(problem))
     return _AN_EVALUATION + entries + _A_WEIGHT * problem.n_weights + _sums_effort(problem)
 
 
 def evaluations_expected(problem: Problem) -> float:
-    """How many evaluations L-BFGS may need, by how much of the curvature it is told."""
+    """How many evaluations L-BFGS may need, by how much of the curvature it is told.
+
+    Told part of it, it needs the more the weaker l2 is; and where that is so weak that online steps suffer more, it is
+    worth a try all the same.
+    """
     if not is_worthwhile(problem):
         return _UNSHAPED
-    padded = sum(kind.dense.size * kind.stride for kind in problem.scorer.kinds)
-    return _SHAPED if padded > 0.9 * problem.n_touched else _PARTLY_SHAPED
+    if is_mostly_dense(problem):
+        return _SHAPED
+    weakness = stiffness(problem) / _EASY
+    return _PARTLY_SHAPED * (weakness**0.25 if 1.0 < weakness < 1.0 / _EASY else 1.0)
+
+
+def is_mostly_dense(problem: Problem) -> bool:
+    """Whether the weights that a pass reads are nearly all those of dense attributes."""
+    return _padded_dense(problem) > 0.9 * problem.n_touched
+
+
+def stiffness(problem: Problem) -> float:
+    """β Σ ‖x‖² over the rows of an example, by l2 · n: above one, the visits of examples undo one another."""
+    squares = problem.kept("squared features in all", lambda: _all_squares(problem))
+    weight = float(problem.example_weight.sum())
+    return problem.loss.beta * squares / max(problem.l2 * weight * problem.n_examples, 1e-300)
+
+
+def _all_squares(problem: Problem) -> float:
+    """Σ ‖x‖² over all rows, that of dense attributes from some of them."""
+    squares = 0.0
+    for kind in problem.scorer.kinds:
+        every = max(1, len(kind.dense) // _SAMPLE)
+        sample = kind.dense[::every]
+        squares += every * float(np.vdot(sample, sample))
+        for value, n_entries in (
+            (kind.wide_value, len(kind.wide_start)),
+            (kind.narrow_value, len(kind.narrow_start)),
+        ):
+            squares += float(np.vdot(value, value)) if value.size else n_entries
+    return squares
+
+
+def _padded_dense(problem: Problem) -> int:
+    """Of the weights that a pass reads or writes, those of dense attributes."""
+    return sum(kind.dense.size * kind.stride for kind in problem.scorer.kinds)
 
 
 def _sums_effort(problem: Problem) -> float:

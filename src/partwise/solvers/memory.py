@@ -23,6 +23,7 @@ from partwise.solvers.dual.mixtures import MixtureAscent
 from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
+from partwise.solvers.dual.windows import WindowAscent, n_marginals
 from partwise.solvers.needs import refusal
 from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.solvers.primal.lbfgs import LBFGS
@@ -30,14 +31,13 @@ from partwise.solvers.saddle.excessive_gap import ExcessiveGap
 
 # Numbers that a state, or its certificate, holds for every part; in double precision but for those that can choose.
 _NUMBERS_A_PART: dict[type, int] = {
-    Auto: 2, ExponentiatedGradient: 2, MixtureAscent: 2, BatchEG: 4, BlockFrankWolfe: 1, SegmentAscent: 1,
-    CrammerSinger: 1, SMO: 1, SMOThenEG: 3,
+    Auto: 2, ExponentiatedGradient: 2, MixtureAscent: 2, BatchEG: 4, CrammerSinger: 1, SMO: 1, SMOThenEG: 3,
 }  # fmt: skip
-_ALWAYS_DOUBLE = (BlockFrankWolfe, SegmentAscent, CrammerSinger, SMO, SMOThenEG, BatchEG)
-_OF_WEIGHTS, _OF_STATE = (
-    4,
-    4,
-)  # vectors as long as the weights: of certificates, in double precision, and of a state
+_ALWAYS_DOUBLE = (CrammerSinger, SMO, SMOThenEG, BatchEG)
+_OF_WEIGHTS = 4  # vectors as long as the weights: of certificates, in double precision
+_OF_STATE = 4  # and of a state
+_WRITTEN_OUT = 8 * 2**21  # expected counts of some examples at a time, where labellings are kept
+_SEGMENTS_A_POSITION = 2500  # bytes; what `segments` remembers depends on the data, and grows with the run
 _OF_EXAMPLES = 16  # numbers that go with each example
 _COMPILED = 20e6  # code that is loaded when training begins
 _OWN_SHARE = 0.5  # of the machine's memory, that training takes without being asked to use less
@@ -67,7 +67,7 @@ class MemoryEstimate(NamedTuple):
     weights : int
         Weights, what is as long as they are, numbers of examples, and compiled code.
     parts : int
-        What the solver keeps for every part of every example, its dual state.
+        What the solver keeps for every part of every example, or of labellings instead, its dual state.
     solver : str
     resident : int
         What the process had in memory when it was asked, data included.
@@ -230,12 +230,14 @@ def _estimate(problem: Problem, solver: Any, worst: bool = False) -> MemoryEstim
     """What `solver` will take; with `worst`, also what it takes seldom."""
     scorer = problem.scorer
     arrays = [array for kind in scorer.kinds for array in kind if isinstance(array, np.ndarray)]
-    arrays += [scorer.runs, scorer.run_ptr, *scorer.shapes, *problem.gold, problem.cost]
+    arrays += [scorer.runs, scorer.run_ptr, *scorer.shapes, *problem.gold]
+    n_own = problem.n_parts - problem.n_examples * problem.batch.n_tied
+    n_bytes = sum(array.nbytes for array in arrays) + (4 * n_own if problem.cost.size else 0)
     size = np.dtype(state_type(getattr(solver, "precision", "double"))).itemsize
     in_state = size if isinstance(solver, (ExponentiatedGradient, Auto)) else 8
     vectors = 8 * (_OF_WEIGHTS + _remembered(problem, solver, worst) + problem.n_jobs) + _OF_STATE * in_state
     return MemoryEstimate(
-        sum(array.nbytes for array in arrays),
+        n_bytes,
         vectors * problem.n_weights + 8 * _OF_EXAMPLES * problem.n_examples + int(_COMPILED),
         _of_parts(problem, solver, size),
         solver.name + (", lean" if getattr(solver, "lean", False) else ""),
@@ -245,9 +247,17 @@ def _estimate(problem: Problem, solver: Any, worst: bool = False) -> MemoryEstim
 
 def _of_parts(problem: Problem, solver: Any, size: int) -> int:
     """Bytes of what a solver keeps for every part."""
+    if problem.keeps_state_on_disk and isinstance(solver, (Auto, ExponentiatedGradient)):
+        return 0
     if getattr(solver, "lean", False) and problem.batch.n_tied and problem.has_features:
         n_tied = problem.n_examples * problem.batch.n_tied
         return size * (problem.n_parts - n_tied) + n_tied
+    if isinstance(solver, BlockFrankWolfe):
+        return solver.n_slots * (4 * int(problem.labelling_ptr()[-1]) + 8 * problem.n_examples) + _WRITTEN_OUT
+    if isinstance(solver, SegmentAscent):
+        return _SEGMENTS_A_POSITION * int(problem.lengths.sum()) + _WRITTEN_OUT
+    if isinstance(solver, WindowAscent):
+        return size * n_marginals(problem)
     numbers = _NUMBERS_A_PART.get(type(solver), 0)
     return numbers * (8 if isinstance(solver, _ALWAYS_DOUBLE) else size) * problem.n_parts
 

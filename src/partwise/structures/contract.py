@@ -25,10 +25,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from partwise.compiled.oracles import Oracle
-from partwise.core.arrays import locate, offsets, positions, ranges
+from partwise.core.arrays import locate, offsets, positions, ranges, untouched
 from partwise.core.exactness import Exactness
 from partwise.errors import InputError
 from partwise.structures.costs import cost_matrix
+
+_AT_ONCE = 2**14  # positions whose costs are looked up together
 
 
 class RowKind(NamedTuple):
@@ -299,7 +301,9 @@ class PositionLabels(Structure):
         """Each position is charged to its part of the first kind."""
         lengths = shapes.lengths
         part_ptr = offsets(self.n_parts(shapes))
-        result = np.zeros(int(part_ptr[-1]), np.float32)
+        result = untouched(int(part_ptr[-1]), np.float32)  # nothing is charged to tied parts
         first = np.repeat(part_ptr[:-1], lengths) + positions(lengths) * self.n_labels
-        result[first[:, None] + np.arange(self.n_labels)] = cost[labels]
+        for k in range(0, len(first), _AT_ONCE):
+            here = slice(k, k + _AT_ONCE)
+            result[first[here, None] + np.arange(self.n_labels)] = cost[labels[here]]
         return result

@@ -9,11 +9,13 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
+from partwise.core.arrays import offsets
 from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.rows import RowData
 from partwise.errors import InputError
+from partwise.structures.contract import Shapes
 from partwise.torch.layouts.base import read_lengths
 from partwise.torch.packed import padded_target, unpacked
 from partwise.torch.rows import Feed
@@ -28,14 +30,15 @@ class Activations(NamedTuple):
         By the kind of rows, without padding, one example after another; with a last column of ones for a bias.
     labels
         As ``structure.encode_all`` reads them.
-    lengths : int64 array, shape (n_examples,)
+    shapes : Shapes
+        Of the examples.
     device : torch.device
         Where the network put them.
     """
 
     rows: dict[str, np.ndarray]
     labels: np.ndarray
-    lengths: np.ndarray
+    shapes: Shapes
     device: torch.device
 
     def problem(self, feed: Feed, loss: Loss, l2: float, cost: Any, n_jobs: int) -> Problem:
@@ -46,7 +49,7 @@ class Activations(NamedTuple):
             n_columns = 0 if dense is None else dense.shape[1]
             rows[each.name] = RowData(FeatureMap.build(each.width, 0, n_columns), None, dense)
         return Problem.build(
-            feed.structure, self.labels, self.lengths, rows, loss=loss, l2=l2, cost=cost, n_jobs=n_jobs
+            feed.structure, self.labels, self.shapes, rows, loss=loss, l2=l2, cost=cost, n_jobs=n_jobs
         )
 
 
@@ -61,14 +64,15 @@ def gather(
     """Run `module` over `loader` once, in evaluation mode; its mode is as before afterwards."""
     modes = [(each, each.training) for each in module.modules()]
     module.eval()
-    pieces: list[tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]] = []
-    device = torch.device("cpu")
+    pieces: list[tuple[dict[str, np.ndarray], np.ndarray, Shapes]] = []
+    device, n = torch.device("cpu"), 0
     try:
         for k, batch in enumerate(loader):
-            found, labels, lengths, device = _one_batch(module, batch, feed, f"batch {k}", bias)
+            found, labels, shapes, device = _one_batch(module, batch, feed, f"batch {k}", bias)
             _check_alike(pieces, found, k)
-            pieces.append((found, labels, lengths))
-            tell(f"activations of {sum(len(each[2]) for each in pieces):,} examples")
+            pieces.append((found, labels, shapes))
+            n += len(shapes.ptr) - 1
+            tell(f"activations of {n:,} examples")
     finally:
         for each, was_training in modes:
             each.training = was_training
@@ -77,10 +81,14 @@ def gather(
     names = list(pieces[0][0])
     rows = {name: np.concatenate([found.pop(name) for found, _, _ in pieces]) for name in names}
     labels = np.concatenate([each[1] for each in pieces])
-    return Activations(rows, labels, np.concatenate([each[2] for each in pieces]), device)
+    sizes = np.concatenate([np.diff(each[2].ptr) for each in pieces])
+    shapes = Shapes(offsets(sizes), np.concatenate([each[2].values for each in pieces]))
+    return Activations(rows, labels, shapes, device)
 
 
 def _check_alike(pieces: list[Any], found: Mapping[str, np.ndarray], k: int) -> None:
+    if pieces and pieces[0][0].keys() != found.keys():
+        raise InputError(f"batch {k}: there are activations of {', '.join(found)}, before of others")
     for name, own in found.items():
         before = pieces[0][0].get(name, own).shape[1] if pieces else own.shape[1]
         if own.shape[1] != before:
@@ -89,28 +97,30 @@ def _check_alike(pieces: list[Any], found: Mapping[str, np.ndarray], k: int) -> 
 
 def _one_batch(
     module: torch.nn.Module, batch: Any, feed: Feed, what: str, bias: bool
-) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, torch.device]:
-    """Rows by kind, labels and lengths of a batch."""
+) -> tuple[dict[str, np.ndarray], np.ndarray, Shapes, torch.device]:
+    """Rows by kind, labels and shapes of a batch."""
     if not isinstance(batch, (tuple, list)) or not 2 <= len(batch) <= 3:
         raise InputError(f"{what}: the loader must give (inputs, target) or (inputs, target, lengths)")
     inputs, target, lengths = (*batch, None)[:3]
     given = _called(module, inputs)
     is_one = isinstance(given, (torch.Tensor, PackedSequence)) or not isinstance(given, (tuple, list))
     given, lengths = unpacked((given,) if is_one else tuple(given), lengths)
+    feed, given = feed.of_batch(given)
     tensors = _checked(given, feed, what)
     n, first = len(tensors[0]), feed.fed[0]
     sizes = ((*tensors[0].shape[:-1], *first.tail),)
     longest = feed.layout.longest(sizes)
     for each, tensor in zip(feed.fed, tensors, strict=False):
         wanted = (n, *feed.axes(each.name, longest))
-        if tuple(tensor.shape[:-1]) != wanted:
+        if tuple(tensor.shape[:-1]) != wanted or not tensor.shape[-1]:
             raise InputError(
                 f"{what}: activations of a {each.name} have shape {tuple(tensor.shape)}, expected "
                 f"({', '.join(map(str, wanted))}, features)"
             )
-    read = read_lengths(lengths, n, longest, torch.device("cpu"), True)
-    host = np.full(n, longest, np.int64) if read is None else read.numpy()
-    shapes = feed.structure.shapes(host)
+    host = np.full(n, longest, np.int64)
+    if lengths is not None:
+        host = read_lengths(lengths, n, longest, torch.device("cpu"), True).numpy()
+    shapes = feed.shapes(host)
     labels = feed.layout.flat_labels(padded_target(target), host)
     feed.structure.encode_all(labels, shapes)  # what is wrong is said of this batch
     places, rows = feed.places(shapes, longest), {}
@@ -121,7 +131,7 @@ def _one_batch(
         if not np.isfinite(flat).all():
             raise InputError(f"{what}: activations of a {each.name} contain NaN or infinity")
         rows[each.name] = np.hstack([flat, np.ones((len(flat), 1), np.float32)]) if bias else flat
-    return rows, labels, host, tensors[0].device
+    return rows, labels, shapes, tensors[0].device
 
 
 def _called(module: torch.nn.Module, inputs: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from partwise.torch.layouts.graphs import GraphLayout
 from partwise.torch.layouts.segments import SegmentLayout
 from partwise.torch.layouts.trees import TreeLayout
 from partwise.torch.packed import unpacked
-from partwise.torch.sums import answer, pack, values_of
+from partwise.torch.sums import answer, device_kernels, pack, values_of
 
 _LAYOUTS: tuple[tuple[type[Structure], type[Layout]], ...] = (
     (Multiclass, ClassLayout),
@@ -58,11 +58,16 @@ def read_batch(structure: Structure, scores: tuple[Any, ...], lengths: Any, vali
 
 def layout_for(structure: Structure) -> Layout:
     """How the scores of a structure are read."""
-    for kind, layout in _LAYOUTS:
-        if isinstance(structure, kind):
-            return layout(structure)
-    known = ", ".join(kind.__name__ for kind, _ in _LAYOUTS)
-    raise InputError(f"there are no layers for {structure!r}; there are for {known}")
+    layout = _layout_of(type(structure))
+    if layout is None:
+        known = ", ".join(kind.__name__ for kind, _ in _LAYOUTS)
+        raise InputError(f"there are no layers for {structure!r}; there are for {known}")
+    return layout(structure)
+
+
+@cache
+def _layout_of(structure: type[Structure]) -> type[Layout] | None:
+    return next((layout for kind, layout in _LAYOUTS if issubclass(structure, kind)), None)
 
 
 @not_compiled
@@ -143,6 +148,11 @@ def argmax(structure: Structure, *scores: Any, lengths: Any = None, validate: bo
         (B, V); segmentations as a list of tensors (k, 3); derivations as a list of lists of nodes.
     """
     batch = read_batch(structure, scores, lengths, validate)
+    kernels = device_kernels(batch)
+    if hasattr(kernels, "best_labels"):
+        labels, values = kernels.best_labels(kernels.Given(batch, batch.scores))
+        require_possible(values.cpu().numpy(), False)
+        return labels if batch.lengths is None else labels[:, : int(batch.lengths.max())]
     packed = pack(batch)
     values, counts = packed.answers("best", 1, torch.get_num_threads())
     require_possible(values, False)

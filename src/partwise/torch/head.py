@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,11 +17,23 @@ from partwise.core.problem import check_positive
 from partwise.errors import InputError
 from partwise.report.compiling import CompilingLine
 from partwise.report.progress import duration, number, relative_gap
-from partwise.solvers import BMRM, LBFGS, ConjugateGradient, Progress, Solution, Solver, solve, solver_for
+from partwise.solvers import (
+    BMRM,
+    LBFGS,
+    Auto,
+    ConjugateGradient,
+    Progress,
+    Solution,
+    Solver,
+    StopReason,
+    solve,
+    solver_for,
+)
 from partwise.structures.contract import Structure
 from partwise.torch.activations import Activations, gather
 from partwise.torch.device_problem import DeviceProblem
 from partwise.torch.functions import argmax
+from partwise.torch.graph_rows import GraphFeed, feed_for
 from partwise.torch.packed import unpacked
 from partwise.torch.rows import Feed
 
@@ -39,7 +52,7 @@ class Head(torch.nn.Module):
     linear : ModuleDict of Linear
         By the kind of rows (`node`, `edge`, `arc`, `relation`, `segment`, `word`, `span`).
     shared : ParameterDict
-        `transition` (L, L), `rule` (R,), where the structure has them.
+        `transition` (L, L), `rule` (R,), the table of a graph's edges (S, S), where the structure has them.
     certificate : Certificate
         P and D; P is the sum of the losses and l2 / 2 times the squared norm of all of the above, biases included.
     history : list of Record
@@ -72,16 +85,16 @@ class Head(torch.nn.Module):
 
     def forward(self, *activations: Any) -> tuple[torch.Tensor, ...]:
         """Scores, in the order in which layers take them, from activations as the module gave them."""
-        given, _ = unpacked(activations, None)
+        feed, given = self._feed.of_batch(unpacked(activations, None)[0])
         left = iter(given)
         scores = []
-        for each in self._feed.tensors:
+        for each in feed.tensors:
             if each.tied:
                 scores.append(self.shared[each.name])
             elif each.name in self.linear:
                 own = next(left)
                 scores.append(self.linear[each.name](own).reshape(*own.shape[:-1], *each.tail))
-        return tuple(scores)
+        return feed.arguments(tuple(scores))
 
     def argmax(self, *activations: Any, lengths: Any = None) -> Any:
         """Best labellings, as :func:`partwise.torch.argmax` gives them."""
@@ -165,12 +178,14 @@ def fit_head(
         Gives activations with the features in the last axis, one tensor for every kind of rows of the structure:
         classes (B, H); chains (B, T, H), with ``Chain(L, tied=False)`` also (B, T − 1, H); trees
         (B, n + 1, n + 1, H), and again for relations; segments (B, T, D, H); grammars words (B, n, H) and perhaps
-        spans (B, n, n, H). A chain's may be a ``PackedSequence``.
+        spans (B, n, n, H); graphs vertices (B, V, H) and edges (E, 2), and where the edges' tables are not tied
+        (B, E, H). A chain's may be a ``PackedSequence``.
     loader : iterable
         Of batches (inputs, target) or (inputs, target, lengths). Inputs in a tuple are several arguments of the
         module, in a dict named ones; targets and lengths are those of :class:`StructuredLoss`.
     structure : Structure
-        Transitions of tied chains and of segments, and rules of grammars, are weights besides.
+        Transitions of tied chains and of segments, rules of grammars and tied tables of edges are weights besides. A
+        graph names its kinds: ``Graph({"vertex": 3}, [FactorKind("edge", ("vertex", "vertex"), tied=True)])``.
     loss : str or Loss
     l2 : float
         Above 0. P is a sum over examples, not a mean.
@@ -190,23 +205,42 @@ def fit_head(
     Returns
     -------
     Head
+        Where `max_passes` were not enough, with a ConvergenceWarning and the gap that was reached.
     """
     loss = Loss.of(loss)
     for name, value in (("l2", l2), ("tol", tol), ("max_passes", max_passes)):
         check_positive(name, value)
-    feed, tell = Feed(structure), _Told(verbose)
+    asked = None if device is None else _checked_device(device)
+    feed, tell = feed_for(structure), _Told(verbose)
     found = gather(module, loader, feed, bias, tell)
-    where = found.device if device is None else torch.device(device)
+    where = found.device if asked is None else asked
     problem, chosen = _problem(found, feed, loss, l2, cost, solver, tol, where)
     ran_on = str(problem.device) if isinstance(problem, DeviceProblem) else "cpu"
     line = CompilingLine(sys.stderr) if tell.shown else None
     with telling(line, f"a head on {type(structure).__name__.lower()}"):
         solution = solve(problem, chosen, tol=tol, max_passes=max_passes, callback=tell.progress)
+        if solution.stop_reason is StopReason.STALLED and isinstance(chosen, Auto):
+            chosen = LBFGS()  # activations too large for dual steps
+            solution = solve(problem, chosen, tol=tol, max_passes=max_passes, callback=tell.progress)
     if not np.isfinite(solution.certificate.primal):
         raise InputError(
             f"the objective became {solution.certificate.primal}: activations, cost or 1 / l2 are too large"
         )
+    if not solution.converged:
+        from sklearn.exceptions import ConvergenceWarning
+
+        gap = f"relative gap {solution.certificate.relative_gap:.2g}, tol {tol:g}"
+        warnings.warn(f"{solution.why} ({gap})", ConvergenceWarning, stacklevel=2)
     return Head(feed, solution, bias, chosen.name, ran_on).to(found.device)
+
+
+def _checked_device(device: str | torch.device) -> torch.device:
+    """The device, if it is one and it is there."""
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"device {device!r:.60} cannot be used: {reason}") from None
 
 
 def _problem(
@@ -221,7 +255,7 @@ def _problem(
 ) -> tuple[Any, Solver]:
     """The problem, on the device if it and the solver are for that, and the solver."""
     plain = found.problem(feed, loss, l2, cost, torch.get_num_threads())
-    is_elsewhere = where.type != "cpu"
+    is_elsewhere = where.type != "cpu" and not isinstance(feed, GraphFeed)  # graphs have no kernels
     if is_elsewhere and solver == "auto" and not loss.is_hard:
         solver = LBFGS()
     chosen = solver_for(plain, solver, tol)

@@ -62,12 +62,18 @@ class StructuredLoss(torch.nn.Module):
         return {"mean": values.mean, "sum": values.sum, "none": lambda: values}[self.reduction]()
 
     def _values(self, batch: Batch, costs: tuple[torch.Tensor, ...] | None) -> torch.Tensor:
-        beta, gamma, scores = self.loss.beta, self.loss.gamma, batch.scores
+        beta, gamma = self.loss.beta, self.loss.gamma
         if costs is not None:
-            scores = tuple(own + gamma * cost for own, cost in zip(scores, costs, strict=True))
+            scores = tuple(own + gamma * cost for own, cost in zip(batch.scores, costs, strict=True))
+            batch = batch._replace(scores=scores, given=())
         if self.loss.is_hard:
-            return values_of(batch._replace(scores=scores), "best")
-        return values_of(batch._replace(scores=tuple(beta * own for own in scores)), "sums") / beta
+            return values_of(batch, "best")
+        if beta == 1.0:
+            return values_of(batch, "sums")
+        return (
+            values_of(batch._replace(scores=tuple(beta * own for own in batch.scores), given=()), "sums")
+            / beta
+        )
 
     def extra_repr(self) -> str:
         return f"{self.structure!r}, loss={self.loss.name}, cost={self.cost!r}, reduction={self.reduction!r}"

@@ -16,7 +16,6 @@ from partwise.errors import InputError
 from partwise.structures.chain.chain import Chain
 from partwise.structures.contract import Shapes, Structure
 from partwise.structures.grammar.grammar import Grammar
-from partwise.structures.graphs.graph import Graph
 from partwise.structures.multiclass.multiclass import Multiclass
 from partwise.structures.trees.trees import Trees
 from partwise.torch.functions import layout_for
@@ -73,11 +72,11 @@ class FedTensor(NamedTuple):
 class Feed:
     """The score tensors of a structure, in the order in which layers take them, and what feeds them."""
 
+    tensors: tuple[FedTensor, ...]
+
     def __init__(self, structure: Structure):
         self.structure = structure
         self.layout = layout_for(structure)
-        if isinstance(structure, Graph):
-            raise InputError("graphs have rows of many kinds: train their weights with a GraphLabeler")
         if isinstance(structure, Chain) and not structure.tied:
             self.layout = ChainLayout(structure, per_position=True)
         numbers = {kind.name: k for k, kind in enumerate(structure.kinds)}
@@ -114,6 +113,18 @@ class Feed:
             "segment": (longest, getattr(self.structure, "max_length", 1)),
             "span": (longest, longest),
         }.get(name, (longest,))
+
+    def shapes(self, lengths: np.ndarray) -> Shapes:
+        """Of examples of these lengths."""
+        return self.structure.shapes(lengths)
+
+    def of_batch(self, given: tuple[Any, ...]) -> tuple[Feed, tuple[Any, ...]]:
+        """What feeds a batch, and its activations alone, from what a module gave for it."""
+        return self, given
+
+    def arguments(self, scores: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What layers take, from the score tensors of a batch."""
+        return scores
 
     def sizes(self, n: int, longest: int) -> tuple[tuple[int, ...], ...]:
         """Of all score tensors of `n` examples."""

@@ -78,17 +78,16 @@ def values_of(batch: Batch, which: str) -> torch.Tensor:
         if kernels is not None:
             from partwise.torch.kernels.function import LogPartition
 
-            return LogPartition.apply(kernels.Given, batch, *batch.scores)
+            return LogPartition.apply(kernels.Given, batch, *(batch.given or batch.scores))
     elif which == "sums" and not wanted:  # a best labelling is written down in any case
         values, _ = pack(batch).answers("sums", 0, torch.get_num_threads())
         return torch.from_numpy(values).to(batch.scores[0].dtype)
     return answer(batch, which)[0]
 
 
-def gradient_by_sums(batch: Batch, scores: Any, weight: torch.Tensor) -> tuple[Any, ...]:
-    """The gradient of log-partitions weighted by `weight` (B,), itself differentiable; None for the batch first."""
-    counts = Sums.apply(batch, *scores)[1:]
-    return (None, *(each * as_first(weight, each) for each in counts))
+def gradient_by_sums(batch: Batch, scores: Any, weight: torch.Tensor) -> list[torch.Tensor]:
+    """The gradient of log-partitions weighted by `weight` (B,), itself differentiable."""
+    return [each * as_first(weight, each) for each in Sums.apply(batch, *scores)[1:]]
 
 
 def hessian_product(

@@ -61,6 +61,9 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEs
     l2s : array_like or None
         Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
         ``scores_`` (n_folds, n_values).
+    engine : None, "processes", "ray" or Engine
+        Where training runs: in this process, on shards of the data in processes of this machine or of a Ray cluster, or
+        as a ``partwise.distributed.ProcessEngine`` or ``RayEngine`` says.
 
     Attributes
     ----------
@@ -110,6 +113,7 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEs
         certificate_every: float | None = None,
         cv: Any = 5,
         l2s: Any = None,
+        engine: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -133,6 +137,7 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEs
         self.certificate_every = certificate_every
         self.cv = cv
         self.l2s = l2s
+        self.engine = engine
 
     task = "classes"
 

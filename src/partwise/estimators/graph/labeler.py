@@ -67,6 +67,9 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
     l2s : array_like or None
         Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
         ``scores_`` (n_folds, n_values).
+    engine : None, "processes", "ray" or Engine
+        Where training runs: in this process, on shards of the data in processes of this machine or of a Ray cluster, or
+        as a ``partwise.distributed.ProcessEngine`` or ``RayEngine`` says.
 
     Attributes
     ----------
@@ -114,6 +117,7 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
         certificate_every: float | None = None,
         cv: Any = 5,
         l2s: Any = None,
+        engine: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -138,6 +142,7 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
         self.certificate_every = certificate_every
         self.cv = cv
         self.l2s = l2s
+        self.engine = engine
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> GraphLabeler:
         """Train.

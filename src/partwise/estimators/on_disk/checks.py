@@ -46,7 +46,8 @@ class Verifier:
                 digest.update(piece.view(np.uint8).data)
             yield pieces
             for each in arrays:
-                each.release(first, last)
+                each.leave(first, last)
+                each.drop(first, last)
             self._done += sum(piece.nbytes for piece in pieces)
             self._tell("checking megabytes", self._done >> 20)
         for name, digest in zip(names, digests, strict=True):

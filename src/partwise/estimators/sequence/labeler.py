@@ -92,6 +92,9 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     l2s : array_like or None
         Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
         ``scores_`` (n_folds, n_values).
+    engine : None, "processes", "ray" or Engine
+        Where training runs: in this process, on shards of the data in processes of this machine or of a Ray cluster, or
+        as a ``partwise.distributed.ProcessEngine`` or ``RayEngine`` says.
 
     Attributes
     ----------
@@ -144,6 +147,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         certificate_every: float | None = None,
         cv: Any = 5,
         l2s: Any = None,
+        engine: Any = None,
     ):
         self.loss = loss
         self.l2 = l2
@@ -169,6 +173,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         self.certificate_every = certificate_every
         self.cv = cv
         self.l2s = l2s
+        self.engine = engine
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -48,7 +48,7 @@ def _label_blocks(data: EncodedDataset) -> Iterator[tuple[np.ndarray, np.ndarray
     for first, last in cut(data.lengths, _AT_ONCE):
         codes = data.codes.array[ptr[first] : ptr[last]].astype(np.int64)
         yield data.lengths[first:last], codes, first
-        data.codes.release(int(ptr[first]), int(ptr[last]))
+        data.codes.leave(int(ptr[first]), int(ptr[last]))
 
 
 def _true_parts(
@@ -68,5 +68,5 @@ def _true_parts(
             if part_ptr is not None:
                 found = structure.part_costs(codes, shapes, costs)
                 cost_of_part[part_ptr[first] : part_ptr[last]] = found[: part_ptr[last] - part_ptr[first]]
-            data.codes.release(int(ptr[first]), int(ptr[last]))
+            data.codes.leave(int(ptr[first]), int(ptr[last]))
     return PartLists(gold_ptr, part), cost_of_part

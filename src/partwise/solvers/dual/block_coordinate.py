@@ -17,6 +17,7 @@ from partwise.solvers.dual.frank_wolfe_pass import CornerPoint, corner_counts, f
 from partwise.solvers.dual.hard import (
     add_to_average,
     certificate_of_mixture,
+    counts_of_mixture,
     forget_averages,
     hard_dual,
     settle,
@@ -48,8 +49,12 @@ class CornerState(NamedTuple):
     def expected_counts(self, problem: Problem) -> np.ndarray:
         """μ of all parts, (n_parts,)."""
         mu = np.zeros(problem.n_parts)
-        corner_counts(problem.batch, 0, problem.n_examples, self.point(problem), mu)
+        self.add_counts(problem, problem.batch, 0, problem.n_examples, mu)
         return mu
+
+    def add_counts(self, problem: Problem, batch: Batch, first: int, last: int, mu: np.ndarray) -> None:
+        """Add those of some examples, where `batch` says that their parts lie."""
+        corner_counts(batch, first, last, self.point(problem), mu)
 
 
 @dataclass(frozen=True)
@@ -112,7 +117,7 @@ class BlockFrankWolfe:
 
     def carry_over(self, problem: Problem, state: CornerState, changed: Set[str]) -> CornerState:
         """Labellings and their shares stay."""
-        settle(problem, state.expected_counts(problem), state.point(problem))
+        settle(problem, counts_of_mixture(problem, state), state.point(problem))
         forget_averages(state)
         return state
 
@@ -156,4 +161,4 @@ class BlockFrankWolfe:
 
     def certificate(self, problem: Problem, state: CornerState) -> tuple[CornerState, Certificate]:
         point = state.point(problem)
-        return certificate_of_mixture(problem, state, point, point.alpha)
+        return certificate_of_mixture(problem, state, point, point.alpha, counts_of_mixture(problem, state))

@@ -12,14 +12,27 @@ from partwise.solvers.dual.coded_pass import CodedPoint, coded_pass, model_point
 _NOTHING = np.zeros(0)
 
 
-def codes(n_examples: int, n_tied: int) -> dict[str, np.ndarray]:
-    """What a state has of tied potentials, all zero; without examples, of one that stores them as they are."""
+def codes(problem: Problem, n_tied: int) -> dict[str, np.ndarray]:
+    """What a state has of `n_tied` tied potentials of each example, all zero."""
+    n = problem.n_examples
     return {
-        "code": np.zeros((n_examples, n_tied), np.int8),
-        "scale": np.zeros(n_examples),
-        "share": np.zeros(n_examples),
+        "code": problem.zeros(np.arange(n + 1) * n_tied, np.int8).reshape(n, n_tied),
+        "scale": np.zeros(n),
+        "share": np.zeros(n),
         "reference": np.zeros(n_tied),
-        "turn": np.zeros(n_examples, np.uint32),
+        "turn": np.zeros(n, np.uint32),
+    }
+
+
+def no_codes() -> dict[str, np.ndarray]:
+    """The same of a state that stores tied potentials as they are."""
+    none = np.zeros(0)
+    return {
+        "code": np.zeros((0, 0), np.int8),
+        "scale": none,
+        "share": none,
+        "reference": none,
+        "turn": np.zeros(0, np.uint32),
     }
 
 

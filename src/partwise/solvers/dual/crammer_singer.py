@@ -27,7 +27,8 @@ from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import expected_gap, note_visits
 
 _LEAST_STEP = 0.5  # passes, and
-_LEAST_VISITS = 1000  # of a step: sweeps over a handful of examples are made many at a time
+_LEAST_VISITS = 1000  # of a step, but no more than
+_MOST_PASSES = 4  # where examples are few: sweeps over a handful are made many at a time
 _N_CHUNKS = 10  # of a sweep, after each of which v goes into the mean, but
 _LEAST_CHUNK = 100  # visits at least
 
@@ -110,8 +111,9 @@ class CrammerSinger:
             class_pass(batch, order, own, squared, problem.loss.gamma, problem.l2, scratch)
 
         done = 0
+        n = problem.n_examples
         with Crew(problem, asks=()) as crew:
-            while done < max(_LEAST_STEP * problem.n_examples, _LEAST_VISITS):
+            while done < max(_LEAST_STEP * n, min(_LEAST_VISITS, _MOST_PASSES * n)):
                 order, is_full = _next_sweep(state, random)
                 for here in np.array_split(order, min(max(len(order) // _LEAST_CHUNK, 1), _N_CHUNKS)):
                     crew.visit(here, point, run)
@@ -120,11 +122,11 @@ class CrammerSinger:
                 state.full_at[:] = state.clock if is_full else state.full_at
                 done += len(order)
         gap = expected_gap(point.gap, state.seen, state.waited, float(state.clock[0]))
-        passes = done / problem.n_examples
-        return state, StepInfo(passes, hard_dual(problem, point), float(weight @ gap))
+        return state, StepInfo(done / n, hard_dual(problem, point), float(weight @ gap))
 
     def certificate(self, problem: Problem, state: ClassState) -> tuple[ClassState, Certificate]:
-        return certificate_of_mixture(problem, state, state.point(), state.mu.reshape(problem.n_examples, -1))
+        shares = state.mu.reshape(problem.n_examples, -1)
+        return certificate_of_mixture(problem, state, state.point(), shares, state.mu)
 
 
 def _next_sweep(state: ClassState, random: np.random.Generator) -> tuple[np.ndarray, bool]:
@@ -134,7 +136,7 @@ def _next_sweep(state: ClassState, random: np.random.Generator) -> tuple[np.ndar
     is_full = not active.size or np.isnan(state.gap).any() or now - full_at >= max(1.0, now / 3.0)
     if is_full:
         return random.permutation(len(state.gap)), True
-    sweeps = [random.permutation(active) for _ in range(-(-_LEAST_CHUNK // len(active)))]
+    sweeps = [random.permutation(active) for _ in range(-(-min(_LEAST_CHUNK, len(state.gap)) // len(active)))]
     return np.concatenate(sweeps), False
 
 

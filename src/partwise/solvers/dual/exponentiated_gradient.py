@@ -15,7 +15,7 @@ from partwise.errors import InputError
 from partwise.solvers.base import CHUNK, PRECISIONS, Certificate, StepInfo, state_type
 from partwise.solvers.crew import Crew
 from partwise.solvers.dual.acceleration import Acceleration, unaccelerated
-from partwise.solvers.dual.coded import codes, recode, with_room
+from partwise.solvers.dual.coded import no_codes, recode, with_room
 from partwise.solvers.dual.coded_pass import CodedPoint, CodedRule
 from partwise.solvers.dual.online_pass import (
     FIXED,
@@ -154,7 +154,7 @@ class ExponentiatedGradient:
             del kept["trial"], kept["trial_scale"]
         else:
             point = starting_point(problem, self.start, dtype)
-            kept = {**point._asdict(), **codes(0, 0)}
+            kept = {**point._asdict(), **no_codes()}
         if self.step_rule == "safe":
             point.step[:] = safe_steps(problem)
         else:
@@ -363,7 +363,8 @@ def _visit(
     gamma = crew.problem.loss.gamma
 
     def run(batch: Batch, here: np.ndarray, own: AnyPoint, scratch: Scratch) -> tuple[int, int]:
-        own = with_room(crew.problem, own) if isinstance(own, CodedPoint) else own
+        if isinstance(own, CodedPoint):
+            own = with_room(crew.problem, own)
         return online_pass(batch, here, own, beta, gamma, l2, rule, scratch)
 
     results = crew.visit(order, point, run)

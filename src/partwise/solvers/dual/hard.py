@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from partwise.compiled.examples import Scratch
+from partwise.compiled.examples import Batch, Scratch
+from partwise.core.batch_pass import loss_pass
 from partwise.core.problem import Problem
 from partwise.solvers.base import Certificate
 from partwise.solvers.dual.frank_wolfe_pass import mixture_pass
 from partwise.solvers.sampling import note_exact
+
+_PARTS_AT_ONCE = 2**21  # whose expected counts are written out together, where a state keeps them otherwise
+
+# Expected counts of some examples, (their parts,), and the batch whose parts begin with those of the first of them.
+Counts: TypeAlias = Callable[[Batch, int, int], tuple[Batch, np.ndarray]]
+
+
+def counts_of_mixture(problem: Problem, state: Any) -> Counts:
+    """Of a state that knows them otherwise and can ``add_counts(problem, batch, first, last, mu)``."""
+
+    def counts(batch: Batch, first: int, last: int) -> tuple[Batch, np.ndarray]:
+        start, end = batch.part_ptr[[first, last]]
+        batch = batch._replace(part_ptr=batch.part_ptr - start, cost=batch.cost[start:])
+        mu = np.zeros(end - start)
+        state.add_counts(problem, batch, first, last, mu)
+        return batch, mu
+
+    return counts
+
+
+def _counted(
+    batch: Batch, first: int, last: int, counts: Counts | np.ndarray
+) -> Iterator[tuple[tuple[Batch, int, int], np.ndarray]]:
+    """Examples as passes take them, few at a time, with their expected counts."""
+    while first < last:
+        until = int(np.searchsorted(batch.part_ptr, batch.part_ptr[first] + _PARTS_AT_ONCE, "right")) - 1
+        until = min(max(until, first + 1), last)
+        own, mu = (batch, counts) if isinstance(counts, np.ndarray) else counts(batch, first, until)
+        yield (own, first, until), mu
+        first = until
 
 
 def hard_dual(problem: Problem, point: Any) -> float:
@@ -35,26 +67,48 @@ def forget_averages(state: Any) -> None:
     state.gap[:], state.seen[:], state.waited[:], state.clock[0] = np.nan, -1.0, 1.0, 0.0
 
 
-def settle(problem: Problem, mu: np.ndarray, point: Any) -> np.ndarray:
-    """Recompute a point's v, costs and norm from the expected part counts `mu`; returns v in double precision."""
+def settle(problem: Problem, counts: Counts | np.ndarray, point: Any) -> np.ndarray:
+    """Recompute a point's v, costs and norm from expected part counts; returns v in double precision."""
 
     def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
         for piece in problem.pieces(first, last, v=v):
-            mixture_pass(*piece, mu, v, point.cost, scratch)
+            for few, mu in _counted(*piece, counts):
+                mixture_pass(*few, mu, v, point.cost, scratch)
 
     v = problem.settled(problem.over_examples(np.float64, work))
     point.v[:], point.norm[0] = v, problem.squared_norm(v)
     return v
 
 
+def _losses(
+    problem: Problem, weights: np.ndarray, counts: Counts | np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """As :meth:`Problem.losses`."""
+    loss, inner = np.zeros((2, problem.n_examples))
+    weights, beta, gamma = problem.scoring(weights), problem.loss.beta, problem.loss.gamma
+
+    def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
+        for piece in problem.pieces(first, last, weights):
+            for few, mu in _counted(*piece, counts):
+                loss_pass(*few, weights, 1.0, beta, gamma, mu, inner, loss, scratch)
+
+    problem.over_examples(np.float64, work)
+    return loss, inner
+
+
 def hard_certificate(
-    problem: Problem, mu: np.ndarray, point: Any, v: np.ndarray, kept: float, average: np.ndarray | None
+    problem: Problem,
+    counts: Counts | np.ndarray,
+    point: Any,
+    v: np.ndarray,
+    kept: float,
+    average: np.ndarray | None,
 ) -> Certificate:
     """The better of w(α) and of the mean of the iterates; the point's gaps are found on the way.
 
     Parameters
     ----------
-    mu : ndarray (n_parts,)
+    counts : ndarray (n_parts,) or Counts
         Marginals of α.
     v : ndarray (n_weights,) of float64
         That of α.
@@ -68,7 +122,7 @@ def hard_certificate(
         candidates.insert(0, problem.weights_at(problem.settled(average.astype(np.float64))))
     best_primal, best_weights = np.inf, candidates[0]
     for weights in candidates:
-        loss, inner = problem.losses(weights, mu)
+        loss, inner = _losses(problem, weights, counts)
         primal = float(problem.batch.example_weight @ loss) + problem.penalty(weights)
         if primal < best_primal:
             best_primal, best_weights = primal, weights
@@ -77,17 +131,16 @@ def hard_certificate(
 
 
 def certificate_of_mixture(
-    problem: Problem, state: Any, point: Any, shares: np.ndarray
+    problem: Problem, state: Any, point: Any, shares: np.ndarray, counts: Counts | np.ndarray
 ) -> tuple[Any, Certificate]:
     """The certificate of a state that keeps, for every example, `shares` (n_examples, …) of labellings.
 
-    Shares are made to add up to one, and what follows from them is computed anew.
+    Shares are made to add up to one, and what follows from them, as `counts` do, is computed anew.
     """
     kept = hard_dual(problem, point)
     shares /= shares.sum(axis=1, keepdims=True)
-    mu = state.expected_counts(problem)
-    v = settle(problem, mu, point)
+    v = settle(problem, counts, point)
     average = state.average if state.n_averaged[0] else None
-    certificate = hard_certificate(problem, mu, point, v, kept, average)
+    certificate = hard_certificate(problem, counts, point, v, kept, average)
     note_exact(state.seen, state.waited, state.clock)
     return state, certificate

@@ -104,16 +104,17 @@ def starting_coded_point(
 ) -> CodedPoint:
     """The same, with a byte for each tied potential; they are all zero."""
     batch, n = problem.batch, problem.n_examples
-    first = batch.part_ptr[:-1] - np.arange(n) * batch.n_tied
-    theta: np.ndarray = np.zeros(problem.n_parts - n * batch.n_tied, dtype)
-    if start != "uniform":
-        theta[:] = -0.5 * gold_potential  # as in `add_gold_rows`
-        is_row = batch.gold_part < np.repeat(np.diff(batch.part_ptr) - batch.n_tied, np.diff(batch.gold_ptr))
-        gold = np.repeat(first, np.diff(batch.gold_ptr)) + batch.gold_part
-        theta[gold[is_row]] = 0.5 * gold_potential
+    own_ptr = batch.part_ptr - np.arange(n + 1) * batch.n_tied
+    theta = problem.zeros(own_ptr, dtype)
+    for first, last in problem.in_order() if start != "uniform" else ():
+        theta[own_ptr[first] : own_ptr[last]] = -0.5 * gold_potential  # as in `add_gold_rows`
+        parts = batch.gold_part[batch.gold_ptr[first] : batch.gold_ptr[last]]
+        example = np.repeat(np.arange(first, last), np.diff(batch.gold_ptr[first : last + 1]))
+        is_row = parts < np.diff(own_ptr)[example]
+        theta[(own_ptr[example] + parts)[is_row]] = 0.5 * gold_potential
     point = CodedPoint(
         theta=theta,
-        **codes(n, batch.n_tied),
+        **codes(problem, batch.n_tied),
         v=np.zeros(problem.n_weights, dtype),
         entropy=np.zeros(n),
         cost=np.zeros(n),

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from partwise.compiled.examples import Batch
 from partwise.core.arrays import offsets
 from partwise.core.problem import Problem
 from partwise.errors import InputError
@@ -20,6 +21,7 @@ from partwise.solvers.base import Certificate, StepInfo, check_precision, state_
 from partwise.solvers.dual.hard import (
     add_to_average,
     certificate_of_mixture,
+    counts_of_mixture,
     forget_averages,
     hard_dual,
     settle,
@@ -84,8 +86,12 @@ class SegmentState(NamedTuple):
     def expected_counts(self, problem: Problem) -> np.ndarray:
         """μ of all parts, (n_parts,)."""
         mu = np.zeros(problem.n_parts)
-        pair_counts(problem.batch, 0, problem.n_examples, _chain_view(problem), self.point(), mu)
+        self.add_counts(problem, problem.batch, 0, problem.n_examples, mu)
         return mu
+
+    def add_counts(self, problem: Problem, batch: Batch, first: int, last: int, mu: np.ndarray) -> None:
+        """Add those of some examples, where `batch` says that their parts lie."""
+        pair_counts(batch, first, last, _chain_view(problem), self.point(), mu)
 
     def growing(self) -> tuple[str, ...]:
         """Names of the arrays that are larger the longer a run takes."""
@@ -190,7 +196,7 @@ class SegmentAscent:
         """Pairs of labels and their mass stay; segments, which hold features and costs, mostly do not."""
         if changed != {"l2"}:
             state = state._replace(**_empty_store(problem.n_examples, state.v.dtype)._asdict())
-        settle(problem, state.expected_counts(problem), state.point())
+        settle(problem, counts_of_mixture(problem, state), state.point())
         forget_averages(state)
         return state
 
@@ -236,7 +242,7 @@ class SegmentAscent:
 
     def certificate(self, problem: Problem, state: SegmentState) -> tuple[SegmentState, Certificate]:
         point = state.point()
-        return certificate_of_mixture(problem, state, point, point.mass)
+        return certificate_of_mixture(problem, state, point, point.mass, counts_of_mixture(problem, state))
 
 
 def _scored_point(problem: Problem, state: SegmentState) -> SegmentPoint:

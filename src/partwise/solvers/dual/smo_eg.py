@@ -17,7 +17,7 @@ from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import Certificate, StepInfo
 from partwise.solvers.dual.acceleration import unaccelerated
-from partwise.solvers.dual.coded import codes
+from partwise.solvers.dual.coded import no_codes
 from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
 from partwise.solvers.dual.potentials import EGState, refresh
 from partwise.solvers.dual.smo import SMO, SMOState, conditional_potentials
@@ -55,7 +55,7 @@ class HybridState(NamedTuple):
         return SMOState(*(getattr(self, name) for name in SMOState._fields))
 
     def eg_state(self) -> EGState:
-        return EGState(*self, **{**unaccelerated(0, np.float64), **codes(0, 0)})
+        return EGState(*self, **{**unaccelerated(0, np.float64), **no_codes()})
 
 
 @dataclass(frozen=True)

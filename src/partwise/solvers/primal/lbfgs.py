@@ -25,6 +25,7 @@ from partwise.solvers.primal.gradient import BatchGradient, current_point
 from partwise.solvers.primal.ray import OrthantRay, Point, Ray, pseudo_gradient
 
 _STEPS_BETWEEN_LOOKS = 10  # at the curvature
+_OF_GAP = 0.02  # that the best mixture may be missed by
 _NEAR = 0.02  # relative decrease of P by a step below which it is worth another look
 
 
@@ -159,7 +160,9 @@ class LBFGS(BatchGradient):
         parts = np.append(state.linear[rows], linear)
         start = np.zeros(len(parts))
         start[-1] = 1.0
-        share = maximise_on_simplex(images @ images.T / problem.l2, parts, start)
+        gap = point.value - max(point.dual, float(np.nan_to_num(state.value[1], nan=-np.inf)))
+        tol = min(_OF_GAP * gap / max(float(np.abs(parts).max()), 1e-300), 1e-3)
+        share = maximise_on_simplex(images @ images.T / problem.l2, parts, start, max(tol, 1e-13))
         return float(share @ parts) - problem.squared_norm(share @ images) / (2.0 * problem.l2)
 
     def _direction(

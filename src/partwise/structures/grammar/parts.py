@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.core.arrays import block_of, offsets, ranges
+from partwise.core.arrays import block_of, offsets, ranges, untouched
 from partwise.errors import InputError
 from partwise.structures.checks import checked_count
 from partwise.structures.contract import PartLists, RowKind, Shapes, Structure
@@ -274,7 +274,7 @@ class GrammarParts(Structure):
         labels, ptr = self.check_gold(labels, shapes)
         part_ptr, result = (
             offsets(self.n_parts(shapes)),
-            np.zeros(int(self.n_parts(shapes).sum()), np.float32),
+            untouched(int(self.n_parts(shapes).sum()), np.float32),  # nothing is charged to rules
         )
         n_words, n_spans = shapes.lengths * len(self.word_symbols), self.n_spans(shapes) * self.kinds[1].width
         result[ranges(part_ptr[:-1], n_words)] = 0.5

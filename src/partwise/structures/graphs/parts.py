@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.core.arrays import block_of, locate, offsets, ranges
+from partwise.core.arrays import block_of, locate, offsets, ranges, untouched
 from partwise.errors import InputError
 from partwise.structures.checks import checked_count
 from partwise.structures.contract import PartLists, RowKind, Shapes, Structure
@@ -205,7 +205,7 @@ class LabelledGraph(Structure):
         """Each vertex is charged to its own part."""
         labels, blocks = self.check_gold(labels, shapes), blocks_of(shapes)
         part_ptr = offsets(self.n_parts(shapes))
-        result = np.zeros(int(part_ptr[-1]), np.float32)
+        result = untouched(int(part_ptr[-1]), np.float32)  # nothing is charged to tied parts
         first = part_ptr[block_of(blocks.vertex_ptr)] + blocks.vertex_part
         for k, matrix in enumerate(cost):
             own = blocks.vertex_kind == k

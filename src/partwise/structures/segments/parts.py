@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from partwise.core.arrays import block_of, locate, offsets, positions, ranges
+from partwise.core.arrays import block_of, locate, offsets, positions, ranges, untouched
 from partwise.errors import InputError
 from partwise.structures.checks import checked_count, checked_mask
 from partwise.structures.contract import PartLists, RowKind, Shapes, Structure
@@ -173,7 +173,7 @@ class SemiMarkovParts(Structure):
             start = np.flatnonzero(n_starting > k)
             own = cost[tags[start + k], (k > 0) :: 2]
             rows[first[start] + k] = own + (rows[first[start] + k - 1] if k else 0.0)
-        result = np.zeros(int(part_ptr[-1]), np.float32)
+        result = untouched(int(part_ptr[-1]), np.float32)  # nothing is charged to tied parts
         sizes = n_segments(shapes.lengths, self.max_length) * self.n_labels
         result[ranges(part_ptr[:-1], sizes)] = rows.ravel()
         return result

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import torch
 import triton
 
 from partwise.structures.chain.chain import Chain
-from partwise.torch.kernels.chain_each_kernel import backward_each, forward_each, join
-from partwise.torch.kernels.chain_kernel import backward, forward
+from partwise.torch.kernels.chain_each_kernel import backward_each, forward_each, join_each
+from partwise.torch.kernels.chain_kernel import backward, forward, join
+from partwise.torch.kernels.launch import kind, ready
 from partwise.torch.kernels.viterbi_kernel import viterbi
 from partwise.torch.layouts.base import Batch
 from partwise.torch.layouts.chains import is_last
 
 # Warps of a program, and blocks of transitions under way, by the padded number of labels.
 _WARPS = {16: 1, 32: 1, 64: 2, 128: 4}
+_WARPS_BACKWARD = {16: 1, 32: 1, 64: 2, 128: 8}
 _EACH = {
-    16: {"num_warps": 1, "AHEAD": 4},
-    32: {"num_warps": 1, "AHEAD": 4},
-    64: {"num_warps": 2, "AHEAD": 3},
-    128: {"num_warps": 8, "AHEAD": 3},
+    16: {"num_warps": 1, "AHEAD": 3},
+    32: {"num_warps": 1, "AHEAD": 3},
+    64: {"num_warps": 2, "AHEAD": 1},
+    128: {"num_warps": 8, "AHEAD": 1},
 }
 MOST_LABELS = 128  # their table of transitions stays in the registers of one program
 
@@ -39,7 +42,10 @@ def _masks(structure: Chain, device: torch.device) -> tuple[torch.Tensor | None,
 
 def _masked(batch: Batch, node: torch.Tensor, edge: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Scores with −inf where the structure allows nothing."""
-    between, first, last = _masks(batch.layout.structure, node.device)
+    structure: Any = batch.layout.structure
+    if structure.allowed is structure.allowed_start is structure.allowed_end is None:
+        return node, edge
+    between, first, last = _masks(structure, node.device)
     if between is not None:
         edge = edge.masked_fill(between, -torch.inf)
     if first is not None:
@@ -63,40 +69,62 @@ class Given:
         self.edge_stride = 0 if is_shared else self.edge.stride(0)
         self.lanes = max(16, triton.next_power_of_2(self.n_labels))
         self.common = {"LANES": self.lanes, "RAGGED": batch.lengths is not None}
+        self.key = (
+            self.length,
+            self.n_labels,
+            self.edge_stride,
+            *map(kind, (self.node, self.edge, self.lengths)),
+        )
+        self.launch = ready("chain", *self.key)
 
     def forward(self) -> torch.Tensor:
         """Values (B,); leaves room (α̂ or sums, shifts, forms, one after another) that the backward pass reads."""
         n, T, L = self.n, self.length, self.n_labels
-        self.room, value = self.node.new_empty(n * (T * (L + 1) + 1)), self.node.new_empty(n)
+        self.room, value = self.node.new_empty(n * (T * (L + 1) + 2)), self.node.new_empty(n)
         given = self.node, self.edge, self.lengths, self.room
         if self.per_position:
             options = _EACH[self.lanes]
-            forward_each[(2 * n,)](*given, T, L, **options, **self.common)
-            join[(n,)](*given, value, T, L, BLOCK=128, num_warps=4, **self.common)
+            self.launch(forward_each, (2 * n,), *given, T, L, **options, **self.common)
+            warps = options["num_warps"]
+            self.launch(join_each, (n,), *given, value, T, L, BLOCK=128, num_warps=warps, **self.common)
         else:
-            forward[(n,)](*given, value, T, L, self.edge_stride, num_warps=_WARPS[self.lanes], **self.common)
+            options = {"num_warps": _WARPS[self.lanes], **self.common}
+            self.launch(forward, (2 * n,), *given, T, L, self.edge_stride, **options)
+            self.launch(join, (n,), *given, value, T, L, self.edge_stride, BLOCK=128, **options)
         return value
 
     def lost_digits(self, value: torch.Tensor) -> bool:
         """Never: the kernels do such sequences on logarithms."""
         return False
 
-    def backward(self, value: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
+    def backward(
+        self, value: torch.Tensor, weight: torch.Tensor, together: bool = False
+    ) -> list[torch.Tensor]:
         """Counts of nodes and edges, times `weight` (B,)."""
         n, T, L = self.n, self.length, self.n_labels
         node_count = torch.empty_like(self.node)
         given = self.node, self.edge, self.lengths, self.room, value, weight, weight.stride(0)
+        launch = ready("chain backward", *self.key, weight.stride(0), kind(weight))
         if self.per_position:
             edge_count = self.node.new_empty(n, T - 1, L, L)
-            backward_each[(2 * n,)](
-                *given, node_count, edge_count, T, L, **_EACH[self.lanes], **self.common
+            launch(
+                backward_each,
+                (2 * n,),
+                *given,
+                node_count,
+                edge_count,
+                T,
+                L,
+                **_EACH[self.lanes],
+                **self.common,
             )
         else:
-            edge_count = self.node.new_empty(n, L, L)
-            backward[(n,)](
-                *given, node_count, edge_count, T, L, self.edge_stride, num_warps=_WARPS[self.lanes],
-                **self.common,
+            sides = self.node.new_empty(n, 2, L, L)
+            launch(
+                backward, (2 * n,), *given, node_count, sides, T, L, self.edge_stride,
+                num_warps=_WARPS_BACKWARD[self.lanes], **self.common,
             )  # fmt: skip
+            edge_count = sides.sum((0, 1) if together else 1)
         return [node_count, edge_count]
 
 

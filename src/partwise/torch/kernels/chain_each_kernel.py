@@ -8,7 +8,7 @@ at every position and m the maxima taken out, side 0 goes from the first positio
     α̂_t(i) + m_t = s_t(i) + log Σ_j exp( E_t(i, j) + α̂_{t+1}(j) )            t ≥ h
 
 The backward pass goes from the middle outwards: P(y_{t−1} = i | y_t = j) = exp( α̂_{t−1}(i) + E_{t−1}(i, j) + s_t(j) −
-α̂_t(j) − m_t ), and likewise on the other side. `AHEAD` blocks are under way at a time.
+α̂_t(j) − m_t ), and likewise on the other side. Blocks are read `AHEAD` positions before they are used.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from partwise.torch.kernels.chain_kernel import finite, largest, length_of
+from partwise.torch.kernels.chain_kernel import finite, largest, length_of, sum_of
 
 
 @triton.jit
-def _block(tables, k, L, LANES: tl.constexpr):
-    """Table k."""
+def _block(tables, k, step, count, L, LANES: tl.constexpr):
+    """Table k where `step` is below `count`, else −inf."""
     i, j = tl.arange(0, LANES), tl.arange(0, LANES)
-    inside = (i[:, None] < L) & (j[None, :] < L)
+    inside = (i[:, None] < L) & (j[None, :] < tl.where(step < count, L, 0))
     place = tables + k * L * L + i[:, None] * L + j[None, :]
     return tl.load(place, mask=inside, other=float("-inf"))
 
@@ -53,14 +53,27 @@ def _sweep(node, tables, alpha, moved, n, L, LANES: tl.constexpr, AHEAD: tl.cons
         a = s - m
         tl.store(alpha + start * L + j, a, mask=inside)
         tl.store(moved + start, m)
-        for step in tl.range(1, count, num_stages=AHEAD):
+        E0 = _block(tables, first + turn * 0, 1, count, L, LANES)
+        if AHEAD > 1:
+            E1 = _block(tables, first + turn, 2, count, L, LANES)
+            E2 = _block(tables, first + 2 * turn, 3, count, L, LANES)
+        s = tl.load(node + (start + turn) * L + j, mask=j < tl.where(count > 1, L, 0), other=float("-inf"))
+        for step in range(1, count):
             t = start + turn * step
-            s = tl.load(node + t * L + j, mask=inside, other=float("-inf"))
-            a = _towards(a, _block(tables, first + turn * (step - 1), L, LANES), SIDE) + s
+            s_next = tl.load(
+                node + (t + turn) * L + j, mask=j < tl.where(step + 1 < count, L, 0), other=float("-inf")
+            )
+            coming = _block(tables, first + turn * (step + AHEAD - 1), step + AHEAD, count, L, LANES)
+            a = _towards(a, E0, SIDE) + s
             m = largest(a)
             a = a - m
             tl.store(alpha + t * L + j, a, mask=inside)
             tl.store(moved + t, m)
+            s = s_next
+            if AHEAD > 1:
+                E0, E1, E2 = E1, E2, coming
+            else:
+                E0 = coming
 
 
 @triton.jit
@@ -79,28 +92,24 @@ def forward_each(
 
 
 @triton.jit
-def join(
+def join_each(
     node, edge, lengths, alpha, value, T, L,
     LANES: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """Fill `value` (B,) from what both sides have left."""
     b = tl.program_id(0).to(tl.int64)
     n = length_of(lengths, b, T, RAGGED)
-    h, shift = (n + 1) // 2, alpha + tl.num_programs(0).to(tl.int64) * T * L
+    h, moved = (n + 1) // 2, alpha + tl.num_programs(0).to(tl.int64) * T * L + b * T
     i, j = tl.arange(0, LANES), tl.arange(0, LANES)
-    total = tl.zeros([BLOCK], tl.float64)
-    for first in range(0, n, BLOCK):
-        t = first + tl.arange(0, BLOCK)
-        total += tl.load(shift + b * T + t, mask=t < n, other=0.0).to(tl.float64)
     a = tl.load(alpha + (b * T + h - 1) * L + i, mask=i < L, other=float("-inf"))
     top = tl.max(a, 0)
     middle = tl.sum(tl.exp(a - finite(top)), 0)
     if n > 1:
         g = tl.load(alpha + (b * T + h) * L + j, mask=j < L, other=float("-inf"))
-        x = a[:, None] + _block(edge + b * (T - 1) * L * L, h - 1, L, LANES) + g[None, :]
+        x = a[:, None] + _block(edge + b * (T - 1) * L * L, h - 1, 0, 1, L, LANES) + g[None, :]
         top = tl.max(tl.max(x, 1), 0)
         middle = tl.sum(tl.sum(tl.exp(x - finite(top)), 1), 0)
-    sums = tl.sum(total, 0) + finite(top).to(tl.float64) + tl.log(middle).to(tl.float64)
+    sums = sum_of(moved, n, BLOCK) + finite(top).to(tl.float64) + tl.log(middle).to(tl.float64)
     tl.store(value + b, sums.to(value.dtype.element_ty))
 
 
@@ -118,10 +127,14 @@ def _outwards(
         count, mine, turn, first = h, h - 1, -1, h - 2
     else:
         count, mine, turn, first = n - h, h, 1, h
+    E0 = _block(tables, first + turn * 0, 1, count, L, LANES)
+    if AHEAD > 1:
+        E1 = _block(tables, first + turn, 2, count, L, LANES)
+        E2 = _block(tables, first + 2 * turn, 3, count, L, LANES)
     a = tl.load(alpha + (h - 1) * L + j, mask=inside, other=float("-inf"))
     if n > 1:
         g = tl.load(alpha + h * L + j, mask=inside, other=float("-inf"))
-        x = a[:, None] + _block(tables, h - 1, L, LANES) + g[None, :]
+        x = a[:, None] + _block(tables, h - 1, 0, 1, L, LANES) + g[None, :]
         pair = tl.exp(x - finite(tl.max(tl.max(x, 1), 0)))
         pair = pair * (scale / tl.sum(tl.sum(pair, 1), 0))
         mu = tl.sum(pair, 1 - SIDE)
@@ -134,20 +147,25 @@ def _outwards(
         mu = mu * (scale / tl.sum(mu, 0))
     if count > 0:
         tl.store(node_count + mine * L + j, mu, mask=inside)
-    for step in tl.range(1, count, num_stages=AHEAD):
-        t, place = mine + turn * (step - 1), first + turn * (step - 1)
-        E = _block(tables, place, L, LANES)
+    for step in range(1, count):
+        t = mine + turn * (step - 1)
         s = tl.load(node + t * L + j, mask=inside, other=float("-inf"))
         further = tl.load(alpha + (t + turn) * L + j, mask=inside, other=float("-inf"))
+        coming = _block(tables, first + turn * (step + AHEAD - 1), step + AHEAD, count, L, LANES)
         rest = tl.where(a > float("-inf"), finite(s) - finite(a) - tl.load(moved + t), float("-inf"))
         if SIDE == 0:
-            pair = mu[None, :] * tl.exp(further[:, None] + E + rest[None, :])
+            pair = mu[None, :] * tl.exp(further[:, None] + E0 + rest[None, :])
         else:
-            pair = mu[:, None] * tl.exp(further[None, :] + E + rest[:, None])
-        tl.store(edge_count + place * size + entry, pair, mask=square)
+            pair = mu[:, None] * tl.exp(further[None, :] + E0 + rest[:, None])
+        place = (first + turn * (step - 1)) * size
+        tl.store(edge_count + place + entry, pair, mask=square)
         mu = tl.sum(pair, 1 - SIDE)
         tl.store(node_count + (t + turn) * L + j, mu, mask=inside)
         a = further
+        if AHEAD > 1:
+            E0, E1, E2 = E1, E2, coming
+        else:
+            E0 = coming
 
 
 @triton.jit

@@ -1,15 +1,15 @@
 # mypy: ignore-errors
-"""Sums over label sequences on a GPU, one program a sequence: shared transitions.
+"""Sums over label sequences on a GPU where neighbours share their transitions: two programs a sequence.
 
-A sequence of n positions is summed from both ends at once towards its middle h, two recursions in one loop. With
-X = exp(E − max E) of the transitions, which stays in registers, and e_t = exp(s_t − m_t) of the nodes, m_t being such
-that numbers stay near 1:
+A sequence of n positions is summed from both ends towards its middle h. With X = exp(E − max E) of the transitions,
+which stays in registers, and e_t = exp(s_t − m_t) of the nodes, m_t being such that
+numbers stay near 1:
 
     S_t(j) = Σ_i p_{t−1}(i) X(i, j)        p_t = S_t e_t        t < h,   S_0 = 1
     S_t(i) = Σ_j X(i, j) p_{t+1}(j)        p_t = S_t e_t        t ≥ h,   S_{n−1} = 1
     log Z = Σ_t m_t + (n − 1) max E + log Σ_ij p_{h−1}(i) X(i, j) p_h(j)
 
-`sums` keeps S. The backward pass needs no further recursion over sums: P(y_{t−1} = i | y_t = j) =
+`room` keeps S. The backward pass needs no further recursion over sums: P(y_{t−1} = i | y_t = j) =
 p_{t−1}(i) X(i, j) / S_t(j), so that from the middle outwards, with q = μ_t / S_t,
 
     μ_{t−1}(i) = p_{t−1}(i) Σ_j X(i, j) q(j)        edge counts += p_{t−1}(i) X(i, j) q(j)        t < h,
@@ -17,7 +17,7 @@ p_{t−1}(i) X(i, j) / S_t(j), so that from the middle outwards, with q = μ_t /
 and on the other side likewise.
 
 That is right as long as no sum of a possible label falls below 1e-25; a sequence in which one does is done again from
-left to right on logarithms, where `sums` keeps α_t normalised to a maximum of 0, and its `form` says so to the backward
+left to right on logarithms, where `room` keeps α_t normalised to a maximum of 0, and its form says so to the backward
 pass.
 """
 
@@ -49,192 +49,236 @@ def length_of(lengths, b, T, RAGGED: tl.constexpr):
 
 
 @triton.jit
-def forward(
-    node, edge, lengths, sums, value, T, L, edge_stride, LANES: tl.constexpr, RAGGED: tl.constexpr
-):
-    """Fill `sums` (B, T, L), behind it m (B, T) and forms (B,), and `value` (B,)."""
-    b = tl.program_id(0).to(tl.int64)
-    shift = sums + tl.num_programs(0).to(tl.int64) * T * L
-    form = shift + tl.num_programs(0).to(tl.int64) * T
-    n = length_of(lengths, b, T, RAGGED)
+def sum_of(x, n, BLOCK: tl.constexpr):
+    """Σ of the first n numbers, in double precision."""
+    total = tl.zeros([BLOCK], tl.float64)
+    for first in range(0, n, BLOCK):
+        t = first + tl.arange(0, BLOCK)
+        total += tl.load(x + t, mask=t < n, other=0.0).to(tl.float64)
+    return tl.sum(total, 0)
+
+
+@triton.jit
+def _table(edge, L, LANES: tl.constexpr):
+    """E(i, j)."""
     i, j = tl.arange(0, LANES), tl.arange(0, LANES)
-    inside = j < L
-    square = (i[:, None] < L) & inside[None, :]
-    at, out, moved = node + b * T * L + j, sums + b * T * L + j, shift + b * T
-    edges = edge + b * edge_stride + i[:, None] * L + j[None, :]
-    E = tl.load(edges, mask=square, other=float("-inf"))
+    inside = (i[:, None] < L) & (j[None, :] < L)
+    return tl.load(edge + i[:, None] * L + j[None, :], mask=inside, other=float("-inf"))
+
+
+@triton.jit
+def _scaled(E):
+    """exp(E − max E), and the maximum."""
     top = finite(tl.max(tl.max(E, 1), 0))
-    X = tl.exp(E - top)
-    h = (n + 1) // 2
-    one = tl.full([LANES], 1.0, node.dtype.element_ty)
-    s = tl.load(at, mask=inside, other=float("-inf"))
-    r = tl.load(at + (n - 1) * L, mask=inside, other=float("-inf"))
-    m, k = largest(s), largest(r)
-    p, g = tl.exp(s - m), tl.exp(r - k)
-    tl.store(out, one, mask=inside)
-    tl.store(out + (n - 1) * L, one, mask=inside)
-    tl.store(moved, m)
-    tl.store(moved + n - 1, k)
-    total = m.to(tl.float64) + tl.where(n > 1, k, 0.0).to(tl.float64)
-    least = one
-    # What the next step reads is asked for a step before; nodes are shifted by the largest sum of the step before.
-    s = tl.load(at + L, mask=j < tl.where(h > 1, L, 0), other=float("-inf"))
-    r = tl.load(at + (n - 2) * L, mask=j < tl.where(n - h > 1, L, 0), other=float("-inf"))
-    m, k = largest(s), largest(r)
-    for t in range(1, n - h):
-        u = n - 1 - t
-        s_next = tl.load(at + (t + 1) * L, mask=j < tl.where(t + 1 < h, L, 0), other=float("-inf"))
-        r_next = tl.load(at + (u - 1) * L, mask=j < tl.where(u - 1 >= h, L, 0), other=float("-inf"))
-        left = tl.sum(p[:, None] * X, 0)
-        right = tl.sum(X * g[None, :], 1)
-        least = tl.minimum(least, tl.where(s > float("-inf"), left, 1.0))
-        least = tl.minimum(least, tl.where(r > float("-inf"), right, 1.0))
-        p, g = left * tl.exp(s - m), right * tl.exp(r - k)
-        tl.store(out + t * L, left, mask=inside)
-        tl.store(out + u * L, right, mask=inside)
+    return tl.exp(E - top), top
+
+
+@triton.jit
+def _times(X, p, SIDE: tl.constexpr):
+    """Σ_i p(i) X(i, j), for side 1 Σ_j X(i, j) p(j)."""
+    return tl.sum(X * (p[:, None] if SIDE == 0 else p[None, :]), SIDE)
+
+
+@triton.jit
+def forward(node, edge, lengths, room, T, L, edge_stride, LANES: tl.constexpr, RAGGED: tl.constexpr):
+    """Fill `room`: S (B, T, L), m (B, T), and the least sum of each side (B, 2)."""
+    b, side = (tl.program_id(0) // 2).to(tl.int64), tl.program_id(0) % 2
+    n, n_all = length_of(lengths, b, T, RAGGED), (tl.num_programs(0) // 2).to(tl.int64)
+    X, _ = _scaled(_table(edge + b * edge_stride, L, LANES))
+    own, out, moved = node + b * T * L, room + b * T * L, room + n_all * T * L + b * T
+    least = room + n_all * T * (L + 1) + 2 * b
+    if side == 0:
+        _sweep(own, out, moved, least, X, n, L, LANES, 0)
+    else:
+        _sweep(own, out, moved, least + 1, X, n, L, LANES, 1)
+
+
+@triton.jit
+def _sweep(node, sums, moved, smallest, X, n, L, LANES: tl.constexpr, SIDE: tl.constexpr):
+    """One side from its end to the middle."""
+    j = tl.arange(0, LANES)
+    inside, h = j < L, (n + 1) // 2
+    if SIDE == 0:
+        count, t, turn = h, 0, 1
+    else:
+        count, t, turn = n - h, n - 1, -1
+    least = tl.full([LANES], 1.0, node.dtype.element_ty)
+    if count > 0:
+        s = tl.load(node + t * L + j, mask=inside, other=float("-inf"))
+        m = largest(s)
+        p = tl.exp(s - m)
+        tl.store(sums + t * L + j, least, mask=inside)
         tl.store(moved + t, m)
-        tl.store(moved + u, k)
-        total += m.to(tl.float64) + k.to(tl.float64)
-        s, r = s_next, r_next
-        m, k = largest(s) + tl.log(tl.max(left, 0)), largest(r) + tl.log(tl.max(right, 0))
-    if (n - h < h) & (n > 1):  # an odd length: one step more from the left
-        left = tl.sum(p[:, None] * X, 0)
-        least = tl.minimum(least, tl.where(s > float("-inf"), left, 1.0))
-        p = left * tl.exp(s - m)
-        tl.store(out + (h - 1) * L, left, mask=inside)
-        tl.store(moved + h - 1, m)
-        total += m.to(tl.float64)
+        # What the next step reads is asked for a step before; nodes are shifted by the largest sum of the step before.
+        s = tl.load(node + (t + turn) * L + j, mask=j < tl.where(count > 1, L, 0), other=float("-inf"))
+        m = largest(s)
+        for step in range(1, count):
+            t += turn
+            there = j < tl.where(step + 1 < count, L, 0)
+            s_next = tl.load(node + (t + turn) * L + j, mask=there, other=float("-inf"))
+            S = _times(X, p, SIDE)
+            least = tl.minimum(least, tl.where(s > float("-inf"), S, 1.0))
+            p = S * tl.exp(s - m)
+            tl.store(sums + t * L + j, S, mask=inside)
+            tl.store(moved + t, m)
+            s = s_next
+            m = largest(s) + tl.log(tl.max(S, 0))
+    tl.store(smallest, tl.min(tl.where(inside, least, 1.0), 0))
+
+
+@triton.jit
+def join(
+    node, edge, lengths, room, value, T, L, edge_stride,
+    LANES: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
+):  # fmt: skip
+    """Fill `value` (B,) from what both sides have left, and forms (B, 2) in `room`, 0 for logarithms."""
+    b, n_all = tl.program_id(0).to(tl.int64), tl.num_programs(0).to(tl.int64)
+    n = length_of(lengths, b, T, RAGGED)
+    j, h = tl.arange(0, LANES), (n + 1) // 2
+    at, out, moved = node + b * T * L + j, room + b * T * L + j, room + n_all * T * L + b * T
+    form = room + n_all * T * (L + 1) + 2 * b
+    E = _table(edge + b * edge_stride, L, LANES)
+    X, top = _scaled(E)
+    p = _product(at, out, moved, h - 1, j < L, L)
     middle = tl.sum(p, 0)
     if n > 1:
-        middle = tl.sum(tl.sum(p[:, None] * X, 0) * g, 0)
-        total += (n - 1) * top.to(tl.float64)
-    fits = (tl.min(tl.where(inside, least, 1.0), 0) > _LEAST) & (middle > _LEAST)
+        middle = tl.sum(tl.sum(p[:, None] * X, 0) * _product(at, out, moved, h, j < L, L), 0)
+    fits = (tl.minimum(tl.load(form), tl.load(form + 1)) > _LEAST) & (middle > _LEAST)
+    total = sum_of(moved, n, BLOCK) + (n - 1) * top.to(tl.float64)
+    tl.debug_barrier()
     if not fits:
-        E = tl.load(edges, mask=square, other=float("-inf"))
-        s = tl.load(at, mask=inside, other=float("-inf"))
-        m = largest(s)
-        a = s - m
-        tl.store(out, a, mask=inside)
-        tl.store(moved, m)
-        total = m.to(tl.float64)
-        for t in range(1, n):
-            s = tl.load(at + t * L, mask=inside, other=float("-inf"))
-            x = a[:, None] + E
-            most = finite(tl.max(x, 0))
-            a = tl.log(tl.sum(tl.exp(x - most[None, :]), 0)) + (most + s)
-            m = largest(a)
-            a = a - m
-            total += m.to(tl.float64)
-            tl.store(out + t * L, a, mask=inside)
-            tl.store(moved + t, m)
-        middle = tl.sum(tl.exp(a), 0)
-    tl.store(form + b, fits.to(form.dtype.element_ty))
+        total, middle = _logarithms(at, out, moved, E, n, L, j < L)
+    tl.store(form, fits.to(room.dtype.element_ty))
     tl.store(value + b, (total + tl.log(middle).to(tl.float64)).to(value.dtype.element_ty))
 
 
 @triton.jit
-def _ratio(x, y):
-    """x / y, 0 where y is 0."""
-    return tl.where(y > 0.0, x / tl.where(y > 0.0, y, 1.0), 0.0)
+def _product(at, sums, moved, t, inside, L):
+    """p_t."""
+    s = tl.load(at + t * L, mask=inside, other=float("-inf"))
+    return tl.load(sums + t * L, mask=inside, other=0.0) * tl.exp(s - tl.load(moved + t))
+
+
+@triton.jit
+def _logarithms(at, out, moved, E, n, L, inside):
+    """From left to right: Σ_t m_t and what its logarithm is missing from."""
+    s = tl.load(at, mask=inside, other=float("-inf"))
+    m = largest(s)
+    a = s - m
+    tl.store(out, a, mask=inside)
+    tl.store(moved, m)
+    total = m.to(tl.float64)
+    for t in range(1, n):
+        s = tl.load(at + t * L, mask=inside, other=float("-inf"))
+        x = a[:, None] + E
+        most = finite(tl.max(x, 0))
+        a = tl.log(tl.sum(tl.exp(x - most[None, :]), 0)) + (most + s)
+        m = largest(a)
+        a = a - m
+        total += m.to(tl.float64)
+        tl.store(out + t * L, a, mask=inside)
+        tl.store(moved + t, m)
+    return total, tl.sum(tl.exp(a), 0)
 
 
 @triton.jit
 def backward(
-    node, edge, lengths, sums, value, weight, weight_stride, node_count, edge_count, T, L, edge_stride,
+    node, edge, lengths, room, value, weight, weight_stride, node_count, edge_count, T, L, edge_stride,
     LANES: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """Fill `node_count` (B, T, L), 0 in the padding, and `edge_count` (B, L, L), both times `weight` (B,)."""
-    b = tl.program_id(0).to(tl.int64)
-    shift = sums + tl.num_programs(0).to(tl.int64) * T * L
-    form = shift + tl.num_programs(0).to(tl.int64) * T
-    n = length_of(lengths, b, T, RAGGED)
-    i, j = tl.arange(0, LANES), tl.arange(0, LANES)
-    inside = j < L
-    square = (i[:, None] < L) & inside[None, :]
-    row, moved = b * T * L, shift + b * T
-    at, known, out = node + row + j, sums + row + j, node_count + row + j
-    E = tl.load(edge + b * edge_stride + i[:, None] * L + j[None, :], mask=square, other=float("-inf"))
+    """Fill `node_count` (B, T, L), 0 in the padding, and `edge_count` (B, 2, L, L) of both sides, times `weight`."""
+    b, side = (tl.program_id(0) // 2).to(tl.int64), tl.program_id(0) % 2
+    n, n_all = length_of(lengths, b, T, RAGGED), (tl.num_programs(0) // 2).to(tl.int64)
+    j = tl.arange(0, LANES)
+    at, known, out = node + b * T * L + j, room + b * T * L + j, node_count + b * T * L + j
+    moved = room + n_all * T * L + b * T
     scale = tl.load(weight + b * weight_stride)
     scale = tl.where(tl.load(value + b) > float("-inf"), scale, 0.0)
-    for t in range(n, T):
-        tl.store(out + t * L, tl.zeros([LANES], node_count.dtype.element_ty), mask=inside)
-    counts = tl.zeros([LANES, LANES], node_count.dtype.element_ty)
-    if (tl.load(form + b) != 0) & (n > 1):
-        h = (n + 1) // 2
-        X = tl.exp(E - finite(tl.max(tl.max(E, 1), 0)))
-        left = tl.load(known + (h - 1) * L, mask=inside, other=0.0)
-        right = tl.load(known + h * L, mask=inside, other=0.0)
-        s = tl.load(at + (h - 1) * L, mask=inside, other=float("-inf"))
-        r = tl.load(at + h * L, mask=inside, other=float("-inf"))
-        p, g = left * tl.exp(s - tl.load(moved + h - 1)), right * tl.exp(r - tl.load(moved + h))
-        mu, nu = p * tl.sum(X * g[None, :], 1), g * tl.sum(X * p[:, None], 0)
-        share = scale / tl.sum(mu, 0)
-        mu, nu = mu * share, nu * share
-        counts += (p * share)[:, None] * g[None, :]
-        tl.store(out + (h - 1) * L, mu, mask=inside)
-        tl.store(out + h * L, nu, mask=inside)
-        if LANES <= 64:
-            # Sums, nodes and shifts of the next step outwards are asked for a step before.
-            left_next = tl.load(known + (h - 2) * L, mask=j < tl.where(h > 1, L, 0), other=0.0)
-            right_next = tl.load(known + (h + 1) * L, mask=j < tl.where(h + 1 < n, L, 0), other=0.0)
-            s = tl.load(at + (h - 2) * L, mask=j < tl.where(h > 1, L, 0), other=float("-inf"))
-            r = tl.load(at + (h + 1) * L, mask=j < tl.where(h + 1 < n, L, 0), other=float("-inf"))
-            m, k = tl.load(moved + tl.maximum(h - 2, 0)), tl.load(moved + tl.minimum(h + 1, n - 1))
-            for step in range(1, h):
-                t, u = h - 1 - step, h + step
-                left_after = tl.load(known + (t - 1) * L, mask=j < tl.where(t > 0, L, 0), other=0.0)
-                right_after = tl.load(known + (u + 1) * L, mask=j < tl.where(u + 1 < n, L, 0), other=0.0)
-                s_after = tl.load(at + (t - 1) * L, mask=j < tl.where(t > 0, L, 0), other=float("-inf"))
-                r_after = tl.load(at + (u + 1) * L, mask=j < tl.where(u + 1 < n, L, 0), other=float("-inf"))
-                m_after = tl.load(moved + tl.maximum(t - 1, 0))
-                k_after = tl.load(moved + tl.minimum(u + 1, n - 1))
-                p, g = left_next * tl.exp(s - m), right_next * tl.exp(r - k)  # 0 behind the last position
-                q, v = _ratio(mu, left), _ratio(nu, right)
-                counts += p[:, None] * q[None, :]
-                counts += v[:, None] * g[None, :]
-                mu, nu = p * tl.sum(X * q[None, :], 1), g * tl.sum(X * v[:, None], 0)
-                tl.store(out + t * L, mu, mask=inside)
-                tl.store(out + u * L, nu, mask=j < tl.where(u < n, L, 0))
-                left, right, s, r, m, k = left_next, right_next, s_after, r_after, m_after, k_after
-                left_next, right_next = left_after, right_after
-        else:  # a table of this size leaves no registers for both sides at once
-            for step in range(1, h):
-                t = h - 1 - step
-                left_next = tl.load(known + t * L, mask=inside, other=0.0)
-                p = left_next * tl.exp(
-                    tl.load(at + t * L, mask=inside, other=float("-inf")) - tl.load(moved + t)
-                )
-                q = _ratio(mu, left)
-                counts += p[:, None] * q[None, :]
-                mu = p * tl.sum(X * q[None, :], 1)
-                tl.store(out + t * L, mu, mask=inside)
-                left = left_next
-            for u in range(h + 1, n):
-                right_next = tl.load(known + u * L, mask=inside, other=0.0)
-                g = right_next * tl.exp(
-                    tl.load(at + u * L, mask=inside, other=float("-inf")) - tl.load(moved + u)
-                )
-                v = _ratio(nu, right)
-                counts += v[:, None] * g[None, :]
-                nu = g * tl.sum(X * v[:, None], 0)
-                tl.store(out + u * L, nu, mask=inside)
-                right = right_next
-        counts = counts * X
+    is_linear = tl.load(room + n_all * T * (L + 1) + 2 * b) != 0
+    table, result = edge + b * edge_stride, edge_count + (2 * b + side) * L * L
+    if side == 0:
+        for t in range(n, T):
+            tl.store(out + t * L, tl.zeros([LANES], node_count.dtype.element_ty), mask=j < L)
+        if is_linear & (n > 1):
+            _outwards(at, known, moved, out, table, result, scale, n, L, LANES, 0)
+        else:
+            _backwards(at, known, moved, out, table, result, scale, is_linear, n, L, LANES)
     else:
-        a = tl.load(known + (n - 1) * L, mask=inside, other=float("-inf"))
-        if tl.load(form + b) != 0:  # a single position, in the linear form
-            a = tl.load(at, mask=inside, other=float("-inf")) - tl.load(moved)
-        mu = tl.exp(a)
-        mu = mu * (scale / tl.sum(mu, 0))
-        tl.store(out + (n - 1) * L, mu, mask=inside)
-        for step in range(1, n):
-            t = n - step
-            s = tl.load(at + t * L, mask=inside, other=float("-inf"))
-            before = tl.load(known + (t - 1) * L, mask=inside, other=float("-inf"))
-            rest = tl.where(a > float("-inf"), finite(s) - finite(a) - tl.load(moved + t), float("-inf"))
-            pair = mu[None, :] * tl.exp(before[:, None] + E + rest[None, :])
-            counts += pair
-            mu = tl.sum(pair, 1)
-            tl.store(out + (t - 1) * L, mu, mask=inside)
-            a = before
-    tl.store(edge_count + (b * L + i[:, None]) * L + j[None, :], counts, mask=square)
+        if is_linear & (n > 1):
+            _outwards(at, known, moved, out, table, result, scale, n, L, LANES, 1)
+        else:
+            _write(result, tl.zeros([LANES, LANES], node_count.dtype.element_ty), L, LANES)
+
+
+@triton.jit
+def _write(place, counts, L, LANES: tl.constexpr):
+    i, j = tl.arange(0, LANES), tl.arange(0, LANES)
+    tl.store(place + i[:, None] * L + j[None, :], counts, mask=(i[:, None] < L) & (j[None, :] < L))
+
+
+@triton.jit
+def _outwards(at, known, moved, out, table, result, scale, n, L, LANES: tl.constexpr, SIDE: tl.constexpr):
+    """Node counts of one side from the middle outwards, and edge counts; side 0 has the middle pair."""
+    j = tl.arange(0, LANES)
+    inside, h = j < L, (n + 1) // 2
+    X, _ = _scaled(_table(table, L, LANES))
+    if SIDE == 0:  # the middle position of this side, and of the other
+        count, t, beyond, turn = h, h - 1, h, -1
+    else:
+        count, t, beyond, turn = n - h, h, h - 1, 1
+    p, g = _product(at, known, moved, t, inside, L), _product(at, known, moved, beyond, inside, L)
+    mu = p * _times(X, g, 1 - SIDE)
+    share = scale / tl.sum(mu, 0)
+    mu = mu * share
+    counts = X * 0.0
+    if SIDE == 0:
+        counts += (share * p)[:, None] * g[None, :]
+    tl.store(out + t * L, mu, mask=inside)
+    S = tl.load(known + t * L, mask=inside, other=0.0)
+    # Sums, nodes and shifts of the next step outwards are asked for a step before.
+    there = j < tl.where(count > 1, L, 0)
+    S_next = tl.load(known + (t + turn) * L, mask=there, other=0.0)
+    s = tl.load(at + (t + turn) * L, mask=there, other=float("-inf"))
+    m = tl.load(moved + tl.where(count > 1, t + turn, t))
+    for step in range(1, count):
+        t += turn
+        more = step + 1 < count
+        there = j < tl.where(more, L, 0)
+        S_after = tl.load(known + (t + turn) * L, mask=there, other=0.0)
+        s_after = tl.load(at + (t + turn) * L, mask=there, other=float("-inf"))
+        m_after = tl.load(moved + tl.where(more, t + turn, t))
+        p = S_next * tl.exp(s - m)
+        q = tl.where(S > 0.0, mu / tl.where(S > 0.0, S, 1.0), 0.0)
+        if SIDE == 0:
+            counts += p[:, None] * q[None, :]
+        else:
+            counts += q[:, None] * p[None, :]
+        mu = p * _times(X, q, 1 - SIDE)
+        tl.store(out + t * L, mu, mask=inside)
+        S, S_next, s, m = S_next, S_after, s_after, m_after
+    _write(result, counts * X, L, LANES)
+
+
+@triton.jit
+def _backwards(at, known, moved, out, table, result, scale, is_linear, n, L, LANES: tl.constexpr):
+    """Node counts from right to left on logarithms, and edge counts."""
+    j = tl.arange(0, LANES)
+    inside, E = j < L, _table(table, L, LANES)
+    a = tl.load(known + (n - 1) * L, mask=inside, other=float("-inf"))
+    if is_linear:  # a single position
+        a = tl.load(at, mask=inside, other=float("-inf")) - tl.load(moved)
+    mu = tl.exp(a)
+    mu = mu * (scale / tl.sum(mu, 0))
+    tl.store(out + (n - 1) * L, mu, mask=inside)
+    counts = tl.zeros([LANES, LANES], at.dtype.element_ty)
+    for step in range(1, n):
+        t = n - step
+        s = tl.load(at + t * L, mask=inside, other=float("-inf"))
+        before = tl.load(known + (t - 1) * L, mask=inside, other=float("-inf"))
+        rest = tl.where(a > float("-inf"), finite(s) - finite(a) - tl.load(moved + t), float("-inf"))
+        pair = mu[None, :] * tl.exp(before[:, None] + E + rest[None, :])
+        counts += pair
+        mu = tl.sum(pair, 1)
+        tl.store(out + (t - 1) * L, mu, mask=inside)
+        a = before
+    _write(result, counts, L, LANES)

@@ -21,31 +21,44 @@ class Launches(Protocol):
     def lost_digits(self, value: torch.Tensor) -> bool:
         """Whether the batch must be done otherwise; asking may wait for the device."""
 
-    def backward(self, value: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
-        """Counts in the shapes of the scores, times `weight` (B,)."""
+    def backward(
+        self, value: torch.Tensor, weight: torch.Tensor, together: bool = False
+    ) -> list[torch.Tensor]:
+        """Counts in the shapes of the scores, times `weight` (B,); of the second ones summed over examples where
+        `together` says that all share their scores."""
 
 
 class LogPartition(torch.autograd.Function):
-    """log Z and its gradient by launches; a gradient of that by `Sums`."""
+    """log Z and its gradient by launches; a gradient of that by `Sums`.
+
+    Takes ``batch.given``, so that shared scores have one gradient, which needs no table for each example.
+    """
 
     @staticmethod
-    def forward(ctx: Any, launches: type[Launches], batch: Batch, *scores: torch.Tensor) -> torch.Tensor:
-        given = launches(batch, scores)
-        value = given.forward()
-        ctx.batch, ctx.given, ctx.counts = batch._replace(scores=()), given, None
-        if given.lost_digits(value):
-            value, *ctx.counts = host_answer(batch._replace(scores=scores), "sums")
-        ctx.save_for_backward(*scores, value)
+    def forward(ctx: Any, launches: type[Launches], batch: Batch, *given: torch.Tensor) -> torch.Tensor:
+        launched = launches(batch, batch.scores)
+        value = launched.forward()
+        ctx.batch, ctx.launched, ctx.counts = batch._replace(scores=(), given=()), launched, None
+        ctx.together = len(given) > 1 and given[1].ndim < batch.scores[1].ndim
+        if launched.lost_digits(value):
+            value, *ctx.counts = host_answer(batch, "sums")
+        ctx.save_for_backward(*given, value)
         return value
 
     @staticmethod
     def backward(ctx: Any, weight: torch.Tensor) -> tuple[Any, ...]:
         *scores, value = ctx.saved_tensors
+        if ctx.counts is None and not torch.is_grad_enabled():
+            return (None, None, *ctx.launched.backward(value, weight, ctx.together))
         if torch.is_grad_enabled():
-            return (None, *gradient_by_sums(ctx.batch, scores, weight))
-        if ctx.counts is not None:
-            return (None, None, *(each * as_first(weight, each) for each in ctx.counts))
-        return (None, None, *ctx.given.backward(value, weight))
+            if ctx.together:
+                scores[1] = scores[1].expand(len(value), *scores[1].shape)
+            counts = gradient_by_sums(ctx.batch, scores, weight)
+        else:
+            counts = [each * as_first(weight, each) for each in ctx.counts]
+        if ctx.together:
+            counts[1] = counts[1].sum(0)
+        return (None, None, *counts)
 
 
 def sums_by(launches: type[Launches], batch: Batch) -> list[torch.Tensor]:

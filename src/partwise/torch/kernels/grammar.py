@@ -11,21 +11,22 @@ import triton
 
 from partwise.structures.grammar.grammar import Grammar
 from partwise.torch.kernels import inside_kernel, outside_kernel
+from partwise.torch.kernels.launch import Repeated
 from partwise.torch.layouts.base import Batch
 
 MOST_WEIGHTS = 1 << 22  # of a table of rules by [left, right, parent]
 _ROOM = 1 << 26  # numbers that matrices M of many spans may take at a time
 _NEGLIGIBLE = {torch.float32: 1e-7, torch.float64: 1e-13}
-_FLOOR = inside_kernel.FLOOR.value
 
 
 class _Tables(NamedTuple):
-    """Symbols of the columns, int32, and where rules lie in the tables of weights, int64."""
+    """Symbols of the columns; of both kinds of rules, where they lie in a table of weights, and which lies where, −1
+    for none; all int32."""
 
     parents: torch.Tensor
     words: torch.Tensor
-    binary: torch.Tensor
-    unary: torch.Tensor
+    binary: tuple[torch.Tensor, torch.Tensor]
+    unary: tuple[torch.Tensor, torch.Tensor]
 
 
 @lru_cache(maxsize=16)
@@ -33,17 +34,35 @@ def _tables(structure: Grammar, device: torch.device) -> _Tables:
     N, P = structure.n_symbols, len(structure.binary_symbols)
     parent, left, right = structure.rules.T
     column = np.searchsorted(structure.binary_symbols, parent)
-    symbols = [np.asarray(each, np.int32) for each in (structure.binary_symbols, structure.word_symbols)]
-    places = [(left * N + right) * P + column, structure.unaries[:, 0] * N + structure.unaries[:, 1]]
-    return _Tables(*(torch.from_numpy(each).to(device) for each in (*symbols, *places)))
+    symbols = structure.binary_symbols, structure.word_symbols
+    unary = structure.unaries[:, 0] * N + structure.unaries[:, 1]
+
+    def tensor(values: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(np.asarray(values, np.int32)).to(device)
+
+    def both(place: np.ndarray, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+        rule = np.full(size, -1)
+        rule[place] = np.arange(len(place))
+        return tensor(place), tensor(rule)
+
+    binary = (left * N + right) * padded(P) + column
+    parents, words = map(tensor, symbols)
+    return _Tables(parents, words, both(binary, N * N * padded(P)), both(unary, N * N))
 
 
 @lru_cache(maxsize=16)
 def _spans(length: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """First words and widths less one, int32, of all spans of two words or more, the narrowest first."""
     widths = np.repeat(np.arange(length, dtype=np.int32), length - np.arange(length))[length:]
-    first = np.concatenate([np.arange(length - d, dtype=np.int32) for d in range(1, length + 1)])[: len(widths)]
+    first = np.concatenate([np.arange(length - d, dtype=np.int32) for d in range(1, length + 1)])[
+        : len(widths)
+    ]
     return torch.from_numpy(first).to(device), torch.from_numpy(widths).to(device)
+
+
+def padded(count: int) -> int:
+    """What a program has room for."""
+    return max(16, triton.next_power_of_2(count))
 
 
 def fits(batch: Batch) -> bool:
@@ -54,16 +73,45 @@ def fits(batch: Batch) -> bool:
 
 
 class _Weights:
-    """exp( rule − the largest of its example ), at least the floor where a rule is possible, and as a dense table."""
+    """exp( rule − the largest of its example ) as a dense table, at least the floor where a rule is possible."""
 
-    def __init__(self, scores: torch.Tensor, place: torch.Tensor, size: int):
-        self.lift = scores.amax(1).clamp(min=torch.finfo(torch.float64).min)
-        weights = (scores - self.lift[:, None]).exp().clamp(min=_FLOOR)
-        self.weights = torch.where(scores > -torch.inf, weights, torch.zeros_like(weights))
-        self.table = scores.new_zeros(len(scores), size)
-        self.table.index_copy_(1, place, self.weights)
-        self.stride = size if len(scores) > 1 else 0
-        self.is_small = self.weights == _FLOOR
+    def __init__(self, scores: torch.Tensor, places: tuple[torch.Tensor, torch.Tensor], small: torch.Tensor):
+        (self.place, rule), self.n_rules = places, scores.shape[1]
+        n, size = len(scores), len(rule)
+        self.lift = scores.amax(1).double().clamp(min=torch.finfo(torch.float64).min)
+        self.table = scores.new_empty(n, size, dtype=torch.float64)
+        self.stride = size if n > 1 else 0
+        inside_kernel.weigh[(triton.cdiv(size, 1024), n)](
+            scores, scores.stride(0), self.lift, rule, self.table, small, size, BLOCK=1024
+        )
+
+    def counts(self, table: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        """Fill `out` (B, R) from derivatives (B, size) by the weights; returns counts (B,) of what was raised."""
+        n_blocks = triton.cdiv(self.n_rules, 1024)
+        doubt = table.new_empty(len(out), n_blocks)
+        outside_kernel.rule_counts[(n_blocks, len(out))](
+            table, table.stride(0), self.table, self.stride, self.place, out, out.stride(0), doubt, self.n_rules,
+            BLOCK=1024,
+        )  # fmt: skip
+        return doubt.sum(1)
+
+
+class _Outside:
+    """What the backward pass fills: shares of cells as left and right parts, of sums of rules, counts, doubt."""
+
+    def __init__(self, given: Given):
+        n, T, N, chart = given.n, given.length, given.N, given.chart
+        shares = chart.new_zeros(2 if given.unary is None else 3, n, T, T, N)
+        self.left, self.right, self.above = (
+            shares[0],
+            shares[1],
+            shares[-1],
+        )  # the last where there are unary rules
+        self.doubt = chart.new_zeros(n, T, T)
+        self.parents = chart.new_empty(n, T * (T - 1) // 2, given.columns)
+        self.matrices = chart.new_empty(n * (T - 1) * N * N)
+        self.word_count = torch.zeros_like(given.word)
+        self.span_count = None if given.span is None else torch.zeros_like(given.span)
 
 
 class Given:
@@ -77,20 +125,21 @@ class Given:
         self.n, self.length, self.N = word.shape
         self.n_rules, self.root = rule.shape[1], structure.root
         self.tables = _tables(structure, word.device)
-        self.P, n_binary = len(self.tables.parents), len(self.tables.binary)
-        own = (rule[:1] if rule.stride(0) == 0 else rule).double()
-        self.binary = _Weights(own[:, :n_binary], self.tables.binary, self.N**2 * self.P)
-        self.small = self.binary.is_small.any().int().reshape(1)
+        self.P, n_binary = len(self.tables.parents), len(structure.rules)
+        self.columns = padded(self.P)
+        self.small = torch.zeros(1, dtype=torch.int32, device=word.device)
+        own = (rule[:1] if rule.stride(0) == 0 else rule).contiguous()
+        self.binary = _Weights(own[:, :n_binary], self.tables.binary, self.small)
         self.unary = None
         if len(structure.unaries):
-            self.unary = _Weights(own[:, n_binary:], self.tables.unary, self.N**2)
-            self.small += self.unary.is_small.any()
+            self.unary = _Weights(own[:, n_binary:], self.tables.unary, self.small)
         self.common = {"RAGGED": batch.lengths is not None}
         self.spans = {"SPANS": self.span is not None, **self.common}
-        self.all = max(16, triton.next_power_of_2(self.N))
+        self.all = padded(self.N)
         self.tile = min(64, self.all)
-        self.columns = max(16, triton.next_power_of_2(self.P))
-        self.word_columns = triton.next_power_of_2(len(self.tables.words))
+        self.n_tiles = triton.cdiv(self.N, self.tile) ** 2
+        self.all_spans = _spans(self.length, word.device)
+        self.word_columns = padded(len(self.tables.words))
 
     def forward(self) -> torch.Tensor:
         """Values (B,); fills the charts."""
@@ -100,18 +149,27 @@ class Given:
         scales = charts.new_empty(levels + 1, n, T, T)
         self.chart, self.below, self.scale, self.lower = charts[0], charts[-1], scales[0], scales[levels - 1]
         self.tops = scales[levels]
-        matrices, start = charts.new_empty(n * (T - 1) * N * N), 0
+        # Matrices M of all spans stay for the backward pass where there is room, else those of one width at a time.
+        n_spans, start = T * (T - 1) // 2, 0
+        self.kept = n * n_spans * N * N <= _ROOM
+        self.matrices = charts.new_empty(n * (n_spans if self.kept else T - 1) * N * N)
         inside_kernel.words[(n, T)](
             self.word, tables.words, self.lengths, self.below, self.lower, self.small, T, N, len(tables.words),
             COLUMNS=self.word_columns, **self.common,
         )  # fmt: skip
         self._unaries(0)
+        pairs = self._pairs()
+        parents = Repeated(inside_kernel.parents, ROWS=16, TILE=128, COLUMNS=self.columns, **self.spans)
         for d in range(1, T):
-            self._pairs(0, n, start, T - d, matrices)
-            inside_kernel.parents[(n, triton.cdiv(T - d, 16))](
-                matrices, self.binary.table, self.binary.stride, tables.parents, self.span, self.tops,
-                self.lengths, self.below, self.lower, self.small, d, T, N, self.P,
-                ROWS=16, TILE=64, COLUMNS=self.columns, **self.spans,
+            place = (n_spans, start) if self.kept else (T - d, 0)
+            pairs(
+                (T - d, n, self.n_tiles), *self.all_spans, start, self.lengths, self.chart, self.scale,
+                self.tops, self.matrices, self.small, *place, T, N,
+            )  # fmt: skip
+            parents(
+                (n, triton.cdiv(T - d, 16)), self.matrices, self.binary.table, self.binary.stride,
+                tables.parents, self.span, self.tops, self.lengths, self.below, self.lower, self.small, *place,
+                d, T, N, N * N, self.P,
             )  # fmt: skip
             self._unaries(d)
             start += T - d
@@ -122,14 +180,8 @@ class Given:
         )  # fmt: skip
         return value
 
-    def _pairs(self, begin: int, end: int, start: int, count: int, out: torch.Tensor) -> None:
-        """Matrices M of `count` spans from the span `start` on, of the examples `begin` … `end`."""
-        lengths = None if self.lengths is None else self.lengths[begin:]
-        first, widths = _spans(self.length, self.word.device)
-        inside_kernel.pairs[(count, end - begin, triton.cdiv(self.N, self.tile) ** 2)](
-            first, widths, start, lengths, self.chart[begin:], self.scale[begin:], self.tops[begin:], out,
-            self.small, count, self.length, self.N, SPLITS=16, TILE=self.tile, **self.common,
-        )  # fmt: skip
+    def _pairs(self) -> Repeated:
+        return Repeated(inside_kernel.pairs, SPLITS=16, TILE=self.tile, num_stages=2, **self.common)
 
     def _unaries(self, d: int) -> None:
         if self.unary is not None:
@@ -139,74 +191,96 @@ class Given:
                 TILE=self.all, **self.spans,
             )  # fmt: skip
 
-    def backward(self, value: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
+    def backward(
+        self, value: torch.Tensor, weight: torch.Tensor, together: bool = False
+    ) -> list[torch.Tensor]:
         """Counts of words, rules and spans, times `weight` (B,); sets `doubt` (B,), counts of what was raised."""
-        n, T, N, P = self.n, self.length, self.N, self.P
-        shares = self.chart.new_zeros(2, n, T, T, N)
-        left, right = shares[0], shares[1]
-        n_spans = T * (T - 1) // 2
-        parent_share = self.chart.new_empty(n, n_spans, P)
-        doubt, above = self.chart.new_zeros(n, T, T), torch.zeros_like(self.chart) if self.unary else None
-        word_count = torch.zeros_like(self.word)
-        span_count = None if self.span is None else torch.zeros_like(self.span)
-        matrices = self.chart.new_empty(n * (T - 1) * N * N)
+        n, T, N = self.n, self.length, self.N
+        room = _Outside(self)
         outside_kernel.roots[(n,)](
-            self.lengths, self.chart, value, weight, weight.stride(0), left, self.root, T, N, **self.common
+            self.lengths,
+            self.chart,
+            value,
+            weight,
+            weight.stride(0),
+            room.left,
+            self.root,
+            T,
+            N,
+            **self.common,
         )
-        start = n_spans
-        n_tiles = triton.cdiv(N * N, 64)
-        per_program = triton.cdiv(n_tiles, 8)
-        for d in range(T - 1, -1, -1):
-            if self.unary is not None:
-                outside_kernel.unary_shares[(T - d, n)](
-                    self.below, self.lower, self.unary.table, self.unary.stride, self.unary.lift, self.span,
-                    self.lengths, self.chart, self.scale, left, right, above, span_count, doubt, d, T, N,
-                    TILE=self.all, **self.spans,
-                )  # fmt: skip
-            if d == 0:
-                break
-            start -= T - d
-            outside_kernel.pair_shares[(n, triton.cdiv(T - d, 16), triton.cdiv(n_tiles, per_program))](
-                self.binary.table, self.binary.stride, self.tables.parents, self.span, self.tops, self.lengths,
-                self.below, self.lower, left, right, matrices, parent_share, span_count, doubt, d, start,
-                n_spans, T, N, P, ROWS=16, TILE=64, TILES=per_program, COLUMNS=self.columns, **self.spans,
-            )  # fmt: skip
-            outside_kernel.children[(T - d, n)](
-                matrices, self.lengths, self.chart, self.scale, self.tops, left, right, doubt, self.small, d, T, N,
-                SPLITS=16, TILE=self.tile, **self.common,
-            )  # fmt: skip
+        self._shares(room)
         outside_kernel.word_counts[(n, T)](
-            self.tables.words, self.lengths, self.below, left, right, word_count, doubt, T, N,
+            self.tables.words, self.lengths, self.below, room.left, room.right, room.word_count, room.doubt, T, N,
             len(self.tables.words), COLUMNS=self.word_columns, **self.common,
         )  # fmt: skip
-        rules = [self._rule_counts(parent_share)]
-        self.doubt = doubt.flatten(1).sum(1) + (rules[0] * self.binary.is_small).sum(1)
+        n_binary, rules = self.binary.n_rules, self.word.new_empty(n, self.n_rules)
+        self.doubt = room.doubt.flatten(1).sum(1) + self._binary_counts(room.parents, rules[:, :n_binary])
         if self.unary is not None:
-            assert above is not None
-            table = torch.bmm(above.view(n, T * T, N).transpose(1, 2), self.below.view(n, T * T, N))
-            rules.append(table.view(n, N * N)[:, self.tables.unary] * self.unary.weights)
-            self.doubt += (rules[1] * self.unary.is_small).sum(1)
-        counts = [word_count, torch.cat(rules, 1).to(self.word.dtype)]
-        return counts if span_count is None else [*counts, span_count]
+            table = torch.bmm(room.above.view(n, T * T, N).transpose(1, 2), self.below.view(n, T * T, N))
+            self.doubt += self.unary.counts(table.view(n, N * N), rules[:, n_binary:])
+        counts = [room.word_count, rules.sum(0) if together else rules]
+        return counts if room.span_count is None else [*counts, room.span_count]
 
-    def _rule_counts(self, parent_share: torch.Tensor) -> torch.Tensor:
-        """Σ M γ of every binary rule over all spans, times its weight: (B, R), float64."""
+    def _shares(self, room: _Outside) -> None:
+        """Derivatives by the cells, from the widest span down."""
         n, T, N = self.n, self.length, self.N
+        n_tiles, start = triton.cdiv(N * N, 64), T * (T - 1) // 2
+        per_program = triton.cdiv(n_tiles, 8)
+        pair_shares = Repeated(
+            outside_kernel.pair_shares,
+            ROWS=16,
+            TILE=64,
+            TILES=per_program,
+            COLUMNS=self.columns,
+            **self.spans,
+        )
+        children = Repeated(outside_kernel.children, SPLITS=16, TILE=self.tile, num_stages=1, **self.common)
+        self._unary_shares(room, T - 1)
+        for d in range(T - 1, 0, -1):
+            start -= T - d
+            pair_shares(
+                (n, triton.cdiv(T - d, 16), triton.cdiv(n_tiles, per_program)), self.binary.table,
+                self.binary.stride, self.tables.parents, self.span, self.tops, self.lengths, self.below,
+                self.lower, room.left, room.right, room.matrices, room.parents, room.span_count, room.doubt, d,
+                start, room.parents.shape[1], T, N, N * N, self.P,
+            )  # fmt: skip
+            children(
+                (T - d, n), room.matrices, self.lengths, self.chart, self.scale, self.tops, room.left,
+                room.right, room.doubt, self.small, d, T, N,
+            )  # fmt: skip
+            self._unary_shares(room, d - 1)
+
+    def _unary_shares(self, room: _Outside, d: int) -> None:
+        if self.unary is not None:
+            outside_kernel.unary_shares[(self.length - d, self.n)](
+                self.below, self.lower, self.unary.table, self.unary.stride, self.unary.lift, self.span,
+                self.lengths, self.chart, self.scale, room.left, room.right, room.above, room.span_count,
+                room.doubt, d, self.length, self.N, TILE=self.all, **self.spans,
+            )  # fmt: skip
+
+    def _binary_counts(self, parent_share: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        """Fill `out` (B, R) from Σ M γ over all spans; returns counts (B,) of rules whose weight was raised."""
+        n, N = self.n, self.N
         n_spans = parent_share.shape[1]
-        step = max(1, _ROOM // max(n_spans * N * N, 1))
-        matrices = parent_share.new_empty(min(step, n), n_spans, N * N)
-        found = []
+        if self.kept:
+            table = torch.bmm(self.matrices.view(n, n_spans, N * N).transpose(1, 2), parent_share)
+            return self.binary.counts(table.view(n, -1), out)
+        step = max(1, _ROOM // (n_spans * N * N))
+        matrices, found = parent_share.new_empty(min(step, n), n_spans, N * N), []
         for begin in range(0, n, step):
             end = min(begin + step, n)
-            if n_spans:
-                self._pairs(begin, end, 0, n_spans, matrices)
-            table = torch.bmm(matrices[: end - begin].transpose(1, 2), parent_share[begin:end])
-            found.append(table.view(end - begin, N * N * self.P)[:, self.tables.binary])
-        return torch.cat(found) * self.binary.weights
+            lengths = None if self.lengths is None else self.lengths[begin:]
+            self._pairs()(
+                (n_spans, end - begin, self.n_tiles), *self.all_spans, 0, lengths, self.chart[begin:],
+                self.scale[begin:], self.tops[begin:], matrices, self.small, n_spans, 0, self.length, N,
+            )  # fmt: skip
+            found.append(torch.bmm(matrices[: end - begin].transpose(1, 2), parent_share[begin:end]))
+        return self.binary.counts(torch.cat(found).view(n, -1), out)
 
     def lost_digits(self, value: torch.Tensor) -> bool:
         """Whether numbers that were raised make a difference; asking waits for the device."""
-        if self.word.is_cuda and torch.cuda.is_current_stream_capturing() or not bool(self.small):
+        if (self.word.is_cuda and torch.cuda.is_current_stream_capturing()) or not bool(self.small):
             return False
         self.backward(value, torch.ones_like(value))
         return bool((self.doubt > _NEGLIGIBLE[self.word.dtype]).any())

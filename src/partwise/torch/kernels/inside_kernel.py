@@ -40,9 +40,18 @@ def split_scores(scale, i, j, m, inside, T):
 
 
 @triton.jit
-def words(
-    word, symbols, lengths, chart, scale, small, T, N, W, COLUMNS: tl.constexpr, RAGGED: tl.constexpr
-):
+def weigh(scores, stride, lift, rule, table, small, size, BLOCK: tl.constexpr):
+    """Fill `table` (…, size) with exp( score − lift ) of the rules in its places, 0 where `rule` is −1."""
+    b = tl.program_id(1).to(tl.int64)
+    k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    q = tl.load(rule + k, mask=k < size, other=-1)
+    own = tl.load(scores + b * stride + q, mask=q >= 0, other=float("-inf")).to(tl.float64)
+    weight = raised(_exp(own - tl.load(lift + b)), small)
+    tl.store(table + b * size + k, weight, mask=k < size)
+
+
+@triton.jit
+def words(word, symbols, lengths, chart, scale, small, T, N, W, COLUMNS: tl.constexpr, RAGGED: tl.constexpr):
     """Cells of single words, from the scores (B, T, N) of the W symbols that may stand over them."""
     b, i = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if i < length_of(lengths, b, T, RAGGED):
@@ -61,12 +70,12 @@ def _exp(x):
     return tl.exp(tl.where(x > float("-inf"), tl.maximum(x, -700.0), x))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["start", "n_out", "first_out"])
 def pairs(
-    first, widths, start, lengths, chart, scale, tops, out, small, n_out, T, N,
+    first, widths, start, lengths, chart, scale, tops, out, small, n_out, first_out, T, N,
     SPLITS: tl.constexpr, TILE: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """Fill `out` (B, n_out, N, N) with M of the spans from `start` on, and `tops` (B, T, T) of their splits."""
+    """Fill `out` (B, n_out, N, N) from `first_out` on with M of the spans from `start` on, and `tops` (B, T, T)."""
     row, b = tl.program_id(0), tl.program_id(1).to(tl.int64)
     n_tiles = tl.cdiv(N, TILE)
     left, right = tl.program_id(2) // n_tiles * TILE, tl.program_id(2) % n_tiles * TILE
@@ -74,7 +83,7 @@ def pairs(
     d = tl.load(widths + start + row)
     j = i + d
     B, C, k = left + tl.arange(0, TILE), right + tl.arange(0, TILE), tl.arange(0, SPLITS)
-    place = out + ((b * n_out + row) * N + B[:, None]) * N + C[None, :]
+    place = out + ((b * n_out + first_out + row) * N + B[:, None]) * N + C[None, :]
     square = (B[:, None] < N) & (C[None, :] < N)
     M = tl.zeros([TILE, TILE], tl.float64)
     if j < length_of(lengths, b, T, RAGGED):
@@ -102,28 +111,26 @@ def pairs(
     tl.store(place, M, mask=square)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["d", "n_out", "first_out"])
 def parents(
-    matrix, weights, weight_stride, symbols, span, tops, lengths, chart, scale, small, d, T, N, P,
+    matrix, weights, weight_stride, symbols, span, tops, lengths, chart, scale, small, n_out, first_out, d, T, N, NN, P,
     ROWS: tl.constexpr, TILE: tl.constexpr, COLUMNS: tl.constexpr, SPANS: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """Cells of all spans of d + 1 words from `matrix` (B, T − d, N²) and `weights` (…, N², P)."""
+    """Cells of all spans of d + 1 words from `matrix` (B, n_out, N²) and `weights` (…, N², COLUMNS)."""
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    n_rows, k, A = T - d, tl.arange(0, TILE), tl.arange(0, COLUMNS)
+    k, A = tl.arange(0, TILE), tl.arange(0, COLUMNS)
     total = tl.zeros([ROWS, COLUMNS], tl.float64)
     rows = (i + d < length_of(lengths, b, T, RAGGED))[:, None]
     W = weights + b * weight_stride
-    for begin in range(0, N * N, TILE):
+    for begin in range(0, NN, TILE):
         pair = begin + k
         M = tl.load(
-            matrix + (b * n_rows + i[:, None]) * N * N + pair[None, :],
-            mask=rows & (pair[None, :] < N * N),
+            matrix + (b * n_out + first_out + i[:, None]) * NN + pair[None, :],
+            mask=rows & (pair[None, :] < NN),
             other=0.0,
         )
-        w = tl.load(
-            W + pair[:, None] * P + A[None, :], mask=(pair[:, None] < N * N) & (A[None, :] < P), other=0.0
-        )
+        w = tl.load(W + pair[:, None] * COLUMNS + A[None, :], mask=pair[:, None] < NN, other=0.0)
         total += tl.dot(M, w, out_dtype=tl.float64)
     inside = rows & (A[None, :] < P)
     symbol = tl.load(symbols + A, mask=A < P, other=0)
@@ -137,7 +144,7 @@ def parents(
     tl.store(scale + cell, top, mask=rows)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["d"])
 def unaries(
     below, lower, weights, weight_stride, lift, span, lengths, chart, scale, small, d, T, N,
     TILE: tl.constexpr, SPANS: tl.constexpr, RAGGED: tl.constexpr,

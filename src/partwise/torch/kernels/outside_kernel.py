@@ -24,14 +24,14 @@ def _shares(as_left, as_right, at, inside):
     return tl.load(as_left + at, mask=inside, other=0.0) + tl.load(as_right + at, mask=inside, other=0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["d", "first_span"])
 def pair_shares(
     weights, weight_stride, symbols, span, tops, lengths, chart, scale, as_left, as_right, out, parent_share,
-    span_count, doubt, d, first_span, n_spans, T, N, P,
+    span_count, doubt, d, first_span, n_spans, T, N, NN, P,
     ROWS: tl.constexpr, TILE: tl.constexpr, TILES: tl.constexpr, COLUMNS: tl.constexpr, SPANS: tl.constexpr,
     RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """Fill `out` (B, T − d, N²), γ in `parent_share` (B, n_spans, P) and counts of spans, for spans of d + 1 words."""
+    """Fill `out` (B, T − d, N²), γ in `parent_share` (B, n_spans, COLUMNS) and counts, for spans of d + 1 words."""
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     n_rows, k, A = T - d, tl.arange(0, TILE), tl.arange(0, COLUMNS)
@@ -42,13 +42,15 @@ def pair_shares(
     at = cell * N + symbol[None, :]
     g = _shares(as_left, as_right, at, inside)
     own = tl.load(chart + at, mask=inside, other=0.0)
-    x = finite(tl.load(tops + cell, mask=rows, other=0.0)) - finite(tl.load(scale + cell, mask=rows, other=0.0))
+    x = finite(tl.load(tops + cell, mask=rows, other=0.0)) - finite(
+        tl.load(scale + cell, mask=rows, other=0.0)
+    )
     if SPANS:
         x += tl.load(span + at, mask=inside, other=float("-inf")).to(tl.float64)
     share = tl.where(own > 0.0, g * _exp(x), 0.0)
     if tl.program_id(2) == 0:
-        place = parent_share + (b * n_spans + first_span + i[:, None]) * P + A[None, :]
-        tl.store(place, share, mask=(i[:, None] < n_rows) & (A[None, :] < P))
+        place = parent_share + (b * n_spans + first_span + i[:, None]) * COLUMNS + A[None, :]
+        tl.store(place, share, mask=i[:, None] < n_rows)
         if SPANS:
             count = (g * own).to(span_count.dtype.element_ty)
             tl.store(span_count + at, tl.load(span_count + at, mask=inside) + count, mask=inside)
@@ -57,15 +59,13 @@ def pair_shares(
     W = weights + b * weight_stride
     for step in range(0, TILES):
         pair = (tl.program_id(2) * TILES + step) * TILE + k
-        w = tl.load(
-            W + pair[None, :] * P + A[:, None], mask=(pair[None, :] < N * N) & (A[:, None] < P), other=0.0
-        )
+        w = tl.load(W + pair[None, :] * COLUMNS + A[:, None], mask=pair[None, :] < NN, other=0.0)
         N_pair = tl.dot(share, w, out_dtype=tl.float64)
-        place = out + (b * n_rows + i[:, None]) * N * N + pair[None, :]
-        tl.store(place, N_pair, mask=rows & (pair[None, :] < N * N))
+        place = out + (b * n_rows + i[:, None]) * NN + pair[None, :]
+        tl.store(place, N_pair, mask=rows & (pair[None, :] < NN))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["d"])
 def children(
     pair_share, lengths, chart, scale, tops, as_left, as_right, doubt, small, d, T, N,
     SPLITS: tl.constexpr, TILE: tl.constexpr, RAGGED: tl.constexpr,
@@ -127,7 +127,7 @@ def roots(lengths, chart, value, weight, weight_stride, as_left, root, T, N, RAG
     tl.store(as_left + at, tl.where(possible, scale / tl.where(possible, tl.load(chart + at), 1.0), 0.0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["d"])
 def unary_shares(
     below, lower, weights, weight_stride, lift, span, lengths, chart, scale, as_left, as_right, above,
     span_count, doubt, d, T, N, TILE: tl.constexpr, SPANS: tl.constexpr, RAGGED: tl.constexpr,
@@ -179,3 +179,18 @@ def word_counts(
         count = own * _shares(as_left, as_right, cell * N + symbol, k < W)
         tl.store(out + (b * T + i) * N + symbol, count.to(out.dtype.element_ty), mask=k < W)
         tl.store(doubt + cell, tl.load(doubt + cell) + tl.sum(tl.where(own == FLOOR, count, 0.0), 0))
+
+
+@triton.jit
+def rule_counts(
+    table, table_stride, weights, weight_stride, place, out, out_stride, doubt, R, BLOCK: tl.constexpr
+):
+    """Counts (…, R) of rules from derivatives by their weights, and in `doubt` (B, blocks) those of raised ones."""
+    b = tl.program_id(1).to(tl.int64)
+    k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = tl.load(place + k, mask=k < R, other=0)
+    weight = tl.load(weights + b * weight_stride + at, mask=k < R, other=0.0)
+    count = weight * tl.load(table + b * table_stride + at, mask=k < R, other=0.0)
+    tl.store(out + b * out_stride + k, count.to(out.dtype.element_ty), mask=k < R)
+    uncertain = tl.sum(tl.where(weight == FLOOR, count, 0.0), 0)
+    tl.store(doubt + b * tl.num_programs(0) + tl.program_id(0), uncertain)

@@ -9,18 +9,16 @@ import triton
 
 from partwise.structures.trees.projective import Projective
 from partwise.torch.kernels import eisner_kernel, matrix_tree_kernel
+from partwise.torch.kernels.launch import kind, ready
 from partwise.torch.layouts.base import Batch
 
-MOST_WORDS = 255  # of a projective tree; the matrix of a spanning tree stays in registers
-MOST_WORDS_SPANNING = 128
+MOST_WORDS = 255
 MOST_STRAIN = 600.0  # beyond it derivatives may leave the range of double precision
 
 
 def fits(batch: Batch) -> bool:
     """Whether the kernels take this batch."""
-    projective = isinstance(batch.layout.structure, Projective)
-    n_words = batch.scores[0].shape[1] - 1
-    return batch.n_examples > 0 and n_words <= (MOST_WORDS if projective else MOST_WORDS_SPANNING)
+    return batch.n_examples > 0 and batch.scores[0].shape[1] - 1 <= MOST_WORDS
 
 
 class Given:
@@ -48,39 +46,62 @@ class Given:
                 "num_warps": {16: 2, 32: 4, 64: 8, 128: 8, 256: 16}[rows],
             }
         else:
-            self.common |= {"num_warps": {16: 1, 32: 2, 64: 8, 128: 16}[rows]}
+            self.common |= {"TILE": 16, "num_warps": {16: 2, 32: 4, 64: 4, 128: 8, 256: 8}[rows]}
+
+        # Where counts begin in the room of the backward pass depends on the number of sentences.
+        self.key = (
+            self.projective,
+            structure.single_root,
+            self.n,
+            self.size,
+            kind(self.arcs),
+            kind(self.lengths),
+        )
+        self.launch = ready("trees", *self.key)
 
     def forward(self) -> torch.Tensor:
         """Values (B,); leaves room that the backward pass reads."""
         value = self.arcs.new_empty(self.n)
         if self.projective:
             self.room = self.arcs.new_empty(self.n, 7, self.size, self.size)
-            eisner_kernel.forward[(self.n,)](
-                self.arcs, self.lengths, self.room, value, self.size, **self.common
+            self.launch(
+                eisner_kernel.forward,
+                (self.n,),
+                self.arcs,
+                self.lengths,
+                self.room,
+                value,
+                self.size,
+                **self.common,
             )
             return value
         self.room = torch.empty(self.arcs.shape, dtype=torch.float64, device=self.arcs.device)
         self.strain = self.room.new_empty(self.n)
-        matrix_tree_kernel.forward[(self.n,)](
-            self.arcs, self.lengths, self.room, value, self.strain, self.size, **self.common
-        )
+        self.launch(
+            matrix_tree_kernel.forward, (self.n,), self.arcs, self.lengths, self.room, value, self.strain, self.size,
+            **self.common,
+        )  # fmt: skip
         return value
 
     def lost_digits(self, value: torch.Tensor) -> bool:
         """Whether the numbers of a spanning tree were too far apart; asking waits for the device."""
         capturing = self.arcs.is_cuda and torch.cuda.is_current_stream_capturing()
-        return not (self.projective or capturing) and not bool((self.strain < MOST_STRAIN).all())
+        return not (self.projective or capturing) and not self.strain.max().item() < MOST_STRAIN
 
-    def backward(self, value: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
+    def backward(
+        self, value: torch.Tensor, weight: torch.Tensor, together: bool = False
+    ) -> list[torch.Tensor]:
         """Counts of arcs, and of relations, times `weight` (B,)."""
+        launch = ready("trees backward", *self.key, weight.stride(0), kind(weight))
         first = self.arcs, self.lengths, self.room, value, weight, weight.stride(0)
         if self.projective:
             zeros = self.arcs.new_zeros(self.n * 7, self.size, self.size)
             shares, counts = zeros[: self.n * 6], zeros[self.n * 6 :]
-            eisner_kernel.backward[(self.n,)](*first, shares, counts, self.size, **self.common)
+            launch(eisner_kernel.backward, (self.n,), *first, shares, counts, self.size, **self.common)
         else:
             counts = torch.empty_like(self.arcs)
-            matrix_tree_kernel.backward[(self.n,)](*first, counts, self.size, **self.common)
+            shares = torch.empty_like(self.room)
+            launch(matrix_tree_kernel.backward, (self.n,), *first, shares, counts, self.size, **self.common)
         if self.relations is None:
             return [counts]
         return [counts, counts[..., None] * torch.softmax(self.relations, -1).nan_to_num(0.0)]

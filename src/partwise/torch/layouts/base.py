@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -57,11 +58,14 @@ class Batch(NamedTuple):
     scores : tuple of Tensor
         Each with a first axis of B examples, in one floating type of at least single precision.
     lengths : Tensor of int64 (B,), or None where all fill the padding
+    given : tuple of Tensor
+        The scores before those that all examples share were spread over the batch; empty where that is not known.
     """
 
     layout: Layout
     scores: tuple[torch.Tensor, ...]
     lengths: torch.Tensor | None
+    given: tuple[torch.Tensor, ...] = ()
 
     @property
     def sizes(self) -> tuple[tuple[int, ...], ...]:
@@ -87,7 +91,7 @@ def _arrangement(layout: Layout, sizes: tuple[tuple[int, ...], ...], lengths: by
     return layout.arrange(sizes, np.frombuffer(lengths, np.int64))
 
 
-class Layout:
+class Layout(ABC):
     """How the score tensors of one structure are read; equal layouts arrange equal batches equally.
 
     Parameters
@@ -102,32 +106,34 @@ class Layout:
 
     # What a layout says.
 
-    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int]:
-        """The tensors, each with its batch axis, and B; raises :class:`InputError` where sizes do not fit."""
-        raise NotImplementedError
+    @abstractmethod
+    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int, bool]:
+        """The tensors, B, and whether the second is shared: without the batch axis of the others; raises
+        :class:`InputError` where sizes do not fit."""
 
     def longest(self, sizes: tuple[tuple[int, ...], ...]) -> int:
         """The length that fills the padding."""
         return sizes[0][1]
 
+    @abstractmethod
     def arrange(self, sizes: tuple[tuple[int, ...], ...], lengths: np.ndarray) -> Arrangement:
-        raise NotImplementedError
+        """Parts of a batch of tensors of these sizes and lengths."""
 
+    @abstractmethod
     def flat_labels(self, target: Any, lengths: np.ndarray) -> Any:
         """Labels of a batch in the form that ``structure.encode_all`` reads."""
-        raise NotImplementedError
 
+    @abstractmethod
     def labels(self, found: Any, lengths: np.ndarray, device: torch.device) -> Any:
         """What ``structure.decode_all`` gives, as users read it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def example(self, arrays: list[np.ndarray], i: int, length: int) -> tuple[Any, ...]:
         """Scores of one example as the structure's own methods take them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stacked(self, given: list[Any], lengths: np.ndarray, device: torch.device) -> Any:
         """One labelling for each example, as the structure's own methods return them, as users read it."""
-        raise NotImplementedError
 
     def costs(self, arrangement: Arrangement, labels: Any, cost: Any) -> np.ndarray:
         """Cost of every part against labels as :meth:`flat_labels` gives them, (part_ptr[B],)."""
@@ -168,25 +174,30 @@ class Layout:
 
     def batch(self, scores: tuple[Any, ...], lengths: Any, validate: bool | None) -> Batch:
         """Checked scores; a check of numbers costs a transfer, so that on a GPU it is made when asked for."""
-        tensors, n_examples = self.read(scores)
+        tensors, n_examples, is_shared = self.read(scores)
         dtype = tensors[0].dtype
         for each in tensors[1:]:
-            dtype = torch.promote_types(dtype, each.dtype)
+            dtype = dtype if each.dtype == dtype else torch.promote_types(dtype, each.dtype)
         if dtype in (torch.float16, torch.bfloat16):
             dtype = torch.float32
         device = tensors[0].device
         for name, each in zip(self.names, tensors, strict=False):
             if each.device != device:
                 raise InputError(f"{name} is on {each.device}, {self.names[0]} on {device}")
-        tensors = tuple(each.to(dtype) for each in tensors)
-        longest = self.longest(tuple(tuple(each.shape) for each in tensors))
+        tensors = tuple(each if each.dtype == dtype else each.to(dtype) for each in tensors)
         checked = validate if validate is not None else device.type == "cpu"
-        read = read_lengths(lengths, n_examples, longest, device, checked)
+        read = None
+        if lengths is not None:
+            longest = self.longest(tuple(tuple(each.shape) for each in tensors))
+            read = read_lengths(lengths, n_examples, longest, device, checked)
         if checked:
             for name, each in zip(self.names, tensors, strict=False):
                 if not bool((each < torch.inf).all()):
                     raise InputError(f"{name} contains NaN or +inf; scores may be any number or −inf")
-        return Batch(self, tensors, read)
+        if not is_shared:
+            return Batch(self, tensors, read, tensors)
+        first, second, *rest = tensors
+        return Batch(self, (first, second.expand(n_examples, *second.shape), *rest), read, tensors)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._key() == other._key()  # type: ignore[attr-defined]
@@ -200,10 +211,8 @@ class Layout:
 
 def read_lengths(
     lengths: Any, n_examples: int, longest: int, device: torch.device, checked: bool
-) -> torch.Tensor | None:
+) -> torch.Tensor:
     """Lengths as int64 (B,); a boolean mask (B, length) with True first stands for its row sums."""
-    if lengths is None:
-        return None
     given = torch.as_tensor(lengths)
     if given.dtype == torch.bool:
         if tuple(given.shape) != (n_examples, longest):
@@ -225,8 +234,9 @@ def require_tensor(value: Any, name: str, shape: tuple[int | None, ...], what: s
     """`value` if it is a floating tensor of this shape; None stands for any size."""
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         raise InputError(f"{name} must be a tensor of floating numbers, {what}")
-    if value.ndim != len(shape) or any(
-        s is not None and s != n for s, n in zip(shape, value.shape, strict=True)
+    size = tuple(value.shape)
+    if size != shape and (
+        len(size) != len(shape) or any(s not in (None, n) for s, n in zip(shape, size, strict=True))
     ):
         raise InputError(f"{name} has shape {tuple(value.shape)}, expected {what}")
     return value

@@ -52,7 +52,7 @@ class ChainLayout(Layout):
     def _key(self) -> tuple[Any, ...]:
         return id(self.original), self.per_position
 
-    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int]:
+    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int, bool]:
         if not 2 <= len(scores) <= 4:
             raise InputError(
                 "a chain takes node_scores and edge_scores, and may take start_scores and end_scores"
@@ -71,13 +71,13 @@ class ChainLayout(Layout):
             edge = require_tensor(edge, "edge_scores", (n, L, L), f"({n}, {L}, {L})")
         else:
             what = f"({L}, {L}), ({n}, {L}, {L}) or ({n}, {length - 1}, {L}, {L})"
-            edge = require_tensor(edge, "edge_scores", (L, L), what).expand(n, L, L)
+            edge = require_tensor(edge, "edge_scores", (L, L), what)
         ends = [
             require_tensor(each, name, (L,), f"({L},)")
             for each, name in zip(scores[2:], self.names[2:], strict=False)
             if each is not None
         ]
-        return (node, edge, *ends), n
+        return (node, edge, *ends), n, edge.ndim == 2
 
     def batch(self, scores: tuple[Any, ...], lengths: Any, validate: bool | None) -> Batch:
         """With start and end scores within those of nodes."""
@@ -95,7 +95,7 @@ class ChainLayout(Layout):
         if given.get("end_scores") is not None:
             last = is_last(node, batch.lengths)
             node = node + last * next(remaining)
-        return batch._replace(scores=(node, edge))
+        return batch._replace(scores=(node, edge), given=(node, batch.given[1]))
 
     def arrange(self, sizes: tuple[tuple[int, ...], ...], lengths: np.ndarray) -> Arrangement:
         structure, (n, longest, L) = self.structure, sizes[0]

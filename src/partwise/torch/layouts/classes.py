@@ -18,12 +18,12 @@ class ClassLayout(Layout):
     names = ("scores",)
     structure: Multiclass
 
-    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int]:
+    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int, bool]:
         if len(scores) != 1:
             raise InputError(f"{self.structure!r} takes one tensor of scores, not {len(scores)}")
         width = self.structure.n_labels
         given = require_tensor(scores[0], "scores", (None, width), f"(batch, {width})")
-        return (given,), len(given)
+        return (given,), len(given), False
 
     def longest(self, sizes: tuple[tuple[int, ...], ...]) -> int:
         return 1

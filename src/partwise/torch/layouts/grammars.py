@@ -25,7 +25,7 @@ class GrammarLayout(Layout):
             raise InputError("layers are for grammars without scores of splits (splits=False)")
         super().__init__(structure)
 
-    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int]:
+    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int, bool]:
         if not 2 <= len(scores) <= 3:
             raise InputError(
                 f"{self.structure!r} takes word_scores and rule_scores, and may take span_scores"
@@ -37,11 +37,11 @@ class GrammarLayout(Layout):
         if isinstance(rule, torch.Tensor) and rule.ndim == 2:
             rule = require_tensor(rule, "rule_scores", (n, R), f"({n}, {R})")
         else:
-            rule = require_tensor(rule, "rule_scores", (R,), f"({R},) or ({n}, {R})").expand(n, R)
+            rule = require_tensor(rule, "rule_scores", (R,), f"({R},) or ({n}, {R})")
         if len(scores) == 2 or scores[2] is None:
-            return (word, rule), n
+            return (word, rule), n, rule.ndim == 1
         shape = (n, length, length, N)
-        return (word, rule, require_tensor(scores[2], "span_scores", shape, str(shape))), n
+        return (word, rule, require_tensor(scores[2], "span_scores", shape, str(shape))), n, rule.ndim == 1
 
     def arrange(self, sizes: tuple[tuple[int, ...], ...], lengths: np.ndarray) -> Arrangement:
         structure, (n, longest, N) = self.structure, sizes[0]

@@ -41,14 +41,18 @@ class GraphLayout(Layout):
         layout = GraphLayout(self.structure, tuple(map(tuple, pairs.tolist())))
         return Layout.batch(layout, (scores[0], scores[2]), None, validate)
 
-    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int]:
+    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int, bool]:
         vertex = require_tensor(scores[0], "vertex_scores", (None,) * 3, "(batch, vertices, labels)")
         (n, V, S), E, edge = vertex.shape, len(self.edges), scores[1]
         check_scopes(np.array(self.edges, np.int64).reshape(-1, 2), V, "edges")
         if isinstance(edge, torch.Tensor) and edge.ndim == 4:
-            return (vertex, require_tensor(edge, "edge_scores", (n, E, S, S), f"({n}, {E}, {S}, {S})")), n
+            return (
+                (vertex, require_tensor(edge, "edge_scores", (n, E, S, S), f"({n}, {E}, {S}, {S})")),
+                n,
+                False,
+            )
         what = f"({E}, {S}, {S}) or ({n}, {E}, {S}, {S})"
-        return (vertex, require_tensor(edge, "edge_scores", (E, S, S), what).expand(n, E, S, S)), n
+        return (vertex, require_tensor(edge, "edge_scores", (E, S, S), what)), n, True
 
     def arrange(self, sizes: tuple[tuple[int, ...], ...], lengths: np.ndarray) -> Arrangement:
         (n, V, S), E = sizes[0], len(self.edges)

@@ -25,7 +25,7 @@ class SegmentLayout(Layout):
             raise InputError("layers are for segments without scores of positions (tokens=False)")
         super().__init__(structure)
 
-    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int]:
+    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int, bool]:
         if len(scores) != 2:
             raise InputError(f"{self.structure!r} takes segment_scores and transition_scores")
         D, L = self.structure.max_length, self.structure.n_labels
@@ -33,9 +33,13 @@ class SegmentLayout(Layout):
         own = require_tensor(scores[0], "segment_scores", (None, None, D, L), what)
         n, between = len(own), scores[1]
         if isinstance(between, torch.Tensor) and between.ndim == 3:
-            return (own, require_tensor(between, "transition_scores", (n, L, L), f"({n}, {L}, {L})")), n
+            return (
+                (own, require_tensor(between, "transition_scores", (n, L, L), f"({n}, {L}, {L})")),
+                n,
+                False,
+            )
         what = f"({L}, {L}) or ({n}, {L}, {L})"
-        return (own, require_tensor(between, "transition_scores", (L, L), what).expand(n, L, L)), n
+        return (own, require_tensor(between, "transition_scores", (L, L), what)), n, True
 
     def arrange(self, sizes: tuple[tuple[int, ...], ...], lengths: np.ndarray) -> Arrangement:
         structure, (n, longest, D, L) = self.structure, sizes[0]

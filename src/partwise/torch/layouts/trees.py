@@ -21,7 +21,7 @@ class TreeLayout(Layout):
     names = ("arc_scores", "relation_scores")
     structure: Trees
 
-    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int]:
+    def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int, bool]:
         n_relations = self.structure.n_relations
         expected = 1 + self.structure.labelled
         if len(scores) != expected:
@@ -34,9 +34,9 @@ class TreeLayout(Layout):
                 f"arc_scores has shape {tuple(arcs.shape)}, expected (batch, n + 1, n + 1), n ≥ 1"
             )
         if not self.structure.labelled:
-            return (arcs,), n
+            return (arcs,), n, False
         shape = (n, size, size, n_relations)
-        return (arcs, require_tensor(scores[1], "relation_scores", shape, str(shape))), n
+        return (arcs, require_tensor(scores[1], "relation_scores", shape, str(shape))), n, False
 
     def longest(self, sizes: tuple[tuple[int, ...], ...]) -> int:
         return sizes[0][1] - 1

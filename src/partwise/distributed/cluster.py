@@ -1,0 +1,172 @@
+"""The shards of a problem on their workers: rounds, sums, snapshots.
+
+Sums are made in the order of the shards, whatever engine runs them and however many workers there are, so that equal
+shards give equal bits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+import numpy as np
+
+from partwise.core.problem import Problem
+from partwise.distributed.backend import Backend
+from partwise.distributed.crew import Crew, Request, Tell
+from partwise.distributed.shard import RoundReply, Sums
+from partwise.distributed.split import common_of, cut, deal
+from partwise.distributed.wire import Packed
+from partwise.solvers.base import Solver
+
+
+class Cluster:
+    """The driver's view.
+
+    Parameters
+    ----------
+    solver : Solver or None
+        What works on each shard's dual; None where they only evaluate.
+    n_shards, n_workers : int or None
+        None is as many as can work at the same time.
+    folder : str or None
+        Where snapshots are kept for later runs; all workers must be able to read and write there.
+    tell : callable
+        Hears of progress and losses, a line at a time.
+
+    Attributes
+    ----------
+    place : tuple of int
+        The run and the round that shards are at.
+    stale : bool
+        Whether v is not that of the shards' α any more: one was lost, and is at an earlier round.
+    seconds : list of float
+        Processor time of every shard in the last round.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        problem: Problem,
+        solver: Solver | None,
+        n_shards: int | None,
+        n_workers: int | None,
+        timeout: float,
+        folder: str | None,
+        tell: Tell,
+    ):
+        self.backend, self.problem, self.solver, self.folder = backend, problem, solver, folder
+        n_workers = n_workers or backend.most_workers()
+        self.n_shards = n_shards or n_workers
+        n_workers = min(n_workers, self.n_shards)
+        self.crew = Crew(backend, self.n_shards, n_workers, timeout, tell, self._prepare, self._lost)
+        self.place, self.stale, self.seconds = (-1, -1), False, [0.0] * self.n_shards
+        self._seed, self._common = 0, None
+        self._data: list[Any] = []
+        self._snapshots: dict[int, Any] = {}
+
+    # -- beginning ------------------------------------------------------------------------------------
+
+    def begin(self, run: int, at_round: int, seed: int) -> None:
+        """All shards at the snapshots of a round, or at their initial α where there are none."""
+        if self._common is None:
+            self._common = self.backend.put(common_of(self.problem))
+            for examples in deal(self.problem, self.n_shards):
+                self._data.append(self.backend.put(cut(self.problem, examples)))
+            self.crew.start()
+        self.place, self._seed, self._snapshots = (run, at_round), seed, {}
+        if self.folder is not None and at_round:
+            paths = {k: self._path(self.folder, k, at_round) for k in range(self.n_shards)}
+            self._snapshots = {k: path for k, path in paths.items() if os.path.exists(path)}
+        is_at_zero = self.crew.prepare_all()
+        is_exact = all(is_at_zero) if at_round == 0 else len(self._snapshots) == self.n_shards
+        self.stale = not is_exact
+
+    def _prepare(self, worker: int) -> list[Request]:
+        requests = [Request("set_up", (self._common, self.solver, self._seed))]
+        for k in self.crew.shards_of(worker):
+            requests.append(Request("init_shard", (k, self._data[k], self._snapshots.get(k)), k))
+        return requests
+
+    def _lost(self, worker: int, again: bool) -> None:
+        self.stale = self.solver is not None
+        if again and self.folder is None:  # its snapshots may be what is lost
+            for k in self.crew.shards_of(worker):
+                self._snapshots.pop(k, None)
+
+    # -- the dual -------------------------------------------------------------------------------------
+
+    def run_round(self, round_id: int, pull: float, n_passes: int) -> list[RoundReply]:
+        """A round on all shards from the vector "v"; shards that were lost sit it out."""
+        asked = round_id, float(self.n_shards), pull, n_passes
+        replies = self.crew.ask("run_round", lambda k: asked, "v", is_repeated=False)
+        self.place = self.place[0], round_id
+        found: list[RoundReply] = [reply for reply in replies if isinstance(reply, RoundReply)]
+        self.seconds = [0.0 if reply is None else reply.seconds for reply in replies]
+        self.crew.n_bytes += sum(reply.change.nbytes for reply in found)
+        return found
+
+    def settle(self) -> tuple[np.ndarray, float]:
+        """v of all α, and the linear part of the dual, exact; all shards are at the round that they are at."""
+        v, linear = np.zeros(self.problem.n_weights), 0.0
+        while True:
+            self.stale = False
+            replies: list[tuple[Packed, float]] = self.crew.ask("settle", lambda k: (len(v),))
+            if not self.stale:
+                break  # else a shard was lost after it had answered for another state
+        for own, value in replies:
+            own.add_to(v)
+            self.crew.n_bytes += own.nbytes
+            linear += value
+        return v, linear
+
+    def losses(self, weights: np.ndarray) -> float:
+        """Σ_i weight_i ℓ_i over all examples."""
+        self.crew.hold("weights", weights)
+        return sum(self.crew.ask("losses", lambda k: (), "weights"))
+
+    # -- sums -----------------------------------------------------------------------------------------
+
+    def evaluate(self, weights: np.ndarray, settings: tuple[Any, ...]) -> list[Sums]:
+        """The sums of every shard at `weights`."""
+        self.crew.hold("weights", weights)
+        found: list[Sums] = self.crew.ask("evaluate", lambda k: (settings,), "weights")
+        self.crew.n_bytes += sum(each.v.nbytes for each in found)
+        return found
+
+    # -- snapshots ------------------------------------------------------------------------------------
+
+    def snapshot(self) -> bool:
+        """Keep the state of all shards at this round; whether that was possible for all of them."""
+        _, at_round = self.place
+        folder = self.folder or self.backend.folder
+
+        def where(k: int) -> tuple[str | None]:
+            return (None if folder is None else self._path(folder, k, at_round),)
+
+        if self.stale:
+            return False
+        found = self.crew.ask("snapshot", where, keep=folder is None, is_repeated=False)
+        self._snapshots.update({k: each for k, each in enumerate(found) if each is not None})
+        if folder is not None:
+            self._forget_older(folder)
+        return not self.stale
+
+    def _path(self, folder: str, number: int, at_round: int) -> str:
+        return f"{folder}/shard-{self.place[0]:x}-{number}-{at_round}.npz"
+
+    def _forget_older(self, folder: str) -> None:
+        """Of every shard the last two snapshots stay: the driver may not have noted the newer one yet."""
+        rounds: dict[tuple[str, str], list[int]] = {}
+        for name in os.listdir(folder):
+            word, *numbers = name.removesuffix(".npz").split("-")
+            if word == "shard" and len(numbers) == 3:
+                rounds.setdefault((numbers[0], numbers[1]), []).append(int(numbers[2]))
+        for (run, number), found in rounds.items():
+            for old in sorted(found)[:-2]:
+                with contextlib.suppress(OSError):
+                    os.unlink(f"{folder}/shard-{run}-{number}-{old}.npz")
+
+    def close(self) -> None:
+        self.backend.close()

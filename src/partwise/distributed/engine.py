@@ -1,0 +1,209 @@
+"""`engine=`: where shards of the examples are worked on, and how a solver gets there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from partwise.core.problem import Problem
+from partwise.distributed.ascent import ShardedAscent
+from partwise.distributed.backend import Backend
+from partwise.distributed.cluster import Cluster
+from partwise.distributed.dual_point import VISITORS
+from partwise.distributed.processes import LocalProcesses
+from partwise.distributed.ray_backend import RayActors
+from partwise.distributed.reduced import REDUCERS, ReducedProblem
+from partwise.distributed.sequential import InThisProcess
+from partwise.errors import InputError
+from partwise.solvers import LBFGS, Auto, ExponentiatedGradient, Solver
+from partwise.solvers.primal.curvature import is_worthwhile
+
+ENGINES = ("processes", "ray")
+_RUN = "run.npz"  # the driver's own file in a folder of checkpoints
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What all engines are told.
+
+    Parameters
+    ----------
+    n_shards : int or None
+        Into how many shards the examples are dealt. Results depend on it and on the seed, and on nothing else.
+        None: as many as workers.
+    n_workers : int or None
+        Processes at work; None: one for every processor there is. Never more than shards.
+    passes_a_round : int
+        Over each shard between two exchanges of weights: more of them make fewer rounds and more passes.
+    timeout : float
+        Seconds that a worker may take for one request before another takes its place.
+    checkpoint : path or None
+        A folder that the run is kept in; all workers must be able to read and write there.
+    resume : bool
+        Go on with the run in `checkpoint`, if there is one.
+    snapshot_every : int
+        Rounds between two checkpoints; what a lost worker's shards go back by at most.
+    """
+
+    n_shards: int | None = None
+    n_workers: int | None = None
+    passes_a_round: int = 1
+    timeout: float = 600.0
+    checkpoint: str | os.PathLike[str] | None = None
+    resume: bool = False
+    snapshot_every: int = 5
+    name = ""
+
+    def __post_init__(self) -> None:
+        for name in ("n_shards", "n_workers", "passes_a_round", "snapshot_every"):
+            value = getattr(self, name)
+            may_be_none = name in ("n_shards", "n_workers")
+            is_whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+            if not (is_whole or (value is None and may_be_none)):
+                raise InputError(f"{name} must be a whole number of at least 1, not {value!r:.40}")
+        if not isinstance(self.timeout, (int, float)) or not 0 < self.timeout < float("inf"):
+            raise InputError(f"timeout must be a number of seconds above 0, not {self.timeout!r:.40}")
+        if self.resume and self.checkpoint is None:
+            raise InputError("resume=True needs checkpoint, the folder of the run to go on with")
+
+    def backend(self) -> Backend:
+        """Workers to be started."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ProcessEngine(Engine):
+    """Workers are processes of this machine."""
+
+    name = "processes"
+
+    def backend(self) -> Backend:
+        return LocalProcesses()
+
+
+@dataclass(frozen=True)
+class SequentialEngine(Engine):
+    """All shards in this process, one after another: to see what some number of shards would do, or to debug."""
+
+    name = "sequential"
+
+    def backend(self) -> Backend:
+        return InThisProcess()
+
+
+@dataclass(frozen=True)
+class RayEngine(Engine):
+    """Workers are actors of a Ray cluster, with one processor each.
+
+    Parameters
+    ----------
+    address : str or None
+        Of the cluster, "auto" for the one that this machine belongs to; None starts one on this machine.
+    """
+
+    address: str | None = None
+    name = "ray"
+
+    def backend(self) -> Backend:
+        return RayActors(self.address)
+
+
+def engine_of(value: Any) -> Engine | None:
+    """The engine of that name, or the one itself; None is this process."""
+    if value is None or isinstance(value, Engine):
+        return value
+    if value == "processes":
+        return ProcessEngine()
+    if value == "ray":
+        return RayEngine()
+    raise InputError(
+        f"engine must be None, {' or '.join(map(repr, ENGINES))}, or an Engine, not {value!r:.60}"
+    )
+
+
+class AtWork(NamedTuple):
+    """What to give to `solve` while an engine is open: its problem, its solver, and where the run is kept."""
+
+    problem: Problem
+    solver: Solver
+    settings: dict[str, Any]
+
+
+@contextmanager
+def at_work_on(
+    engine: Engine | None, problem: Problem, solver: Solver, tell: Callable[[str], None] | None = None
+) -> Iterator[AtWork]:
+    """Open an engine for a problem and a solver; workers end with the block.
+
+    Parameters
+    ----------
+    engine : Engine or None
+        None is this process, where nothing has to be opened.
+    tell : callable or None
+        Hears of shards that take long and of workers that are lost; None writes to standard error.
+    """
+    if engine is None:
+        yield AtWork(problem, solver, {})
+        return
+    inner = distributed_solver(problem, solver)
+    visits = isinstance(inner, VISITORS)
+    settings = _kept_in(engine)
+    folder = None if engine.checkpoint is None else os.path.abspath(engine.checkpoint)
+    cluster = Cluster(
+        engine.backend(), problem, inner if visits else None, engine.n_shards, engine.n_workers,
+        engine.timeout, folder, tell or _tell,
+    )  # fmt: skip
+    try:
+        if visits:
+            passes, every = engine.passes_a_round, engine.snapshot_every
+            sharded = ShardedAscent(inner, cluster.n_shards, passes, every, cluster)
+            yield AtWork(problem, sharded, settings)
+        else:
+            yield AtWork(ReducedProblem.of(problem, cluster), inner, settings)
+    finally:
+        cluster.close()
+
+
+def distributed_solver(problem: Problem, solver: Solver) -> Solver:
+    """What stands for a solver on shards; InputError where nothing can."""
+    if not problem.has_features:
+        raise InputError(
+            "an engine needs features, and this problem has a kernel function in their place: use engine=None"
+        )
+    if problem.certified == "local":
+        raise InputError("an engine needs labels that are known whole: use engine=None")
+    if isinstance(solver, Auto):
+        if is_worthwhile(problem):
+            return LBFGS()
+        return ExponentiatedGradient("gap", "newton", acceleration=None, precision=solver.precision)
+    if isinstance(solver, ExponentiatedGradient):
+        return replace(solver, acceleration=None)
+    if not isinstance(solver, (*VISITORS, *REDUCERS)):
+        raise InputError(
+            f"solver {solver.name!r} cannot work on shards: use 'auto', an 'eg' solver, 'sdca', 'bcfw', 'segments', "
+            "'crammer-singer', 'eg-primal', 'lbfgs', 'cg' or 'bmrm', or engine=None"
+        )
+    return solver
+
+
+def _kept_in(engine: Engine) -> dict[str, Any]:
+    """Where the driver keeps a run, for `solve`."""
+    if engine.checkpoint is None:
+        return {}
+    folder = os.fspath(engine.checkpoint)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot keep a run here: {error.strerror or error}", folder) from None
+    path = os.path.join(folder, _RUN)
+    if os.path.exists(path) and not engine.resume:
+        raise InputError("there is a run in this folder: go on with it (resume), or name another", folder)
+    return {"checkpoint": path, "resume": engine.resume}
+
+
+def _tell(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)

@@ -1,0 +1,55 @@
+"""Launches without what Triton would find out anew at every one of them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+import triton
+
+# Triton whose compiled kernels are known to take arguments and constants as they are given here.
+_KNOWN = ("3.6.",)
+
+
+class Repeated:
+    """Launches of one kernel with arguments that differ only in what it is not specialised to.
+
+    Triton specialises to types, to pointers and integers that 16 divides, and to integers that are 1.
+    """
+
+    def __init__(self, kernel: Any, **constants: Any):
+        self.kernel, self.constants, self.compiled = kernel, constants, None
+
+    def __call__(self, grid: tuple[int, ...], *arguments: Any) -> None:
+        if self.compiled is None:
+            compiled = self.kernel[grid](*arguments, **self.constants)  # None where it is interpreted
+            self.compiled = compiled if triton.__version__.startswith(_KNOWN) else None
+            names = [each.name for each in getattr(self.kernel, "params", ()) if each.is_constexpr]
+            self.values = [self.constants[name] for name in names]
+        else:
+            self.compiled[(*grid, 1, 1)[:3]](*arguments, *self.values)
+
+
+class Ready:
+    """Launches of several kernels, kept by name."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Repeated] = {}
+
+    def __call__(self, kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
+        name = kernel.__name__
+        if name not in self.found:
+            self.found[name] = Repeated(kernel, **constants)
+        self.found[name](grid, *arguments)
+
+
+@lru_cache(maxsize=512)
+def ready(*key: Any) -> Ready:
+    """What is kept for calls with this key, which must hold all that Triton specialises to."""
+    return Ready()
+
+
+def kind(tensor: torch.Tensor | None) -> Any:
+    """What Triton specialises to in a tensor that users give."""
+    return None if tensor is None else (tensor.dtype, tensor.device, tensor.data_ptr() % 16 == 0)

@@ -1,0 +1,145 @@
+"""The same runs on a local Ray cluster: `make test-ray`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from contract_solvers import optimum, problem_of
+
+ray = pytest.importorskip("ray", reason="Ray is an extra: pip install 'partwise[ray]'")
+
+from test_distributed import check_certificate, trained  # noqa: E402
+
+from partwise import InputError, SequenceLabeler  # noqa: E402
+from partwise.distributed import ProcessEngine, RayEngine, at_work_on  # noqa: E402
+from partwise.solvers import solve, solver_for  # noqa: E402
+
+TOL = 1e-5
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    """A cluster with fewer processors than some tests have shards; the engines find it."""
+    path = os.pathsep.join(filter(None, sys.path))
+    environment = {"env_vars": {"PYTHONPATH": path}}
+    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, runtime_env=environment)
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("case", "loss", "name"),
+    [("tied", "log", "eg-gap"), ("multiclass", "hinge", "crammer-singer"), ("tied", "log", "lbfgs")],
+)
+def test_both_backends_agree_to_the_bit(case: str, loss: str, name: str) -> None:
+    problem = problem_of(case, loss).problem
+    settings: dict[str, Any] = {"max_passes": 12, "tol": 1e-9}
+    one = trained(ProcessEngine(n_shards=4, n_workers=2), problem, name, **settings)
+    other = trained(RayEngine(n_shards=4, n_workers=3), problem, name, **settings)
+    assert np.array_equal(one.weights, other.weights)
+    assert [record.dual for record in one.history] == [record.dual for record in other.history]
+
+
+def sabotaged(act: Any, **settings: Any) -> None:
+    """A run to the optimum in the course of which something happens to a worker, told in words."""
+    problem, words, calls = problem_of("tied", "log").problem, [], []
+    engine = RayEngine(n_shards=3, n_workers=2, snapshot_every=2, **settings)
+    with at_work_on(engine, problem, solver_for(problem, "eg-gap", TOL), words.append) as at_work:
+
+        def callback(progress: Any) -> None:
+            calls.append(progress)
+            if len(calls) == 5:
+                act(at_work.solver.cluster.backend)  # type: ignore[attr-defined]
+
+        found = solve(at_work.problem, at_work.solver, tol=TOL, max_passes=2000, callback=callback)
+    check_certificate(problem, found, optimum("tied", "log"))
+    assert sum("is lost" in line for line in words) >= 1
+
+
+def pid_of(backend: Any, worker: int) -> int:
+    return ray.get(backend._actors[worker].answer.remote("process"))
+
+
+def test_a_killed_worker_is_replaced() -> None:
+    sabotaged(lambda backend: os.kill(pid_of(backend, 0), signal.SIGKILL))
+
+
+def test_a_worker_that_is_killed_within_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request is under way when its worker ends."""
+
+    def kill_in_the_next_round(backend: Any) -> None:
+        send, pid, done = backend.send, pid_of(backend, 1), []
+
+        def send_and_kill(worker: int, method: str, arguments: tuple[Any, ...]) -> None:
+            send(worker, method, arguments)
+            if worker == 1 and method == "run_round" and not done:
+                done.append(os.kill(pid, signal.SIGKILL))
+
+        monkeypatch.setattr(backend, "send", send_and_kill)
+
+    sabotaged(kill_in_the_next_round)
+
+
+def test_a_slow_worker_is_replaced() -> None:
+    sabotaged(lambda backend: os.kill(pid_of(backend, 1), signal.SIGSTOP), timeout=8.0)
+
+
+def test_empty_shards_and_more_workers_than_shards() -> None:
+    problem = problem_of("tied", "log").problem.shard(np.arange(2))
+    best = solve(problem, solver_for(problem, "lbfgs"), tol=1e-10).certificate.primal
+    check_certificate(problem, trained(RayEngine(n_shards=5, n_workers=2), problem, "eg-gap"), best)
+    check_certificate(problem, trained(RayEngine(n_shards=2, n_workers=3), problem, "eg-gap"), best)
+
+
+def test_more_workers_than_processors_are_told() -> None:
+    problem = problem_of("tied", "log").problem
+    engine = RayEngine(n_shards=5, n_workers=5, timeout=1.0)
+    with pytest.raises(InputError, match="a processor that the cluster lacks"):
+        trained(engine, problem, "eg-gap")
+
+
+DRIVER = """
+import sys
+from contract_solvers import problem_of
+from test_distributed import trained
+from partwise.distributed import RayEngine
+if __name__ == "__main__":
+    folder, max_passes = sys.argv[1:]
+    settings = {"certificate_every": 1, "callback": lambda progress: print(progress.passes, flush=True)}
+    engine = RayEngine(n_shards=3, n_workers=2, snapshot_every=2, checkpoint=folder)
+    trained(engine, problem_of("tied", "log").problem, "eg-gap", tol=1e-12, max_passes=float(max_passes), **settings)
+"""
+
+
+def test_a_killed_driver_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    problem, folder = problem_of("tied", "log").problem, tmp_path / "run"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", DRIVER, str(folder), "100000"]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(9)]
+    process.kill()
+    process.wait(30)
+    assert all(lines) and (folder / "run.npz").exists()
+    engine = {"n_shards": 3, "n_workers": 2, "snapshot_every": 2}
+    settings: dict[str, Any] = {"tol": 1e-12, "max_passes": 30, "certificate_every": 1}
+    found = trained(RayEngine(**engine, checkpoint=folder, resume=True), problem, "eg-gap", **settings)
+    whole = trained(ProcessEngine(**engine), problem, "eg-gap", **settings)
+    assert np.array_equal(found.weights, whole.weights)
+
+
+def test_estimators_and_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = [[["a"], ["b"]], [["b"], ["c"]], [["a"], ["c"]]] * 3, [["A", "B"], ["B", "A"], ["A", "A"]] * 3
+    assert SequenceLabeler(engine="ray").fit(X, y).converged_
+    ray.shutdown()
+    monkeypatch.setattr("partwise.distributed.ray_backend._REACHING", 5.0)
+    with pytest.raises(InputError, match="cannot reach the Ray cluster at"):
+        SequenceLabeler(engine=RayEngine(address="127.0.0.1:1")).fit(X, y)

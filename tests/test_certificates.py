@@ -35,7 +35,7 @@ from partwise.solvers import (
     solver_for,
 )
 from partwise.solvers.driver import Schedule, with_precision
-from partwise.solvers.dual.exponentiated_gradient import _visit
+from partwise.solvers.dual.exponentiated_gradient import _crew, _visit
 from partwise.solvers.fingerprint import changes, fingerprint
 from partwise.solvers.needs import check_solver, refusal
 from partwise.structures import Chain
@@ -474,9 +474,9 @@ def test_safe_steps_never_lower_the_dual(loss: str, start: Any) -> None:
     before = problem.dual(problem.at_potentials(point.theta, point.visited))
     assert start != "gold" or before == 0.0
     for example in [i for _ in range(5) for i in random.permutation(problem.n_examples)]:
-        _visit(
-            problem, np.array([example]), point, problem.loss.beta, problem.l2, solver._rule(problem, point)
-        )
+        rule = solver._rule(problem, point)
+        with _crew(problem) as crew:
+            _visit(crew, np.array([example]), point, problem.loss.beta, problem.l2, rule)
         now = problem.dual(problem.at_potentials(point.theta, point.visited))
         assert now >= before - 1e-10 * (1.0 + abs(before))
         before = now

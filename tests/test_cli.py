@@ -468,7 +468,9 @@ def test_control_c_saves_the_model(tmp_path):
     ) as process:
         lines = iter(process.stderr.readline, "")
         first = next(
-            line for line in lines if not line.startswith(("compil", "train.txt: read as conll; 441"))
+            line
+            for line in lines
+            if not line.startswith(("compil", "memory", "train.txt: read as conll; 441"))
         )
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)

@@ -9,6 +9,7 @@ import pytest
 
 from partwise.compiled.dispatch import entry
 from partwise.compiled.rows import scatter_run, score_run
+from partwise.compiled.simd_dense import ROWS_AT_ONCE
 from partwise.core.maps import FeatureMap, Pairs
 from partwise.core.rows import AttributeRows
 
@@ -55,7 +56,7 @@ def test_score_and_scatter(width: int, real: bool, dense: bool, pairs: Pairs, l1
     feature_map, kind, matrix = _data(width, real, dense, pairs)
     random = np.random.default_rng(5)
     weights = random.normal(size=feature_map.n_weights) * (np.abs(matrix).sum(axis=0) > 0)
-    scores, row = np.zeros(N_ROWS * width + 8), np.zeros(max(feature_map.stride, 8))
+    scores, row = np.zeros(N_ROWS * width + 8), np.zeros(ROWS_AT_ONCE * max(feature_map.stride, 8))
     _score(kind, 0, 4, weights, 2.0, scores, 0, l1, row)
     _score(kind, 4, N_ROWS - 4, weights, 2.0, scores, 4 * width, l1, row)
     np.testing.assert_allclose(scores[: N_ROWS * width], 2.0 * matrix @ _shrunk(weights, l1), atol=1e-12)

@@ -144,7 +144,7 @@ def test_shards_and_state_on_disk_reach_the_same_optimum(corpus, tmp_path, monke
     train, folder = corpus
     monkeypatch.setattr("partwise.core.streamed._SMALLEST_BLOCK", 2000)
     tol = 0.03 if loss == "hinge" else 1e-4
-    memory = _in_memory(train, template="chunking", loss=loss, tol=tol)
+    memory = _in_memory(train, template="ner", loss=loss, tol=tol)
     disk = _on_disk(folder, {"state_dir": tmp_path, "shard_mb": 0.05}, loss=loss, tol=tol)
     held = disk._training.problem.held
     assert held.n_shards > 3 and held.n_blocks >= held.n_shards
@@ -216,7 +216,7 @@ def test_files_of_states_go_with_the_states(corpus, tmp_path):
 def test_masks_are_learnt_and_checked_in_blocks(corpus, tmp_path, monkeypatch):
     train, folder = corpus
     monkeypatch.setattr("partwise.estimators.sequence.on_disk._AT_ONCE", 40)
-    memory = _in_memory(train, template="chunking", transitions="observed", max_passes=1)
+    memory = _in_memory(train, template="ner", transitions="observed", max_passes=1)
     disk = _on_disk(folder, transitions="observed", max_passes=1)
     np.testing.assert_array_equal(
         memory._training.problem.structure.allowed, disk._training.problem.structure.allowed
@@ -235,7 +235,7 @@ def test_command_line_trains_from_a_folder(corpus, tmp_path, capsys):
     assert "accuracy" in capsys.readouterr().out
     for wrong, words in (
         (("--min-count", 2), "was encoded with --min-count 1, not 2"),
-        (("--template", "ner"), "was encoded with --template chunking, not ner"),
+        (("--template", "chunking"), "was encoded with --template ner, not chunking"),
         (("--separator", "tab"), "was settled when they were encoded"),
         (("--state-dir", tmp_path / "none"), "must be a folder that can be written to"),
         (("--shard-mb", 0), "shard_mb must be a number > 0"),
@@ -282,7 +282,7 @@ def test_output_must_be_new_and_writable(corpus, tmp_path, capsys):
 
 def test_estimator_must_have_the_parameters_of_the_dataset(corpus):
     data = open_dataset(corpus[1])
-    with pytest.raises(InputError, match="was encoded with template='chunking'"):
+    with pytest.raises(InputError, match="was encoded with template='ner'"):
         SequenceLabeler().fit(data)
     with pytest.raises(InputError, match="has its own labels"):
         SequenceLabeler(**data.parameters).fit(data, [["O"]])

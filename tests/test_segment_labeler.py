@@ -331,7 +331,7 @@ def test_commands(run: Any, trained: Any) -> None:  # noqa: F811
         "--max-length", "2", "--json",
     )  # fmt: skip
     summary = json.loads(out)
-    assert code == 0 and "memory: about" in err and "2 training segments were longer" in err
+    assert code == 0 and "2 training segments were longer" in err
     assert (
         summary["max_length"] == 2 and summary["cut_segments"] == 2 and summary["dev"]["f1_kind"] == "chunk"
     )

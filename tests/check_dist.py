@@ -45,7 +45,7 @@ def check_contents(wheel: Path, sdist: Path) -> None:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "src/partwise/py.typed"} <= names
     folders = {name.partition("/")[0] for name in names if "/" in name}
-    assert folders <= {"src", "tests", "docs", "benchmarks"}, folders
+    assert folders <= {"src", "tests", "docs", "benchmarks", "examples"}, folders
     print(f"{wheel.name}: {len(inside)} files, {wheel.stat().st_size / 1e6:.1f} MB; ", end="")
     print(f"{sdist.name}: {len(names)} files, {sdist.stat().st_size / 1e6:.1f} MB")
 

@@ -13,12 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.confines import confines
 from partwise.errors import InputError
-
-try:
-    import resource
-except ImportError:  # not on Windows
-    resource = None  # type: ignore[assignment]
 
 _HAS_ADVICE = hasattr(os, "posix_fadvise")
 _AHEAD = 2**17  # bytes asked for at a time: of more, Linux may read the beginning only
@@ -152,17 +148,9 @@ def zeros_on_disk(folder: str | os.PathLike[str], n: int, dtype: Any) -> MappedA
 
 def memory_there_is() -> int:
     """Bytes that this process may take: what is free, or what the limits of its container and of itself leave."""
-    found = [2**62]
+    found = confines()
     with contextlib.suppress(OSError, ValueError, StopIteration):
         with open("/proc/meminfo", encoding="ascii") as lines:
             line = next(each for each in lines if each.startswith("MemAvailable:"))
         found.append(1024 * int(line.split()[1]))
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as limit:
-            found.append(int(limit.read()))
-    if resource is not None:
-        limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
-        found += [limit for limit in limits if limit != resource.RLIM_INFINITY]
-    if len(found) == 1:
-        found.append(2**32)
-    return min(found)
+    return min(found, default=2**32)

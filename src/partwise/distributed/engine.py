@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ _RUN = "run.npz"  # the driver's own file in a folder of checkpoints
 
 
 @dataclass(frozen=True)
-class Engine:
+class Engine(ABC):
     """What all engines are told.
 
     Parameters
@@ -70,9 +71,9 @@ class Engine:
         if self.resume and self.checkpoint is None:
             raise InputError("resume=True needs checkpoint, the folder of the run to go on with")
 
+    @abstractmethod
     def backend(self) -> Backend:
         """Workers to be started."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from partwise.core.confines import confines
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers import Auto, solver_for
@@ -179,14 +180,9 @@ def bytes_of(limit: float | str | None) -> float | None:
 
 def machine_bytes() -> float:
     """Memory of the machine, or of the share of it that the process is confined to."""
-    found = (
-        float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) if hasattr(os, "sysconf") else np.inf
-    )
-    try:
-        with open("/sys/fs/cgroup/memory.max") as file:
-            return min(found, float(file.read()))
-    except (OSError, ValueError):  # there is none, or it is "max"
-        return found
+    has_all = hasattr(os, "sysconf")
+    whole = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) if has_all else np.inf
+    return min([whole, *confines()])
 
 
 def resident_bytes() -> int:

@@ -1,4 +1,4 @@
-"""Several threads: the same optimum from every solver, equal runs bit for bit; predictions from many at once."""
+"""Several threads: the same optimum from every solver, equal rounds bit for bit; predictions from many at once."""
 
 from __future__ import annotations
 
@@ -12,17 +12,26 @@ import pytest
 from problems import small
 
 from partwise import Classifier, SequenceLabeler
+from partwise.compiled.dispatch import entry
+from partwise.compiled.lock import acquire, release
 from partwise.core.problem import Problem
 from partwise.solvers import SOLVERS, BlockFrankWolfe, ExponentiatedGradient, crew, solve, solver_for
 from partwise.solvers.combining import BLOCK, combine_pass
-from partwise.solvers.crew import Crew, n_worthwhile, shares_of
+from partwise.solvers.crew import Crew, n_worthwhile, pieces_of, shares_of
 
 
 @pytest.fixture(autouse=True)
 def threads_for_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if waking a thread cost nothing and many were as good as two: the problems here are far too small."""
     monkeypatch.setattr(crew, "_A_THREAD", 0.0)
-    monkeypatch.setattr(crew, "_MOST_THREADS", 100)
+    monkeypatch.setattr(crew, "_MOST_IN_ROUNDS", 100)
+
+
+@pytest.fixture
+def sharing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if visits touched few weights."""
+    monkeypatch.setattr(crew, "_MOST_TOUCHED", np.inf)
+    monkeypatch.setattr(crew, "_FEWEST_AT_ONCE", 2)
 
 
 BLOCKWISE = {
@@ -44,6 +53,20 @@ PAIRS = [
 
 @pytest.mark.parametrize(("case", "loss", "name"), PAIRS)
 def test_same_optimum_whatever_the_number_of_threads(case: str, loss: str, name: str) -> None:
+    _check_optimum(case, loss, name)
+
+
+@pytest.mark.usefixtures("sharing")
+@pytest.mark.parametrize(
+    ("case", "loss", "name"),
+    [("multiclass", "log", "eg"), ("multiclass", "hinge", "eg-gap"), ("multiclass", "log", "sdca")]
+    + [(case, "log", "eg-gap") for case in PROBLEMS],
+)
+def test_same_optimum_where_threads_share_weights(case: str, loss: str, name: str) -> None:
+    _check_optimum(case, loss, name)
+
+
+def _check_optimum(case: str, loss: str, name: str) -> None:
     tol = 1e-2 if loss == "hinge" and "eg" in name else 1e-4
     found = {}
     for n_jobs in (1, 2, 3, 100):  # at last more than there are examples
@@ -56,6 +79,57 @@ def test_same_optimum_whatever_the_number_of_threads(case: str, loss: str, name:
     for each in found.values():
         assert each.certificate.dual - 1e-9 <= best <= each.certificate.primal + 1e-9
         assert each.certificate.primal <= best * (1 + 1.1 * tol)
+
+
+@pytest.mark.usefixtures("sharing")
+@pytest.mark.parametrize("lean", [False, True])
+@pytest.mark.parametrize("l1", [0.0, 0.5])
+def test_shared_weights_are_those_of_the_dual_variables_and_the_dual_rises(lean: bool, l1: float) -> None:
+    """Before any certificate repairs them, and though steps are tried and undone from the first pass on."""
+    problem = small("tied", "log", features="real", n=200, n_jobs=4, weighted=True, l1=l1).problem
+    solver = ExponentiatedGradient("gap", "newton", precision="double", acceleration=None, lean=lean)
+    state, random = solver.init(problem, np.random.default_rng(0)), np.random.default_rng(0)
+    assert Crew(problem, may_share=True).is_sharing and Crew(problem, may_share=True).n_threads == 4
+    dual = -np.inf
+    for _ in range(6):
+        state, info = solver.step(problem, state, random)
+        assert info.dual >= dual - 1e-9 * abs(dual)
+        dual = info.dual
+        _, certificate = solver.certificate(problem, type(state)(*(np.copy(array) for array in state)))
+        if not lean:  # whose bytes are rounded anew, which is what the certificate is of
+            assert certificate.drift <= 1e-9 * abs(certificate.primal)
+            assert dual == pytest.approx(certificate.dual, rel=1e-9)
+
+
+@pytest.mark.usefixtures("sharing")
+def test_pieces_cover_the_order_and_get_shorter() -> None:
+    random = np.random.default_rng(0)
+    order = random.permutation(500)[:300]
+    pieces = pieces_of(order, 500, 3)
+    assert np.array_equal(np.concatenate(pieces), order)
+    assert np.all(np.diff([len(piece) for piece in pieces[:-1]]) <= 0) and len(pieces[-1]) <= 3
+    again = random.integers(50, size=200)
+    owners = [set(piece) for piece in pieces_of(again, 500, 3)]
+    assert len(owners) == 3 and sum(map(len, owners)) == len(set(again))
+
+
+def test_a_lock_lets_one_thread_in_at_a_time() -> None:
+    lock, total = np.zeros(1, np.int64), np.zeros(100)
+    threads = [threading.Thread(target=_add_ones, args=(lock, total, 2000)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (total == 8000.0).all() and lock[0] == 0
+
+
+@entry
+def _add_ones(lock, total, n):  # type: ignore
+    for _ in range(n):
+        acquire(lock)
+        for j in range(total.size):
+            total[j] += 1.0
+        release(lock)
 
 
 @pytest.mark.parametrize("name", ["eg", "eg-gap", "sdca", "bcfw", "crammer-singer", "smo"])
@@ -174,7 +248,7 @@ def test_threads_that_would_have_nothing_to_do_are_not_asked(monkeypatch: pytest
     problem = small("tied", "log", n=100, n_jobs=4).problem
     assert n_worthwhile(problem) == 4
     assert n_worthwhile(small("tied", "log", n=45, n_jobs=4).problem) == 2
-    monkeypatch.setattr(crew, "_A_THREAD", 5e4)
+    monkeypatch.setattr(crew, "_A_THREAD", 2e5)
     assert n_worthwhile(problem) == 1
 
 

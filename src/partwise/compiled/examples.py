@@ -9,6 +9,7 @@ import numpy as np
 
 from partwise.compiled.boundary import address_of, call_address, record_address
 from partwise.compiled.dispatch import fragment
+from partwise.compiled.lock import acquire, release
 from partwise.compiled.oracles import SCATTER, SCORE
 
 
@@ -59,6 +60,8 @@ class Scratch(NamedTuple):
     scores, potentials, counts, delta : ndarray (most parts + slack,)
     row : ndarray (a few of the widest rows,)
         Of the weights' type.
+    lock : ndarray (0,) or (1,) of int64
+        Held while weights change that several threads share; empty where none do.
     """
 
     calls: Any
@@ -69,6 +72,27 @@ class Scratch(NamedTuple):
     counts: np.ndarray
     delta: np.ndarray
     row: np.ndarray
+    lock: np.ndarray
+
+
+@fragment
+def is_shared(scratch):  # type: ignore
+    """Whether other threads change the same weights meanwhile."""
+    return scratch.lock.size > 0
+
+
+@fragment
+def begin_change(scratch):  # type: ignore
+    """Wait until no other thread changes the weights: what scatter returns then is what the change is worth."""
+    if scratch.lock.size > 0:
+        acquire(scratch.lock)
+
+
+@fragment
+def end_change(scratch):  # type: ignore
+    """The change is kept, or undone."""
+    if scratch.lock.size > 0:
+        release(scratch.lock)
 
 
 @fragment

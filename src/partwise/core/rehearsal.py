@@ -83,4 +83,4 @@ def nobody() -> Batch:
 def room(dtype: Any) -> Scratch:
     """Room for no example, with addresses that are never called."""
     words, number = np.zeros(1, np.int64), np.zeros(0)
-    return Scratch(words, words, words, number, number, number, number, np.zeros(0, dtype))
+    return Scratch(words, words, words, number, number, number, number, np.zeros(0, dtype), words)

@@ -186,6 +186,7 @@ class Scorer:
             counts=np.zeros(size),
             delta=np.zeros(size),
             row=np.zeros(max([LANES, *(ROWS_AT_ONCE * kind.stride for kind in self.kinds)]), dtype),
+            lock=np.zeros(0, np.int64),
         )
         return scratch, {"specification": specification, "work": work}
 

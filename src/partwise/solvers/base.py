@@ -18,7 +18,7 @@ _ROUNDING = 1e-9  # of the larger bound: what adding up in double precision may 
 
 
 PRECISIONS = ("auto", "single", "double")
-CHUNK = 1024  # examples between two chances to interrupt
+CHUNK = 4096  # examples between two chances to interrupt
 
 
 def state_type(precision: str) -> Any:

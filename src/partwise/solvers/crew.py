@@ -1,18 +1,26 @@
-"""Threads that visit examples together, as shards that are combined after every round (CoCoA+).
+"""Threads that visit examples together, in one of two ways.
 
-Ma, Smith, Jaggi, Jordan, Richtárik and Takáč 2015. In a round each of K threads visits examples of its own, with a copy
-u of v. It takes its examples to weigh σ times as much as they do, so that what it climbs is σ times
+*Sharing*: all change one v. A visit reads scores while others change weights, so that its direction is a visit or two
+behind; but it holds a lock from scattering its step until that is kept or undone, so that the gain it decides by is
+exact, and the dual rises as it does with one thread. Which thread comes first is left to chance: runs differ, within
+what their certificates say. This is for visits that touch few of the weights and do more than that.
+
+*Rounds* (CoCoA+; Ma, Smith, Jaggi, Jordan, Richtárik and Takáč 2015): in a round each of K threads visits examples of
+its own, with a copy u of v. It takes its examples to weigh σ times as much as they do, so that what it climbs is σ
+times
 
     its share of the dual − ( 2 v·d + σ ‖d‖² ) / (2 l2),   d = (u − v) / σ   the change that it has earned
 
 and v ← v + Σ_k d_k afterwards. The dual rises by at least what the threads count on where ‖Σ d_k‖² ≤ σ Σ ‖d_k‖²: always
 for σ = K (Jensen, also with an l1 term), and for far less where examples share little. What the last rounds would have
 needed is known after them, and is what the next one takes. Nothing depends on which thread is faster: equal seeds and
-numbers of threads give equal results, bit for bit.
+numbers of threads give equal results, bit for bit. This is for few weights, which sharing would send back and forth
+between the processors, and for steps whose length follows from scores that must not be out of date.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from threading import Thread
@@ -21,18 +29,23 @@ from typing import Any
 
 import numpy as np
 
+from partwise.compiled.dispatch import IS_OFF
 from partwise.compiled.examples import Batch, Scratch
+from partwise.compiled.lock import arrive
 from partwise.core.problem import Problem
 from partwise.solvers.combining import BLOCK, combine_pass
-from partwise.solvers.effort import online_pass_effort
+from partwise.solvers.effort import online_pass_effort, scatter_effort
 
-_MOST_ROUNDS = 100  # a pass
+_MOST_ROUNDS = 25  # a pass
 _FEWEST_ROUNDS = 10
-_A_THREAD, _A_WEIGHT = 5e4, 1.0  # waking a thread; copying and combining a weight
+_A_THREAD, _A_WEIGHT = 2e5, 1.0  # waking a thread; copying and combining a weight
 _SHARE_OF_WORK = 0.08  # that rounds may cost
 _FEWEST_VISITS = 20  # of a thread in a pass
 _CAUTION, _FORGOTTEN = 1.1, 0.1  # what rounds need is taken to be more, and remembered for some
-_MOST_THREADS = 2  # with four and more, what they take in passes was as much as they saved (docs/tuning.md)
+_MOST_IN_ROUNDS = 2  # with four and more, what they take in passes was as much as they saved (docs/tuning.md)
+_MOST_TOUCHED = 0.1  # of all weights by a visit, where they are shared
+_CHUNKS = 5  # of a pass that are visited together, at least
+_FEWEST_AT_ONCE = 16  # visits of a thread before it looks whether there are more
 
 Run = Callable[[Batch, np.ndarray, Any, Scratch], Any]
 
@@ -45,14 +58,19 @@ class Crew:
     problem : Problem
     asks : tuple of str, optional
         As for :meth:`Problem.visits`.
+    may_share : bool
+        Whether visits decide by what scatter returned, holding the lock of their scratch.
     """
 
-    def __init__(self, problem: Problem, asks: tuple[str, ...] | None = None):
+    def __init__(self, problem: Problem, asks: tuple[str, ...] | None = None, may_share: bool = False):
         self.problem, self.asks = problem, asks
-        self.n_threads = n_worthwhile(problem)
+        self.is_sharing = may_share and _is_worth_sharing(problem)
+        self.n_threads = n_sharing(problem) if self.is_sharing else n_worthwhile(problem)
+        self.lock = _on_lines_of_their_own(1, np.int64)[0]
         self.sigma, self.needed = float(self.n_threads), 0.0
         self.sizes = np.diff(problem.batch.part_ptr)
         self.copies: np.ndarray | None = None
+        self.weight = problem.batch.example_weight.copy()  # of examples, times σ in rounds
         self.helpers: list[_Helper] = []
 
     def __enter__(self) -> Crew:
@@ -84,10 +102,35 @@ class Crew:
                 return run(batch, here, point._replace(v=v), scratch)
 
             return self.problem.visits(order, point.v, alone, self.asks)
+        self._prepare(point.v)
+        if self.is_sharing:
+            return self._visit_sharing(order, point, run)
         results = []
         for here in self._rounds(order):
             results += self._round(here, point, run)
         return results
+
+    def _visit_sharing(self, order: np.ndarray, point: Any, run: Run) -> list[Any]:
+        pieces = deque(pieces_of(order, len(self.sizes), self.n_threads))
+        norms = _on_lines_of_their_own(self.n_threads, np.float64)
+
+        def visit(k: int) -> list[Any]:
+            def own(batch: Batch, here: np.ndarray, v: np.ndarray, scratch: Scratch) -> Any:
+                return run(batch, here, point._replace(norm=norms[k]), scratch._replace(lock=self.lock))
+
+            results = []
+            while pieces:
+                try:
+                    here = pieces.popleft()
+                except IndexError:  # another thread was faster
+                    break
+                results += Problem.visits(self.problem, here, point.v, own, self.asks, thread=k)
+            return results
+
+        results = self._together(visit)
+        point.norm[0] += norms.sum()
+        self.problem.visited(len(order))
+        return [result for own in results for result in own]
 
     def _rounds(self, order: np.ndarray) -> Iterator[np.ndarray]:
         """Pieces of `order` that are worth combining after; counted, not timed, so that equal runs are alike."""
@@ -98,25 +141,27 @@ class Crew:
 
     def _round(self, order: np.ndarray, point: Any, run: Run) -> list[Any]:
         problem, v, sigma = self.problem, point.v, self.sigma
-        copies, n = self._copies_of(v), self.n_threads
-        shares, weight = shares_of(order, self.sizes, n), sigma * problem.batch.example_weight
+        copies, n = self.copies, self.n_threads
+        assert copies is not None
+        shares = shares_of(order, self.sizes, n)
+        sums, cuts = np.zeros((n, 3)), np.linspace(0, len(v), n + 1).astype(int)
+        arrived = np.zeros(1, np.int64)
+        self.weight[order] = sigma * problem.batch.example_weight[order]
+
+        def own(batch: Batch, here: np.ndarray, u: np.ndarray, scratch: Scratch) -> Any:
+            batch = batch._replace(example_weight=self.weight)
+            return run(batch, here, point._replace(v=u, norm=np.zeros(1)), scratch)
 
         def visit(k: int) -> list[Any]:
-            def own(batch: Batch, here: np.ndarray, u: np.ndarray, scratch: Scratch) -> Any:
-                batch = batch._replace(example_weight=weight)
-                return run(batch, here, point._replace(v=u, norm=np.zeros(1)), scratch)
-
-            copies[k] = v
-            return Problem.visits(problem, shares[k], copies[k], own, self.asks, thread=k)
+            try:
+                copies[k] = v
+                found = Problem.visits(problem, shares[k], copies[k], own, self.asks, thread=k)
+            finally:
+                arrive(arrived, n)
+            combine_pass(v, copies, 1.0 / sigma, problem.l1, cuts[k], cuts[k + 1], np.empty(BLOCK), sums[k])
+            return found
 
         results = self._together(visit)
-        sums, cuts = np.zeros((n, 3)), np.linspace(0, len(v), n + 1).astype(int)
-
-        def combine(k: int) -> None:
-            room = np.empty(BLOCK)
-            combine_pass(v, copies, 1.0 / sigma, problem.l1, cuts[k], cuts[k + 1], room, sums[k])
-
-        self._together(combine)
         together, apart, point.norm[0] = sums.sum(axis=0)
         needed = _CAUTION * together / apart if apart > 0.0 else 1.0
         self.needed = max(needed, (1.0 - _FORGOTTEN) * self.needed)
@@ -124,14 +169,13 @@ class Crew:
         problem.visited(len(order))
         return [result for own in results for result in own]
 
-    def _copies_of(self, v: np.ndarray) -> np.ndarray:
-        """Room for one copy of v for each thread."""
+    def _prepare(self, v: np.ndarray) -> None:
+        """Room for a copy of v for each thread that needs one; and what visits need is made, and compiled, by one."""
         if self.copies is None:
-            self.copies = np.empty((self.n_threads, len(v)), v.dtype)
+            self.copies = np.empty((0 if self.is_sharing else self.n_threads, len(v)), v.dtype)
             nobody = np.zeros(0, np.int64)
-            for k in range(self.n_threads):  # what visits need is made, and compiled, by one thread
+            for k in range(self.n_threads):
                 Problem.visits(self.problem, nobody, v, lambda *_: None, self.asks, thread=k)
-        return self.copies
 
     def _together(self, work: Callable[[int], Any]) -> list[Any]:
         """``work(k)`` on every thread, the first of them the caller's own; all have ended when this returns."""
@@ -175,11 +219,29 @@ class _Helper:
         self.thread.join()
 
 
+def _on_lines_of_their_own(n: int, dtype: Any) -> np.ndarray:
+    """Arrays (n, 1) of zeros so far apart that processors which change them do not wait for each other."""
+    return np.zeros((n + 1, 16), dtype)[:n, 8:9]
+
+
+def _is_worth_sharing(problem: Problem) -> bool:
+    """Whether visits touch few of the weights."""
+    touched = problem.n_touched / problem.n_examples
+    return not IS_OFF and problem.has_features and touched <= _MOST_TOUCHED * problem.n_weights
+
+
+def n_sharing(problem: Problem) -> int:
+    """How many of `n_jobs` threads find something to do while one of them holds the lock."""
+    effort, held = online_pass_effort(problem), scatter_effort(problem)
+    n = min(problem.n_jobs, problem.n_examples // _FEWEST_VISITS, round(1.0 + effort / held))
+    return max(n, 1) if effort > _CHUNKS * _A_THREAD * n / _SHARE_OF_WORK else 1
+
+
 def n_worthwhile(problem: Problem) -> int:
     """How many of `n_jobs` threads have enough to do between two rounds."""
     if not problem.has_features:  # visits of a kernel function's rows change the scores of all
         return 1
-    n = min(problem.n_jobs, _MOST_THREADS, problem.n_examples // _FEWEST_VISITS)
+    n = min(problem.n_jobs, _MOST_IN_ROUNDS, problem.n_examples // _FEWEST_VISITS)
     effort = online_pass_effort(problem)
     while n > 1 and effort / n < _FEWEST_ROUNDS * _round_effort(problem, n):
         n -= 1
@@ -191,6 +253,28 @@ def _round_effort(problem: Problem, n_threads: int) -> float:
     return _A_THREAD * n_threads + _A_WEIGHT * problem.n_weights
 
 
+def pieces_of(order: np.ndarray, n_examples: int, n: int) -> list[np.ndarray]:
+    """`order` in pieces that `n` threads take one after another, ever shorter, so that all end at about the same time.
+
+    Where examples come again, there is one piece for each thread, as in :func:`shares_of`.
+    """
+    if _repeats(order, n_examples):
+        return shares_of(order, np.ones(n_examples), n)
+    pieces, first = [], 0
+    while first < len(order):
+        size = max((len(order) - first) // (2 * n), _FEWEST_AT_ONCE)
+        pieces.append(order[first : first + size])
+        first += size
+    return pieces
+
+
+def _repeats(order: np.ndarray, n_examples: int) -> bool:
+    """Whether an example comes again."""
+    place, last = np.arange(len(order)), np.empty(n_examples, np.int64)
+    last[order] = place
+    return bool((last[order] != place).any())
+
+
 def shares_of(order: np.ndarray, sizes: np.ndarray, n: int) -> list[np.ndarray]:
     """`order` in `n` pieces of about the same total size; an example that comes again is in the piece of its first.
 
@@ -200,9 +284,10 @@ def shares_of(order: np.ndarray, sizes: np.ndarray, n: int) -> list[np.ndarray]:
     sizes : ndarray (n_examples,)
     """
     so_far = np.cumsum(sizes[order])
-    piece = np.minimum((so_far - 0.5 * sizes[order]) * n / max(float(so_far[-1]), 1.0), n - 1).astype(
-        np.int64
-    )
+    middle = (so_far - 0.5 * sizes[order]) * n / max(float(so_far[-1]), 1.0)
+    if not _repeats(order, len(sizes)):
+        return np.split(order, np.searchsorted(middle, np.arange(1, n)))
+    piece = np.minimum(middle, n - 1).astype(np.int64)
     owner = np.zeros(len(sizes), np.int64)
     owner[order[::-1]] = piece[::-1]
     return [order[owner[order] == k] for k in range(n)]

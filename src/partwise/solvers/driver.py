@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from partwise.compiled.ahead import finish
 from partwise.compiled.clock import working_time
 from partwise.core.problem import Problem, check_positive
+from partwise.core.products import on_own_thread
 from partwise.core.randomness import random_generator
 from partwise.core.rehearsal import SMALLEST_TOL_OF_SINGLE
 from partwise.errors import InputError
@@ -29,6 +31,7 @@ from partwise.solvers.checkpoint import load_checkpoint, save_checkpoint, state_
 from partwise.solvers.fingerprint import changes
 from partwise.solvers.needs import check_solver
 
+_LONG = 5_000_000  # numbers that a pass reads or writes
 # States are arrays over examples, parts and weights, with labellings that the structure allows.
 _START_AFRESH = {"structure", "n_examples", "n_parts", "n_weights"}
 
@@ -175,7 +178,15 @@ def solve(
     else:
         state = at_work.init(problem, random)
     saved_as = None if checkpoint is None else (checkpoint, solver)
-    return _Loop(problem, at_work, run, random, tol, max_passes, time_limit, callback, saved_as).run(state)
+    loop = _Loop(problem, at_work, run, random, tol, max_passes, time_limit, callback, saved_as)
+    with _no_idle_threads(problem):
+        return loop.run(state)
+
+
+def _no_idle_threads(problem: Problem) -> AbstractContextManager[Any]:
+    """Products of long vectors wake threads that then wait for the next one on processors that training could use."""
+    is_long = problem.n_touched + problem.n_parts > _LONG
+    return on_own_thread() if is_long else nullcontext()
 
 
 def with_precision(solver: Solver, tol: float) -> Solver:

@@ -16,6 +16,7 @@ from partwise.structures.multiclass.multiclass import Multiclass
 _A_PASS, _A_VISIT = 1e6, 800.0  # of an online solver: sampling and the like; one example, in random order
 _AN_EVALUATION = 2e5  # of all examples at once, whatever their number
 _ENTRY_ONLINE, _ENTRY_IN_BLOCK = 0.3, 0.1  # scored and scattered in a visit; dense ones of several rows
+_ENTRY_SHARED = 1.3  # scattered where another thread may have changed it last
 _ENTRY_DOUBLE, _ENTRY_DENSE = 0.9, 0.35  # the same in double precision; dense ones as products of matrices
 _A_WEIGHT_ONLINE, _A_WEIGHT = 4.0, 60.0  # averaging; the directions and bounds of L-BFGS
 _A_POSITION, _A_CELL, _A_PART = 150.0, 1.0, 10.0  # of sums over labellings
@@ -35,6 +36,11 @@ def online_pass_effort(problem: Problem) -> float:
     padded = _padded_dense(problem) if problem.lengths.max(initial=1) > 1 else 0
     entries = _ENTRY_ONLINE * (problem.n_touched - padded) + _ENTRY_IN_BLOCK * padded
     return visits + entries + _A_WEIGHT_ONLINE * problem.n_weights + 1.2 * _sums_effort(problem)
+
+
+def scatter_effort(problem: Problem) -> float:
+    """Of the part of such a pass that changes weights, where several threads read and change them."""
+    return _ENTRY_SHARED * problem.n_touched
 
 
 def evaluation_effort(problem: Problem) -> float:

@@ -14,7 +14,6 @@ import numpy as np
 from partwise.compiled.examples import Batch, Scratch
 from partwise.core.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo, check_precision, state_type
-from partwise.solvers.crew import Crew
 from partwise.solvers.dual.crammer_singer_pass import ClassPoint, class_pass, squared_features
 from partwise.solvers.dual.hard import (
     add_to_average,
@@ -107,20 +106,20 @@ class CrammerSinger:
         point, weight = state.point(), problem.batch.example_weight
         squared = problem.kept("squared features", lambda: _squared_features(problem))
 
-        def run(batch: Batch, order: np.ndarray, own: ClassPoint, scratch: Scratch) -> None:
+        def run(batch: Batch, order: np.ndarray, v: np.ndarray, scratch: Scratch) -> None:
+            own = point._replace(v=v)
             class_pass(batch, order, own, squared, problem.loss.gamma, problem.l2, scratch)
 
         done = 0
         n = problem.n_examples
-        with Crew(problem, asks=()) as crew:
-            while done < max(_LEAST_STEP * n, min(_LEAST_VISITS, _MOST_PASSES * n)):
-                order, is_full = _next_sweep(state, random)
-                for here in np.array_split(order, min(max(len(order) // _LEAST_CHUNK, 1), _N_CHUNKS)):
-                    crew.visit(here, point, run)
-                    note_visits(here, state.seen, state.waited, state.clock)
-                    add_to_average(state.average, state.n_averaged, point.v)
-                state.full_at[:] = state.clock if is_full else state.full_at
-                done += len(order)
+        while done < max(_LEAST_STEP * n, min(_LEAST_VISITS, _MOST_PASSES * n)):
+            order, is_full = _next_sweep(state, random)
+            for here in np.array_split(order, min(max(len(order) // _LEAST_CHUNK, 1), _N_CHUNKS)):
+                problem.visits(here, point.v, run, asks=())
+                note_visits(here, state.seen, state.waited, state.clock)
+                add_to_average(state.average, state.n_averaged, point.v)
+            state.full_at[:] = state.clock if is_full else state.full_at
+            done += len(order)
         gap = expected_gap(point.gap, state.seen, state.waited, float(state.clock[0]))
         return state, StepInfo(done / n, hard_dual(problem, point), float(weight @ gap))
 

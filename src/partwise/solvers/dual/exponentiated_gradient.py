@@ -353,7 +353,7 @@ def _all_seen(state: EGState) -> bool:
 
 
 def _crew(problem: Problem) -> Crew:
-    return Crew(problem, ("sums", "best") if problem.loss.is_hard else None)
+    return Crew(problem, ("sums", "best") if problem.loss.is_hard else None, may_share=True)
 
 
 def _visit(

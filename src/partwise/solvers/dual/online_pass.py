@@ -20,8 +20,11 @@ from partwise.compiled.dispatch import chosen_by_type, entry, inner
 from partwise.compiled.examples import (
     add_cost,
     add_gold_rows,
+    begin_change,
+    end_change,
     expected_cost,
     finite_dot,
+    is_shared,
     length_of,
     scatter_example,
     score_before,
@@ -296,11 +299,13 @@ def _visit(batch, i, following, point, beta, gamma, l2, rule, scratch):  # type:
             continue
         cost = expected_cost(batch, i, scratch.counts)
         value = inverse_beta * (entropy - point.entropy[i]) + gamma * (cost - point.cost[i])
+        begin_change(scratch)
         growth = scatter_example(batch, i, point.v, weight, scratch.delta, rule.threshold, scratch)
         gain = weight * value - growth / (2.0 * l2)
         # The bound behind fixed steps holds where every labelling has mass, not at the true label itself.
         lost = lost_to_rounding(rule, batch, i, point, inverse_beta)
         if gain >= -weight * (lost + ROUNDING * (1.0 + abs(log_total))) or (rule.kind == FIXED and not fresh):
+            end_change(scratch)
             if beta != np.inf:
                 point.gap[i] = gap if exact != exact else exact
             commit(rule, batch, i, point, step, inverse_beta, count, scratch)
@@ -311,6 +316,10 @@ def _visit(batch, i, following, point, beta, gamma, l2, rule, scratch):  # type:
                 point.step[i] = step if fresh else _next_step(rule, step, weight * slope, gain)
             return attempt + 1, gain
         scatter_example(batch, i, point.v, -weight, scratch.delta, 0.0, scratch)
+        end_change(scratch)
+        if is_shared(scratch):  # the step may have failed because others went first
+            score_before(batch, i, -1, point.v, 1.0 / l2, scratch.scores, scratch)
+            add_cost(batch, i, gamma, scratch.scores)
         if fresh:
             lift += rule.lift
         else:

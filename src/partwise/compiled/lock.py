@@ -1,0 +1,108 @@
+# mypy: ignore-errors
+"""How threads wait for each other in compiled code: for a lock, or until all have arrived.
+
+They look again and again, which is over in microseconds where every thread has a processor of its own; after many
+looks, others that need the processor get it.
+"""
+
+from __future__ import annotations
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+from partwise.compiled.dispatch import IS_OFF, entry, inner
+
+_LOOKS = 100_000  # before others get the processor: much longer than a lock is held
+_GIVE_WAY = "sched_yield"
+_WORD = ir.IntType(64)
+
+
+def _first(context, builder, signature, arguments):
+    """Address of the first entry of an array."""
+    return make_array(signature.args[0])(context, builder, arguments[0]).data
+
+
+@intrinsic
+def _exchange(typing, place, value):
+    """Set the first entry of `place`; returns what it was."""
+
+    def emit(context, builder, signature, arguments):
+        first = _first(context, builder, signature, arguments)
+        return builder.atomic_rmw("xchg", first, arguments[1], "acq_rel")
+
+    return types.int64(place, types.int64), emit
+
+
+@intrinsic
+def _count(typing, place):
+    """Add one to the first entry of `place`."""
+
+    def emit(context, builder, signature, arguments):
+        first = _first(context, builder, signature, arguments)
+        return builder.atomic_rmw("add", first, ir.Constant(_WORD, 1), "acq_rel")
+
+    return types.int64(place), emit
+
+
+@intrinsic
+def _look(typing, place):
+    """The first entry of `place`, as other threads left it."""
+
+    def emit(context, builder, signature, arguments):
+        return builder.load_atomic(_first(context, builder, signature, arguments), "acquire", 8)
+
+    return types.int64(place), emit
+
+
+@intrinsic
+def _give_way(typing):
+    """Let other threads have the processor, where the system knows how."""
+
+    def emit(context, builder, signature, arguments):
+        if llvm.address_of_symbol(_GIVE_WAY) is not None:
+            kind = ir.FunctionType(ir.IntType(32), [])
+            builder.call(
+                builder.module.globals.get(_GIVE_WAY) or ir.Function(builder.module, kind, _GIVE_WAY), []
+            )
+        return context.get_dummy_value()
+
+    return types.void(), emit
+
+
+@inner
+def acquire(lock):  # type: ignore
+    """Wait until `lock`, int64 (1,), is free, and take it."""
+    looks = 0
+    while _exchange(lock, 1) != 0:
+        while _look(lock) != 0:
+            looks += 1
+            if looks % _LOOKS == 0:
+                _give_way()
+
+
+@inner
+def release(lock):  # type: ignore
+    """Let others take `lock`."""
+    _exchange(lock, 0)
+
+
+@entry
+def arrive(counter, n):  # type: ignore
+    """Wait until `n` threads have arrived; `counter`, int64 (1,), began with 0."""
+    _count(counter)
+    looks = 0
+    while _look(counter) < n:
+        looks += 1
+        if looks % _LOOKS == 0:
+            _give_way()
+
+
+if IS_OFF:  # one thread, see `solvers/crew.py`
+
+    def acquire(lock):
+        """Nobody else is there."""
+
+    release = acquire

@@ -58,6 +58,7 @@ class AbsentCard:
 
     def launcher_cls(self, source: Any, metadata: Any) -> Any:
         """What Triton calls with grid, stream, function, metadata, hooks and the arguments of a launch."""
+        self.module = source.fn.fn.__module__.rpartition(".")[2]
         self.options = ", ".join(f"{source.fn.arg_names[k[0]]}={v}" for k, v in source.constants.items())
         self.options += f", num_warps={metadata.num_warps}, " + " ".join(
             kind for kind in source.signature.values() if kind != "constexpr"
@@ -73,7 +74,7 @@ class AbsentCard:
                 [tool, "--dump-resource-usage", file.name], capture_output=True, text=True, check=True
             )
         registers, stack, _, local = map(int, _USAGE.search(told.stdout).groups())
-        self.usage.append(Usage(name, self.options, registers, stack + local, shared))
+        self.usage.append(Usage(f"{self.module}.{name}", self.options, registers, stack + local, shared))
         return object(), object(), registers, stack + local, 1024
 
 

@@ -14,18 +14,21 @@ from typing import Any
 
 os.environ.pop("TRITON_INTERPRET", None)
 
-import torch  # noqa: E402
-from absent_card import AbsentCard, use  # noqa: E402
-from triton.runtime.jit import JITFunction  # noqa: E402
+import torch
+from absent_card import AbsentCard, use
+from triton.runtime.jit import JITFunction
 
-from partwise.structures import Chain, Grammar, Projective, Spanning  # noqa: E402
-from partwise.torch.kernels import chain, grammar, launch, trees  # noqa: E402
-from partwise.torch.layouts.chains import ChainLayout  # noqa: E402
-from partwise.torch.layouts.grammars import GrammarLayout  # noqa: E402
-from partwise.torch.layouts.trees import TreeLayout  # noqa: E402
+from partwise.structures import Chain, Grammar, Projective, SemiMarkov, Spanning
+from partwise.torch.kernels import chain, grammar, launch, segments, trees, wide_chain
+from partwise.torch.layouts.chains import ChainLayout
+from partwise.torch.layouts.grammars import GrammarLayout
+from partwise.torch.layouts.segments import SegmentLayout
+from partwise.torch.layouts.trees import TreeLayout
 
 # Labels of chains, words of trees and symbols of grammars, by how much is to be compiled.
 LABELS = {"small": (16,), "usual": (64,), "all": (16, 32, 64, 128)}
+WIDE = {"small": (), "usual": (200,), "all": (200,)}
+SEGMENTED = {"small": (5,), "usual": (), "all": (5, 20, 60)}
 WORDS = {"small": (15,), "usual": (31,), "all": (15, 31, 63, 127, 255)}
 SYMBOLS = {"small": (), "usual": (20,), "all": (12, 20, 60, 100)}
 
@@ -42,8 +45,27 @@ def both_ways(kernels: Any, layout: Any, *scores: torch.Tensor, lengths: Any = N
 def compile_chains(n_labels: int, dtype: torch.dtype) -> None:
     layout, lengths = ChainLayout(Chain(n_labels)), torch.tensor([8, 3, 1, 2])
     node, tied = torch.zeros(4, 8, n_labels, dtype=dtype), torch.zeros(n_labels, n_labels, dtype=dtype)
-    chain.best_labels(both_ways(chain, layout, node, tied, lengths=lengths))
+    both_ways(chain, layout, node, tied, lengths=lengths)
+    chain.best_labels(layout.batch((node, tied), lengths, False))
     both_ways(chain, layout, node, torch.zeros(4, 7, n_labels, n_labels, dtype=dtype), lengths=lengths)
+
+
+def compile_wide_chains(n_labels: int) -> None:
+    layout, lengths = ChainLayout(Chain(n_labels)), torch.tensor([4, 1])
+    for shape in ((n_labels, n_labels), (2, 3, n_labels, n_labels)):
+        given = both_ways(
+            wide_chain, layout, torch.zeros(2, 4, n_labels), torch.zeros(shape), lengths=lengths
+        )
+    given.best_tags()
+    given.drawn_tags(2, torch.Generator())
+
+
+def compile_segments(n_labels: int) -> None:
+    scores = torch.zeros(2, 8, 6, n_labels), torch.zeros(n_labels, n_labels)
+    layout, lengths = SegmentLayout(SemiMarkov(n_labels, 6)), torch.tensor([8, 3])
+    given = both_ways(segments, layout, *scores, lengths=lengths)
+    given.best_tags()
+    given.drawn_tags(2, torch.Generator())
 
 
 def compile_trees(n_words: int) -> None:
@@ -62,8 +84,12 @@ def compile_kernels(card: AbsentCard, which: str) -> None:
     """Fill ``card.usage``."""
     for n_labels in LABELS[which]:
         compile_chains(n_labels, torch.float32)
-    if which != "small":
+    if which == "all":
         compile_chains(5, torch.float64)
+    for n_labels in WIDE[which]:
+        compile_wide_chains(n_labels)
+    for n_labels in SEGMENTED[which]:
+        compile_segments(n_labels)
     for n_words in WORDS[which]:
         compile_trees(n_words)
     for n_symbols in SYMBOLS[which]:

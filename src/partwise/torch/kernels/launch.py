@@ -8,8 +8,8 @@ from typing import Any
 import torch
 import triton
 
-# Versions of Triton whose compiled kernels hand the launcher what is given here as it is, arguments and constants in the
-# order of the parameters. With others every launch is looked up anew, which takes longer and is right in any case.
+# Versions of Triton whose compiled kernels hand the launcher what is given here as it is, arguments and constants in
+# the order of the parameters. With others every launch is looked up anew, which takes longer and is right in any case.
 _KNOWN = ("3.4.", "3.5.", "3.6.", "3.7.", "3.8.", "3.9.")
 KEEPS = triton.__version__.startswith(_KNOWN)
 

@@ -16,7 +16,7 @@ pytest.importorskip("triton", reason="kernels need Triton")
 import partwise.torch as layers  # noqa: E402
 from partwise.core.losses import Loss  # noqa: E402
 from partwise.solvers.base import evaluate_model  # noqa: E402
-from partwise.structures import Chain, Grammar, Projective, Spanning  # noqa: E402
+from partwise.structures import Chain, Grammar, Projective, SemiMarkov, Spanning  # noqa: E402
 from partwise.torch import sums  # noqa: E402
 from partwise.torch.activations import gather  # noqa: E402
 from partwise.torch.device_problem import DeviceProblem  # noqa: E402
@@ -31,6 +31,7 @@ STRUCTURES = [
     Chain(3, tied=False),
     Projective(),
     Spanning(n_relations=2),
+    SemiMarkov(3, [2, 1, 3], allowed_end=[1, 1, 0]),
     Grammar(3, [(0, 0, 1), (0, 1, 2), (1, 2, 2), (0, 0, 0), (2, 1, 1)]),
 ]
 

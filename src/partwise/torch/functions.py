@@ -150,9 +150,9 @@ def argmax(structure: Structure, *scores: Any, lengths: Any = None, validate: bo
     batch = read_batch(structure, scores, lengths, validate)
     kernels = device_kernels(batch)
     if hasattr(kernels, "best_labels"):
-        labels, values = kernels.best_labels(kernels.Given(batch, batch.scores))
+        labels, values = kernels.best_labels(batch)
         require_possible(values.cpu().numpy(), False)
-        return labels if batch.lengths is None else labels[:, : int(batch.lengths.max())]
+        return labels
     packed = pack(batch)
     values, counts = packed.answers("best", 1, torch.get_num_threads())
     require_possible(values, False)
@@ -187,8 +187,14 @@ def sample(
     n_samples = checked_count(n_samples, "n_samples")
     device = "cpu" if generator is None else generator.device
     seed = int(torch.randint(2**62, (1,), generator=generator, device=device))
-    random = np.random.default_rng(seed)
     batch = read_batch(structure, scores, lengths, validate)
+    kernels = device_kernels(batch)
+    if hasattr(kernels, "drawn"):
+        there = torch.Generator(batch.scores[0].device).manual_seed(seed)
+        labels, values = kernels.drawn(batch, n_samples, there)
+        require_possible(values.cpu().numpy(), False)
+        return labels
+    random = np.random.default_rng(seed)
     drawn = [
         batch.layout.structure.sample(*own, n_samples=n_samples, random_state=random)
         for own in _examples(batch)

@@ -9,6 +9,7 @@ can add to the score of a labelling, so that in double precision the rule is rig
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -72,17 +73,24 @@ def answer(batch: Batch, which: str) -> tuple[torch.Tensor, ...]:
 
 def values_of(batch: Batch, which: str) -> torch.Tensor:
     """Log-partitions or largest scores, (B,): without counts where nobody asks for a gradient."""
-    wanted = torch.is_grad_enabled() and any(each.requires_grad for each in batch.scores)
-    if batch.scores[0].device.type != "cpu":
-        kernels = device_kernels(batch) if which == "sums" else None
+    if which == "sums":
+        kernels = device_kernels(batch)
         if kernels is not None:
-            from partwise.torch.kernels.function import LogPartition
-
-            return LogPartition.apply(kernels.Given, batch, *(batch.given or batch.scores))
-    elif which == "sums" and not wanted:  # a best labelling is written down in any case
-        values, _ = pack(batch).answers("sums", 0, torch.get_num_threads())
-        return torch.from_numpy(values).to(batch.scores[0].dtype)
+            return _log_partition().apply(kernels.Given, batch, *(batch.given or batch.scores))
+        wanted = torch.is_grad_enabled() and any(each.requires_grad for each in batch.scores)
+        if (
+            not wanted and batch.scores[0].device.type == "cpu"
+        ):  # a best labelling is written down in any case
+            values, _ = pack(batch).answers("sums", 0, torch.get_num_threads())
+            return torch.from_numpy(values).to(batch.scores[0].dtype)
     return answer(batch, which)[0]
+
+
+@cache
+def _log_partition() -> Any:
+    from partwise.torch.kernels.function import LogPartition
+
+    return LogPartition
 
 
 def gradient_by_sums(batch: Batch, scores: Any, weight: torch.Tensor) -> list[torch.Tensor]:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Any
 
-from partwise.torch.layouts.base import Batch
+from partwise.torch.layouts.base import Batch, Layout
 from partwise.torch.layouts.chains import ChainLayout
 from partwise.torch.layouts.grammars import GrammarLayout
+from partwise.torch.layouts.segments import SegmentLayout
 from partwise.torch.layouts.trees import TreeLayout
 
-_MODULES = {ChainLayout: "chain", TreeLayout: "trees", GrammarLayout: "grammar"}
+_MODULES: dict[type[Layout], tuple[str, ...]] = {
+    ChainLayout: ("chain", "wide_chain"),
+    TreeLayout: ("trees",),
+    SegmentLayout: ("segments",),
+    GrammarLayout: ("grammar",),
+}
+
+
+@cache
+def _modules(layout: type[Layout]) -> tuple[Any, ...]:
+    return tuple(import_module(f"partwise.torch.kernels.{name}") for name in _MODULES.get(layout, ()))
 
 
 def kernels_for(batch: Batch) -> Any:
     """The module whose kernels take this batch, None where there is none.
 
     Each has ``fits``, a class ``Given`` as :class:`partwise.torch.kernels.function.Launches` says, and may have
-    ``best``, largest scores with indicators of a best labelling, and ``best_labels``.
+    ``best``, largest scores with indicators of a best labelling, ``best_labels`` and random labellings, ``drawn``.
     """
-    name = _MODULES.get(type(batch.layout))
-    if name is None:
-        return None
-    kernels: Any = import_module(f"partwise.torch.kernels.{name}")
-    return kernels if kernels.fits(batch) else None
+    return next((kernels for kernels in _modules(type(batch.layout)) if kernels.fits(batch)), None)

@@ -40,7 +40,7 @@ def _masks(structure: Chain, device: torch.device) -> tuple[torch.Tensor | None,
     return tuple(None if each is None else ~torch.as_tensor(each, device=device) for each in masks)
 
 
-def _masked(batch: Batch, node: torch.Tensor, edge: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def masked(batch: Batch, node: torch.Tensor, edge: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Scores with −inf where the structure allows nothing."""
     structure: Any = batch.layout.structure
     if structure.allowed is structure.allowed_start is structure.allowed_end is None:
@@ -60,7 +60,7 @@ class Given:
     """Scores with masks applied, lengths and sizes: what all launches share."""
 
     def __init__(self, batch: Batch, scores: tuple[torch.Tensor, ...]):
-        node, edge = _masked(batch, *scores)
+        node, edge = masked(batch, *scores)
         self.n, self.length, self.n_labels = node.shape
         self.lengths, self.per_position = batch.lengths, edge.ndim == 4
         self.node = node.contiguous()
@@ -131,7 +131,7 @@ class Given:
 def best(batch: Batch) -> list[torch.Tensor]:
     """Largest scores and indicators of the parts of a best labelling."""
     given = Given(batch, batch.scores)
-    labels, value = best_labels(given)
+    labels, value = _best_labels(given)
     node_count, L = torch.zeros_like(given.node), given.n_labels
     known = labels.clamp(min=0)
     inside = (labels >= 0).to(node_count.dtype)
@@ -145,8 +145,27 @@ def best(batch: Batch) -> list[torch.Tensor]:
     return [value, node_count, edge_count.view(given.n, L, L)]
 
 
-def best_labels(given: Given) -> tuple[torch.Tensor, torch.Tensor]:
+def best_labels(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     """A best labelling, int64 (B, T) with −1 in the padding, and its score (B,)."""
+    labels, value = _best_labels(Given(batch, batch.scores))
+    return trimmed(labels, batch.lengths), value
+
+
+def trimmed(labels: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+    """Without the padding that all examples have; waits for the device where there are lengths."""
+    return labels if lengths is None else labels[:, : int(lengths.max())]
+
+
+def drawn(
+    batch: Batch, n_samples: int, generator: torch.Generator
+) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Random labellings, n_samples times (B, T) with −1 in the padding, and log-partitions (B,)."""
+    from partwise.torch.kernels import wide_chain  # its sums go from left to right, and stay
+
+    return wide_chain.drawn(batch, n_samples, generator)
+
+
+def _best_labels(given: Given) -> tuple[torch.Tensor, torch.Tensor]:
     label = torch.empty(given.n, given.length, dtype=torch.int64, device=given.node.device)
     back = torch.empty(given.node.shape, dtype=torch.int16, device=given.node.device)
     value = given.node.new_empty(given.n)

@@ -38,7 +38,7 @@ class LogPartition(torch.autograd.Function):
     def forward(ctx: Any, launches: type[Launches], batch: Batch, *given: torch.Tensor) -> torch.Tensor:
         launched = launches(batch, batch.scores)
         value = launched.forward()
-        ctx.batch, ctx.launched, ctx.counts = batch._replace(scores=(), given=()), launched, None
+        ctx.batch, ctx.launched, ctx.counts = Batch(batch.layout, (), batch.lengths), launched, None
         ctx.together = len(given) > 1 and given[1].ndim < batch.scores[1].ndim
         if launched.lost_digits(value):
             value, *ctx.counts = host_answer(batch, "sums")

@@ -8,8 +8,10 @@ from typing import Any
 import torch
 import triton
 
-# Triton whose compiled kernels are known to take arguments and constants as they are given here.
-_KNOWN = ("3.6.",)
+# Versions of Triton whose compiled kernels hand the launcher what is given here as it is, arguments and constants in
+# the order of the parameters. With others every launch is looked up anew, which takes longer and is right in any case.
+_KNOWN = ("3.4.", "3.5.", "3.6.", "3.7.", "3.8.", "3.9.")
+KEEPS = triton.__version__.startswith(_KNOWN)
 
 
 class Repeated:
@@ -24,9 +26,9 @@ class Repeated:
     def __call__(self, grid: tuple[int, ...], *arguments: Any) -> None:
         if self.compiled is None:
             compiled = self.kernel[grid](*arguments, **self.constants)  # None where it is interpreted
-            self.compiled = compiled if triton.__version__.startswith(_KNOWN) else None
-            names = [each.name for each in getattr(self.kernel, "params", ()) if each.is_constexpr]
-            self.values = [self.constants[name] for name in names]
+            if compiled is not None and KEEPS:
+                names = [each.name for each in self.kernel.params if each.is_constexpr]
+                self.compiled, self.values = compiled, [self.constants[name] for name in names]
         else:
             self.compiled[(*grid, 1, 1)[:3]](*arguments, *self.values)
 

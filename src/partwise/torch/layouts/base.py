@@ -13,6 +13,8 @@ from partwise.core.arrays import offsets
 from partwise.errors import InputError
 from partwise.structures.contract import PartLists, Shapes, Structure
 
+_HALF = (torch.float16, torch.bfloat16)
+
 
 class Arrangement(NamedTuple):
     """Parts of the examples of a batch, as compiled code reads them.
@@ -175,16 +177,15 @@ class Layout(ABC):
     def batch(self, scores: tuple[Any, ...], lengths: Any, validate: bool | None) -> Batch:
         """Checked scores; a check of numbers costs a transfer, so that on a GPU it is made when asked for."""
         tensors, n_examples, is_shared = self.read(scores)
-        dtype = tensors[0].dtype
-        for each in tensors[1:]:
-            dtype = dtype if each.dtype == dtype else torch.promote_types(dtype, each.dtype)
-        if dtype in (torch.float16, torch.bfloat16):
-            dtype = torch.float32
-        device = tensors[0].device
-        for name, each in zip(self.names, tensors, strict=False):
+        dtype, device = tensors[0].dtype, tensors[0].device
+        for name, each in zip(self.names[1:], tensors[1:], strict=False):
+            if each.dtype != dtype:
+                dtype = torch.promote_types(dtype, each.dtype)
             if each.device != device:
                 raise InputError(f"{name} is on {each.device}, {self.names[0]} on {device}")
-        tensors = tuple(each if each.dtype == dtype else each.to(dtype) for each in tensors)
+        if dtype in _HALF:
+            dtype = torch.float32
+        tensors = tuple([each if each.dtype == dtype else each.to(dtype) for each in tensors])
         checked = validate if validate is not None else device.type == "cpu"
         read = None
         if lengths is not None:
@@ -234,7 +235,7 @@ def require_tensor(value: Any, name: str, shape: tuple[int | None, ...], what: s
     """`value` if it is a floating tensor of this shape; None stands for any size."""
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         raise InputError(f"{name} must be a tensor of floating numbers, {what}")
-    size = tuple(value.shape)
+    size = value.shape
     if size != shape and (
         len(size) != len(shape) or any(s not in (None, n) for s, n in zip(shape, size, strict=True))
     ):

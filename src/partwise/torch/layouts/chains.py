@@ -85,6 +85,8 @@ class ChainLayout(Layout):
         if len(scores) > 1 and isinstance(scores[1], torch.Tensor) and scores[1].ndim == 4:
             layout = ChainLayout(self.original, per_position=True)
         batch = Layout.batch(layout, scores, lengths, validate)
+        if len(scores) == 2:
+            return batch
         given = dict(zip(self.names[2:], scores[2:], strict=False))
         node, edge, *rest = batch.scores
         remaining = iter(rest)

@@ -1,0 +1,49 @@
+"""Chains as segments of one position each: more labels than a program has registers for, and random labellings."""
+
+from __future__ import annotations
+
+import torch
+
+from partwise.torch.kernels.chain import MOST_LABELS, masked, trimmed
+from partwise.torch.kernels.segment_sums import SegmentSums
+from partwise.torch.layouts.base import Batch
+
+
+def fits(batch: Batch) -> bool:
+    """Whether the kernels take this batch."""
+    return batch.scores[0].shape[2] > MOST_LABELS and batch.n_examples > 0
+
+
+class Given(SegmentSums):
+    """Scores with masks applied: what all launches share."""
+
+    def __init__(self, batch: Batch, scores: tuple[torch.Tensor, ...]):
+        node, edge = masked(batch, *scores)
+        super().__init__(node[:, :, None], edge, batch.lengths)
+
+    def backward(
+        self, value: torch.Tensor, weight: torch.Tensor, together: bool = False
+    ) -> list[torch.Tensor]:
+        node_count, edge_count = super().backward(value, weight, together)
+        return [node_count[:, :, 0], edge_count]
+
+
+def best(batch: Batch) -> list[torch.Tensor]:
+    """Largest scores and indicators of the parts of a best labelling."""
+    value, node_count, edge_count = Given(batch, batch.scores).best()
+    return [value, node_count[:, :, 0], edge_count]
+
+
+def best_labels(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """A best labelling, int64 (B, T) with −1 in the padding, and its score (B,)."""
+    tags, value = Given(batch, batch.scores).best_tags()
+    return trimmed(tags // 2, batch.lengths), value
+
+
+def drawn(
+    batch: Batch, n_samples: int, generator: torch.Generator
+) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Random labellings, n_samples times (B, T) with −1 in the padding, and log-partitions (B,)."""
+    given = Given(batch, batch.scores)
+    value = given.forward()
+    return [trimmed(tags // 2, batch.lengths) for tags in given.drawn_tags(n_samples, generator)], value

@@ -1,7 +1,7 @@
-"""What decides how many passes the log loss needs: `eg-gap` by pass, on shorter pieces, and against `windows`.
+"""What decides how many passes the log loss needs: `eg-gap` by pass, on shorter pieces, accelerated or not.
 
     python benchmarks/passes_needed.py --data DIR/conll2002-es [--l2 2] [--longest none,40,20,10,5,1] [--plot out.png]
-                                       [--windows 1,4,8,16,whole]
+                                       [--compare yes]
 
 For every value of `--longest` sentences are cut into pieces of at most so many tokens (features stay those of
 the sentence; a transition across a cut is lost) and `eg-gap` runs in double precision until the primal is within
@@ -10,9 +10,9 @@ mean over the last pass), at the last weights and at the mean of two passes, and
 fell, steps η by quantile, steps tried for a visit, and which share of visits and of the gap sentences of more
 than 60 tokens have, and which the three longest.
 
-With `--windows`, `windows` of so many positions runs against `eg-gap` instead, both in double precision: passes and CPU
-seconds to a suboptimality of the primal. Windows as long as sentences are the published method: marginals of whole
-sentences, gaps, exact steps. Its passes count positions, those of `eg-gap` examples (and every step size tried).
+With `--compare yes`, `eg-gap` runs as it is and without acceleration instead, both in double precision: passes and CPU
+seconds to a suboptimality of the primal, counting every step size tried. Pieces and the log are of `eg-gap` without
+acceleration.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def run(problem: Any, most_passes: float = 80.0) -> dict[str, Any]:
                 visits[here] += 1
                 yield here
 
-    solver = Counting("gap", "newton", precision="double")
+    solver = Counting("gap", "newton", acceleration=None, precision="double")
     best = solve(problem, solver, tol=1e-8, max_passes=300).certificate
     random = np.random.default_rng(0)
     state, passes, records = solver.init(problem, random), 0.0, []
@@ -105,17 +105,15 @@ def needed(found: dict[str, Any], target: float) -> str:
     return f"{passes[0]:.1f}" if passes else f"> {found['records'][-1]['passes']:.0f}"
 
 
-def compare(problem: Any, sizes: list[str]) -> dict[str, Any]:
-    """Trajectories of `eg-gap` and of windows of so many positions."""
-    from partwise.solvers import ExponentiatedGradient, WindowAscent, solve
+def compare(problem: Any) -> dict[str, Any]:
+    """Trajectories of `eg-gap` with and without acceleration."""
+    from partwise.solvers import ExponentiatedGradient, solve
 
-    plain = ExponentiatedGradient("gap", "newton", precision="double")
-    best = solve(problem, plain, tol=1e-8, max_passes=300).certificate.dual
-    longest = int(problem.lengths.max())
-    solvers: dict[str, Any] = {"eg-gap": plain}
-    for size in sizes:
-        solver = WindowAscent(longest if size == "whole" else int(size), precision="double")
-        solvers[f"windows of {size}"] = solver
+    solvers = {
+        "eg-gap": ExponentiatedGradient("gap", "newton", precision="double"),
+        "not accelerated": ExponentiatedGradient("gap", "newton", acceleration=None, precision="double"),
+    }
+    best = solve(problem, solvers["eg-gap"], tol=1e-8, max_passes=300).certificate.dual
     found = {}
     for name, solver in solvers.items():
         solve(problem, solver, tol=1.0, max_passes=0.5)  # compiles
@@ -150,12 +148,12 @@ def plot(results: dict[str, dict[str, Any]], path: str) -> None:
 
 
 def main() -> None:
-    more = {"--longest": "none,40,20,10,5,1", "--plot": None, "--windows": None}
+    more = {"--longest": "none,40,20,10,5,1", "--plot": None, "--compare": None, "--template": "chunking"}
     options = arguments(__doc__ or "", l2="2", more=more)
     folder: Path = need_data(options.data, "conll2000 or conll2002-es")
-    if options.windows:
-        problem = build_problem(folder, float(options.l2), "observed")
-        write_json(options.json, compare(problem, options.windows.split(",")))
+    if options.compare:
+        problem = build_problem(folder, float(options.l2), "observed", template=options.template)
+        write_json(options.json, compare(problem))
         return
     results, rows = {}, []
     for name in options.longest.split(","):

@@ -18,7 +18,6 @@ from partwise.solvers.dual.mixtures import MixtureAscent
 from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
-from partwise.solvers.dual.windows import WindowAscent
 from partwise.solvers.needs import Needs, is_first_order, refusal
 from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.solvers.primal.gradient import ConjugateGradient
@@ -39,7 +38,6 @@ SOLVERS: dict[str, Solver] = {
     "eg-permuted": ExponentiatedGradient("permuted"),
     "eg-gap": ExponentiatedGradient("gap", "newton"),
     "sdca": ExponentiatedGradient("gap", "newton", "arithmetic"),
-    "windows": WindowAscent(),
     "eg-batch": BatchEG(),
     "eg-primal": PrimalEG(),
     "bcfw": BlockFrankWolfe(),
@@ -147,7 +145,6 @@ __all__ = [
     "StepInfo",
     "StopReason",
     "WarmStart",
-    "WindowAscent",
     "n_restarts",
     "solve",
     "solve_surely",

@@ -256,6 +256,8 @@ class Auto:
         dual.visited[:] = 1
         dual.average[:] = refresh(problem, point)
         dual.n_averaged[0] = 0.0
+        if self.online.acceleration is not None:
+            self.online.acceleration.lead_from(dual, state.primal_weights)
         forget_gaps(dual.seen, dual.waited, dual.clock)
         state.mode[0] = ONLINE
 

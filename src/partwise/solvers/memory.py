@@ -21,10 +21,10 @@ from partwise.solvers.dual.block_coordinate import BlockFrankWolfe
 from partwise.solvers.dual.crammer_singer import CrammerSinger
 from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
 from partwise.solvers.dual.mixtures import MixtureAscent
+from partwise.solvers.dual.rescaled import n_scaled
 from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
-from partwise.solvers.dual.windows import WindowAscent, n_marginals
 from partwise.solvers.needs import refusal
 from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.solvers.primal.lbfgs import LBFGS
@@ -234,11 +234,22 @@ def _estimate(problem: Problem, solver: Any, worst: bool = False) -> MemoryEstim
     vectors = 8 * (_OF_WEIGHTS + _remembered(problem, solver, worst) + problem.n_jobs) + _OF_STATE * in_state
     return MemoryEstimate(
         n_bytes,
-        vectors * problem.n_weights + 8 * _OF_EXAMPLES * problem.n_examples + int(_COMPILED),
+        vectors * problem.n_weights
+        + 8 * _OF_EXAMPLES * problem.n_examples
+        + _of_values(problem, solver)
+        + int(_COMPILED),
         _of_parts(problem, solver, size),
         solver.name + (", lean" if getattr(solver, "lean", False) else ""),
         resident_bytes(),
     )
+
+
+def _of_values(problem: Problem, solver: Any) -> int:
+    """Bytes of values that visits may read in place of those of the rows."""
+    may_hold = (
+        isinstance(solver, (Auto, ExponentiatedGradient)) and not solver.lean and not problem.loss.is_hard
+    )
+    return 4 * n_scaled(problem) if may_hold else 0
 
 
 def _of_parts(problem: Problem, solver: Any, size: int) -> int:
@@ -252,8 +263,6 @@ def _of_parts(problem: Problem, solver: Any, size: int) -> int:
         return solver.n_slots * (4 * int(problem.labelling_ptr()[-1]) + 8 * problem.n_examples) + _WRITTEN_OUT
     if isinstance(solver, SegmentAscent):
         return _SEGMENTS_A_POSITION * int(problem.lengths.sum()) + _WRITTEN_OUT
-    if isinstance(solver, WindowAscent):
-        return size * n_marginals(problem)
     numbers = _NUMBERS_A_PART.get(type(solver), 0)
     return numbers * (8 if isinstance(solver, _ALWAYS_DOUBLE) else size) * problem.n_parts
 

@@ -229,17 +229,18 @@ class ExponentiatedGradient:
         rule = self._rule(problem, point)
         beta = self._sharpness(problem, state)
         rule = rule._replace(largest=min(beta, _LARGEST_STEP))
-        pull = 0.0 if self.acceleration is None else self.acceleration.begin(problem, state)
-        l2 = problem.l2 * (1.0 if self.annealing is None else self.annealing.factor(float(state.passes[0])))
+        pull = None if self.acceleration is None else self.acceleration.begin(problem, state)
+        at_work, l2 = (problem, problem.l2) if pull is None else (pull.problem, pull.l2)
+        l2 *= 1.0 if self.annealing is None else self.annealing.factor(float(state.passes[0]))
         tried = 0
         average_every = max(1, n // points_averaged(problem))
         next_average = average_every
         if not problem.loss.is_hard:
             state.n_averaged[0] = 0.0
         done = 0
-        with _crew(problem) as crew:
+        with _crew(at_work) as crew:
             for here in self._chunks(problem, state, random):
-                chunk_tried, _ = _visit(crew, here, point, beta, l2 + pull, rule)
+                chunk_tried, _ = _visit(crew, here, point, beta, l2, rule)
                 note_visits(here, state.seen, state.waited, state.clock)
                 tried, done = tried + chunk_tried, done + len(here)
                 if done >= next_average or done >= n:

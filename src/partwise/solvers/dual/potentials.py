@@ -22,9 +22,10 @@ class EGState(NamedTuple):
     points, and what the settings made of the run.
 
     `passes` were made so far (for annealing) in so many `rounds`, `step_l2` is the l2 that steps were found for, `beta`
-    the sharpness now. `acceleration.py` began after `since` rounds, −1 if it has not, having watched the `recent` gaps;
-    `anchor` and `previous` are weights, empty where nothing is ever accelerated. The last five are empty where tied
-    potentials are stored; otherwise the point is a :class:`CodedPoint`, with potentials of other parts and no μ.
+    the sharpness now. `acceleration.py` `holds` some weights or not, and all of them after `since` rounds, −1 if it
+    does not, having watched the `recent` gaps; `anchor` and `previous` are weights, empty where nothing is ever
+    accelerated. The last five are empty where tied potentials are stored; otherwise the point is a
+    :class:`CodedPoint`, with potentials of other parts and no μ.
     """
 
     theta: np.ndarray
@@ -45,6 +46,7 @@ class EGState(NamedTuple):
     step_l2: np.ndarray
     beta: np.ndarray
     rounds: np.ndarray
+    holds: np.ndarray
     since: np.ndarray
     recent: np.ndarray
     anchor: np.ndarray

@@ -64,7 +64,7 @@ class MemoryEstimate(NamedTuple):
     Attributes
     ----------
     data : int
-        Rows of features, shapes, true labels and costs; they are in memory already.
+        Rows of features, shapes, true labels and costs; they are in memory already, as far as they do not lie on disk.
     weights : int
         Weights, what is as long as they are, numbers of examples, and compiled code.
     parts : int
@@ -72,6 +72,10 @@ class MemoryEstimate(NamedTuple):
     solver : str
     resident : int
         What the process had in memory when it was asked, data included.
+    streamed : int
+        Of data and state on disk, what is in memory at a time.
+    on_disk : str
+        What is there, in words; empty where nothing is.
     """
 
     data: int
@@ -79,22 +83,27 @@ class MemoryEstimate(NamedTuple):
     parts: int
     solver: str
     resident: int
+    streamed: int = 0
+    on_disk: str = ""
 
     @property
     def total(self) -> int:
         """Of data, weights and dual state."""
-        return self.data + self.weights + self.parts
+        return self.data + self.weights + self.parts + self.streamed
 
     @property
     def peak(self) -> int:
         """Of the process while it trains."""
-        return self.resident + self.weights + self.parts
+        return self.resident + self.weights + self.parts + self.streamed
 
     def __str__(self) -> str:
+        streamed = (
+            f"; {self.on_disk}, of which {shown_bytes(self.streamed)} at a time" if self.on_disk else ""
+        )
         return (
             f"memory: about {shown_bytes(self.peak)} at the peak of training (the process has "
             f"{shown_bytes(self.resident)} now, of which data {shown_bytes(self.data)}; weights "
-            f"{shown_bytes(self.weights)}; dual state of {self.solver} {shown_bytes(self.parts)})"
+            f"{shown_bytes(self.weights)}; dual state of {self.solver} {shown_bytes(self.parts)}{streamed})"
         )
 
 
@@ -180,9 +189,25 @@ def bytes_of(limit: float | str | None) -> float | None:
 
 def machine_bytes() -> float:
     """Memory of the machine, or of the share of it that the process is confined to."""
+    return min([_physical_bytes(), *confines()])
+
+
+def limit_below_machine(memory_limit: float | str | None) -> float | None:
+    """The least of a limit that was given and those of the process and its container; None where none holds it back."""
+    given = bytes_of(memory_limit)
+    least = min([*confines(), *([] if given is None else [given])], default=np.inf)
+    return least if least < _physical_bytes() else None
+
+
+def _physical_bytes() -> float:
     has_all = hasattr(os, "sysconf")
-    whole = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) if has_all else np.inf
-    return min([whole, *confines()])
+    return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) if has_all else np.inf
+
+
+def bytes_beside(n_weights: int, n_examples: int, n_jobs: int) -> int:
+    """What a process that trains from disk will have in memory beside data and dual state."""
+    vectors = 8 * (_OF_WEIGHTS + n_jobs) + 4 * _OF_STATE + 16 * LBFGS().memory
+    return resident_bytes() + vectors * n_weights + 8 * _OF_EXAMPLES * n_examples + int(_COMPILED)
 
 
 def resident_bytes() -> int:
@@ -228,22 +253,30 @@ def _estimate(problem: Problem, solver: Any, worst: bool = False) -> MemoryEstim
     arrays = [array for kind in scorer.kinds for array in kind if isinstance(array, np.ndarray)]
     arrays += [scorer.runs, scorer.run_ptr, *scorer.shapes, *problem.gold]
     n_own = problem.n_parts - problem.n_examples * problem.batch.n_tied
-    n_bytes = sum(array.nbytes for array in arrays) + (4 * n_own if problem.cost.size else 0)
+    streamed, mapped = problem.streamed_bytes
+    n_bytes = sum(array.nbytes for array in arrays) + (4 * n_own if problem.cost.size else 0) - mapped
     size = np.dtype(state_type(getattr(solver, "precision", "double"))).itemsize
     in_state = size if isinstance(solver, (ExponentiatedGradient, Auto)) else 8
     vectors = 8 * (_OF_WEIGHTS + _remembered(problem, solver, worst) + problem.n_jobs) + _OF_STATE * in_state
+    parts = _of_parts(problem, solver, size)
     return MemoryEstimate(
-        n_bytes,
+        max(n_bytes, 0),
         vectors * problem.n_weights + 8 * _OF_EXAMPLES * problem.n_examples + int(_COMPILED),
-        _of_parts(problem, solver, size),
+        parts,
         solver.name + (", lean" if getattr(solver, "lean", False) else ""),
         resident_bytes(),
+        streamed,
+        ""
+        if not mapped
+        else "data on disk"
+        if parts or not problem.keeps_state_on_disk
+        else "data and state on disk",
     )
 
 
 def _of_parts(problem: Problem, solver: Any, size: int) -> int:
     """Bytes of what a solver keeps for every part."""
-    if problem.keeps_state_on_disk and isinstance(solver, (Auto, ExponentiatedGradient)):
+    if problem.keeps_state_on_disk and isinstance(solver, (Auto, ExponentiatedGradient, CrammerSinger)):
         return 0
     if getattr(solver, "lean", False) and problem.batch.n_tied and problem.has_features:
         n_tied = problem.n_examples * problem.batch.n_tied

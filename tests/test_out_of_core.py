@@ -160,7 +160,7 @@ def test_shards_and_state_on_disk_reach_the_same_optimum(corpus, tmp_path, small
 
 
 @pytest.mark.parametrize("solver", ["eg", "eg-permuted", "bcfw", "sgd", "mira", "lbfgs", "eg-batch"])
-def test_solvers_stream(corpus, tmp_path, solver):
+def test_solvers_stream(corpus, tmp_path, small_blocks, solver):
     """Every solver visits every example once a pass, whatever the shards, and its certificate is true."""
     _, folder = corpus
     loss = "hinge" if solver in ("bcfw", "mira") else "log"

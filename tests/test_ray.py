@@ -16,7 +16,7 @@ from contract_solvers import optimum, problem_of
 
 ray = pytest.importorskip("ray", reason="Ray is an extra: pip install 'partwise[ray]'")
 
-from test_distributed import check_certificate, trained  # noqa: E402
+from test_distributed import check_certificate, stop_answering, trained  # noqa: E402
 
 from partwise import InputError, SequenceLabeler  # noqa: E402
 from partwise.distributed import RayEngine, SequentialEngine, at_work_on  # noqa: E402
@@ -70,7 +70,7 @@ def test_workers_that_are_killed_or_hang_are_replaced(monkeypatch: pytest.Monkey
     engine = RayEngine(n_shards=3, n_workers=2, snapshot_every=2)
     with at_work_on(engine, problem, solver_for(problem, "eg-gap", TOL), words.append) as at_work:
         cluster = at_work.solver.cluster  # type: ignore[attr-defined]
-        backend, is_hanging = cluster.backend, []
+        backend = cluster.backend
 
         def callback(progress: Any) -> None:
             calls.append(progress)
@@ -79,21 +79,14 @@ def test_workers_that_are_killed_or_hang_are_replaced(monkeypatch: pytest.Monkey
             elif len(calls) == 5:
                 kill_in_the_next_round(backend, 1, monkeypatch)
             elif len(calls) == 7:
-                os.kill(pid_of(backend, 1), signal.SIGSTOP)
-                is_hanging.append(cluster.crew.timeout)
-                cluster.crew.timeout = 2.0  # a round takes milliseconds
-                monkeypatch.setattr(backend, "start", start_with_time)
-
-        start = backend.start
-
-        def start_with_time(worker: int) -> None:
-            cluster.crew.timeout = is_hanging[0]
-            start(worker)
+                stop_answering(cluster, pid_of(backend, 1), monkeypatch)
 
         found = solve(at_work.problem, at_work.solver, tol=TOL, max_passes=2000, callback=callback)
     check_certificate(problem, found, optimum("tied", "log"))
     lost = [line for line in words if "is lost" in line]
-    assert len(lost) == 3 and "worker 1 (shards 1) is lost: it has not answered" in lost[2]
+    assert lost[0].startswith("worker 0 (shards 0, 2) is lost") and "not answered" not in lost[0]
+    assert lost[1].startswith("worker 1 (shards 1) is lost") and "not answered" not in lost[1]
+    assert any(line.startswith("worker 1 (shards 1) is lost: it has not answered") for line in lost[2:])
 
 
 def test_empty_shards_and_more_workers_than_shards() -> None:

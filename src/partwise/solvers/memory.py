@@ -38,7 +38,9 @@ _ALWAYS_DOUBLE = (CrammerSinger, SMO, SMOThenEG, BatchEG)
 _OF_WEIGHTS = 4  # vectors as long as the weights: of certificates, in double precision
 _OF_STATE = 4  # and of a state
 _WRITTEN_OUT = 8 * 2**21  # expected counts of some examples at a time, where labellings are kept
-_SEGMENTS_A_POSITION = 2500  # bytes; what `segments` remembers depends on the data, and grows with the run
+# What `segments` remembers depends on the data, and grows with the run: about so many labels to a segment of each
+# position, which takes some bytes, and some more for each attribute.
+_LABELS_A_SEGMENT, _OF_SEGMENT, _OF_ATTRIBUTE = 11, 104, 24
 _OF_EXAMPLES = 16  # numbers that go with each example
 _COMPILED = 20e6  # code that is loaded when training begins
 _OWN_SHARE = 0.5  # of the machine's memory, that training takes without being asked to use less
@@ -206,8 +208,13 @@ def _physical_bytes() -> float:
 
 def bytes_beside(n_weights: int, n_examples: int, n_jobs: int) -> int:
     """What a process that trains from disk will have in memory beside data and dual state."""
-    vectors = 8 * (_OF_WEIGHTS + n_jobs) + 4 * _OF_STATE + 16 * LBFGS().memory
+    vectors = 8 * (_OF_WEIGHTS + n_jobs) + 4 * _OF_STATE
     return resident_bytes() + vectors * n_weights + 8 * _OF_EXAMPLES * n_examples + int(_COMPILED)
+
+
+def bytes_of_history(n_weights: int) -> int:
+    """What "auto" takes besides, should it change over to L-BFGS."""
+    return 16 * LBFGS().memory * n_weights
 
 
 def resident_bytes() -> int:
@@ -227,6 +234,7 @@ def _lean(problem: Problem, solver: Any) -> Solver | None:
     """The solver with a state as small as it gets; None where it has no such form here."""
     has_form = isinstance(solver, (Auto, ExponentiatedGradient)) and not problem.loss.is_hard
     has_form = has_form and problem.batch.n_tied > 0 and problem.has_features
+    has_form = has_form and not problem.keeps_state_on_disk  # where a full state takes no memory either
     return replace(solver, lean=True) if has_form else None
 
 
@@ -284,11 +292,20 @@ def _of_parts(problem: Problem, solver: Any, size: int) -> int:
     if isinstance(solver, BlockFrankWolfe):
         return solver.n_slots * (4 * int(problem.labelling_ptr()[-1]) + 8 * problem.n_examples) + _WRITTEN_OUT
     if isinstance(solver, SegmentAscent):
-        return _SEGMENTS_A_POSITION * int(problem.lengths.sum()) + _WRITTEN_OUT
+        return _of_segments(problem) + _WRITTEN_OUT
     if isinstance(solver, WindowAscent):
         return size * n_marginals(problem)
     numbers = _NUMBERS_A_PART.get(type(solver), 0)
     return numbers * (8 if isinstance(solver, _ALWAYS_DOUBLE) else size) * problem.n_parts
+
+
+def _of_segments(problem: Problem) -> int:
+    """Bytes of the segments that `segments` remembers."""
+    n_positions, structure = int(problem.lengths.sum()), problem.structure
+    kinds = (kind for kind, own in zip(problem.scorer.kinds, structure.kinds, strict=True) if not own.tied)
+    n_entries = sum(len(kind.wide_start) + len(kind.narrow_start) + kind.dense.size for kind in kinds)
+    a_position = max(structure.n_labels / _LABELS_A_SEGMENT, 1.0)  # type: ignore[attr-defined]
+    return int(a_position * (_OF_SEGMENT * n_positions + _OF_ATTRIBUTE * n_entries))
 
 
 def _remembered(problem: Problem, solver: Solver, worst: bool) -> int:

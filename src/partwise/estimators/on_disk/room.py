@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from partwise.core.scorer import Scorer
     from partwise.estimators.on_disk.dataset import EncodedDataset
 
-_LEAST_SHARD = 1e6
+_LEAST_SHARD = 16e6  # a pass over shards of one megabyte takes twice as long
 _MARGIN = 0.1  # of a limit, for what estimates miss
 
 

@@ -4,9 +4,11 @@ CoNLL-2000, so many times over that the encoded data and the dual state are seve
 encoded by `partwise encode` and trained on twice: with everything in memory, and streamed from disk in a process that
 may not allocate more than the cap (RLIMIT_DATA, which also holds while encoding). What the system keeps of the files
 in its page cache is not part of that limit, so that it is measured (cachestat) and added: the figure to compare with
-the cap is allocated memory plus cached pages of data and state, sampled five times a second.
+the cap is allocated memory plus cached pages of data and state, sampled five times a second. With `--group` the cap is
+that of a control group (cgroup, for root), which counts the page cache, too. The shards, and that the dual state is on
+disk, follow from the cap, unless --shard-mb says otherwise.
 
-    python benchmarks/out_of_core.py --data conll2000 [--copies 16] [--cap 300] [--shard-mb 25]
+    python benchmarks/out_of_core.py --data conll2000 [--copies 16] [--cap 300] [--shard-mb 25] [--group] [--work DIR]
 """
 
 from __future__ import annotations
@@ -75,9 +77,33 @@ class Watch(threading.Thread):
         return result[0], result[1] + result[2]
 
 
-def limited(cap: float | None) -> None:
-    """In the child: no more private memory than the cap."""
-    if cap is not None:
+class Group:
+    """A control group of this benchmark's own, of either version, that children join."""
+
+    def __init__(self, cap: float):
+        root = Path("/sys/fs/cgroup")
+        is_first = (root / "memory").is_dir()
+        self.folder = (root / "memory" if is_first else root) / f"partwise-{os.getpid()}"
+        limit = "memory.limit_in_bytes" if is_first else "memory.max"
+        self.peak_file = self.folder / ("memory.max_usage_in_bytes" if is_first else "memory.peak")
+        self.folder.mkdir()
+        (self.folder / limit).write_text(str(int(1e6 * cap)))
+
+    def join(self) -> None:
+        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+
+    def close(self) -> float:
+        """The peak in megabytes, page cache included."""
+        peak = int(self.peak_file.read_text()) / 1e6
+        self.folder.rmdir()
+        return peak
+
+
+def limited(cap: float | None, group: Group | None) -> None:
+    """In the child: no more private memory than the cap, or no more memory at all."""
+    if group is not None:
+        group.join()
+    elif cap is not None:
         resource.setrlimit(resource.RLIMIT_DATA, (int(1e6 * cap),) * 2)
 
 
@@ -89,15 +115,21 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"
 
 
 def run(
-    arguments: list[str], cap: float | None, folders: list[Path], feed: bytes = b"", copies: int = 0
+    arguments: list[str],
+    cap: float | None,
+    folders: list[Path],
+    feed: bytes = b"",
+    copies: int = 0,
+    in_group: bool = False,
 ) -> dict:
     """A child's last line of output, as JSON, with what was measured around it."""
+    group = Group(cap) if in_group and cap is not None else None
     begun, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     with subprocess.Popen(
         arguments,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        preexec_fn=lambda: limited(cap),
+        preexec_fn=lambda: limited(cap, group),
         env=ENVIRONMENT,
     ) as child:
         watch = Watch(child, folders)
@@ -109,6 +141,7 @@ def run(
         output = child.stdout.read()
         child.wait()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    of_group = group.close() if group is not None else None
     if child.returncode:
         sys.exit(f"{' '.join(arguments)} ended with {child.returncode}")
     own = json.loads(output.splitlines()[-1])
@@ -119,14 +152,15 @@ def run(
         "cpu": cpu,
         "peak": watch.peak,
         "is_known": watch.is_known,
+        "of_group": of_group,
     }
 
 
-def train(folder: str, state: str | None, options: argparse.Namespace) -> None:
+def train(folder: str, options: argparse.Namespace) -> None:
     """In a child: train, and say how long each pass took."""
     from partwise import SequenceLabeler, open_dataset
 
-    data = open_dataset(folder, state_dir=state, shard_mb=options.shard_mb)
+    data = open_dataset(folder, shard_mb=options.shard_mb)
     times = []
 
     def note(progress: object) -> None:
@@ -189,15 +223,15 @@ def main() -> None:
     parser.add_argument("--data", default=".", help="folder with the data set")
     parser.add_argument("--copies", type=int, default=16)
     parser.add_argument("--cap", type=float, default=300, help="megabytes")
-    parser.add_argument("--shard-mb", type=float, default=25)
+    parser.add_argument("--shard-mb", type=float, default=None)
+    parser.add_argument("--group", action="store_true", help="the cap is that of a control group")
     parser.add_argument("--tol", type=float, default=1e-3)
     parser.add_argument("--max-passes", type=float, default=200)
     parser.add_argument("--work", default=None, help="a folder on the disk to be measured")
-    parser.add_argument("--child", nargs=2, metavar=("FOLDER", "STATE"), help=argparse.SUPPRESS)
+    parser.add_argument("--child", metavar="FOLDER", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child is not None:
-        folder, state = options.child
-        return train(folder, state or None, options)
+        return train(options.child, options)
     work = Path(tempfile.mkdtemp(prefix="out_of_core.", dir=options.work))
     try:
         compare(options, work)
@@ -206,21 +240,19 @@ def main() -> None:
 
 
 def compare(options: argparse.Namespace, work: Path) -> None:
-    folder, state = work / "data", work / "state"
-    state.mkdir()
+    folder = work / "data"
     with gzip.open(Path(options.data) / "train.txt.gz") as handle:
         text = handle.read().strip() + b"\n\n"
     arguments = command("-m", "partwise.cli", "encode", "sequence", "-", "-o", folder, "--json", "-q")
-    encoded = run(arguments, options.cap, [work], text, options.copies)
+    encoded = run(arguments, options.cap, [work], text, options.copies, options.group)
     peak = encoded["peak"]["anonymous"] / 1e6
     print(
         f"encoded {encoded['n_positions']:,} positions under a cap of {options.cap:.0f} MB: "
         f"{encoded['cpu']:.0f} s CPU, {encoded['wall']:.0f} s, at most {peak:.0f} MB allocated"
     )
     own = [__file__, "--tol", options.tol, "--max-passes", options.max_passes, "--copies", options.copies]
-    streamed = run(
-        command(*own, "--shard-mb", options.shard_mb, "--child", folder, state), options.cap, [folder, state]
-    )
+    shard = [] if options.shard_mb is None else ["--shard-mb", options.shard_mb]
+    streamed = run(command(*own, *shard, "--child", folder), options.cap, [folder], in_group=options.group)
     size = (streamed["data_bytes"] + streamed["state_bytes"]) / 1e6
     print(
         f"data {streamed['data_bytes'] / 1e6:.0f} MB, dual state {streamed['state_bytes'] / 1e6:.0f} MB: "
@@ -232,7 +264,7 @@ def compare(options: argparse.Namespace, work: Path) -> None:
     )
     print("| passes | gap |\n|---|---|---|---|---|---|---|---|---|---|")
     report(f"streamed, cap {options.cap:.0f} MB", streamed)
-    memory = run(command(*own, "--shard-mb", 1e9, "--child", folder, ""), None, [folder])
+    memory = run(command(*own, "--shard-mb", 1e9, "--child", folder), None, [folder])
     report("in memory", memory)
     ratios = [one / other for one, other in zip(a_pass(streamed), a_pass(memory), strict=True)]
     print(f"| ratio | | {ratios[0]:.2f} | {ratios[1]:.2f} | {ratios[2]:.2f} | {ratios[3]:.2f} | | | | |")
@@ -240,7 +272,11 @@ def compare(options: argparse.Namespace, work: Path) -> None:
         f"\nread {streamed['read'] / 1e9:.1f} GB, written {streamed['written'] / 1e9:.1f} GB while streaming; "
         f"objectives {streamed['objective']:.2f} and {memory['objective']:.2f}"
     )
-    if not streamed["is_known"]:
+    if options.group:
+        print(
+            f"peak of the group: {encoded['of_group']:.0f} MB encoding, {streamed['of_group']:.0f} MB training"
+        )
+    elif not streamed["is_known"]:
         print("this system does not tell what is in its page cache (cachestat needs Linux 6.5)")
     elif streamed["peak"]["together"] > 1e6 * options.cap:
         print("with page cache the cap was exceeded")

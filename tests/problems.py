@@ -54,7 +54,7 @@ class Small:
         return WrittenOut(self)
 
 
-def many_labels(n: int, n_labels: int, length: int = 20) -> Problem:
+def many_labels(n: int, n_labels: int, length: int = 20, loss: str = "log") -> Problem:
     """Chains of random labels, with a word each that tells half of them, and its neighbours."""
     random = np.random.default_rng(0)
     labels = random.integers(0, n_labels, n * length)
@@ -62,7 +62,8 @@ def many_labels(n: int, n_labels: int, length: int = 20) -> Problem:
     ids = np.stack([words, n_labels + np.roll(words, 1), 2 * n_labels + np.roll(words, -1)], 1)
     rows = AttributeRows(np.arange(n * length + 1) * 3, ids.ravel().astype(np.int32))
     node = FeatureMap.build(n_labels, 3 * n_labels, 0, rows, labels, "observed")
-    return Problem.build(Chain(n_labels), labels, np.full(n, length), {"node": RowData(node, rows)})
+    lengths, data = np.full(n, length), {"node": RowData(node, rows)}
+    return Problem.build(Chain(n_labels), labels, lengths, data, loss=loss)
 
 
 def small(

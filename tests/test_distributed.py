@@ -132,14 +132,28 @@ def test_processes_agree_with_one_process_to_the_bit_and_leave_nothing_behind() 
     assert all(process.poll() is not None for process in processes) and not os.path.exists(folder)
 
 
-def test_workers_that_are_killed_or_hang_are_replaced() -> None:
+def stop_answering(cluster: Any, pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker hangs, and is waited for two seconds, which is long for a round; the next one has time to start."""
+    os.kill(pid, signal.SIGSTOP)
+    timeout, start = cluster.crew.timeout, cluster.backend.start
+
+    def start_with_time(worker: int) -> None:
+        cluster.crew.timeout = timeout
+        start(worker)
+
+    cluster.crew.timeout = 2.0
+    monkeypatch.setattr(cluster.backend, "start", start_with_time)
+
+
+def test_workers_that_are_killed_or_hang_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """One is killed before there is a snapshot, one after, and one stops answering, in the same run."""
     problem, words, calls = problem_of("tied", "log").problem, [], []
-    engine = ProcessEngine(n_shards=3, n_workers=2, timeout=5.0, snapshot_every=2)
+    engine = ProcessEngine(n_shards=3, n_workers=2, snapshot_every=2)
     with at_work_on(engine, problem, solver_for(problem, "eg-gap", TOL), words.append) as at_work:
+        cluster = at_work.solver.cluster  # type: ignore[attr-defined]
 
         def process(worker: int) -> Any:
-            return at_work.solver.cluster.backend._processes[worker]  # type: ignore[attr-defined]
+            return cluster.backend._processes[worker]
 
         def callback(progress: Any) -> None:
             calls.append(progress)
@@ -148,7 +162,7 @@ def test_workers_that_are_killed_or_hang_are_replaced() -> None:
             elif len(calls) == 5:
                 process(1).kill()
             elif len(calls) == 7:
-                os.kill(process(0).pid, signal.SIGSTOP)
+                stop_answering(cluster, process(0).pid, monkeypatch)
 
         found = solve(at_work.problem, at_work.solver, tol=TOL, max_passes=2000, callback=callback)
     check_certificate(problem, found, optimum("tied", "log"))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from contract_solvers import SolverContract, optimum, problem_of, visited_point
-from problems import WrittenOut
+from problems import WrittenOut, many_labels
 
 from partwise import SequenceLabeler
 from partwise.cli import main
@@ -115,14 +115,15 @@ from pathlib import Path
 from problems import many_labels
 from partwise.solvers import solve
 from partwise.solvers.memory import memory_estimate, solver_within
-n, n_labels, solver, lacking = json.loads(sys.argv[1])
-few = many_labels(20, n_labels)
-solve(few, solver_within(few, solver, memory_limit="100GB"), max_passes=1)  # all is compiled
-problem = many_labels(n, n_labels)
+n, loss, solver, lacking = json.loads(sys.argv[1])
+few = many_labels(20, 100, loss=loss)
+solve(few, solver_within(few, solver, memory_limit="100GB"), max_passes=1)  # all is loaded
+problem = many_labels(n, 100, loss=loss)
 limit = memory_estimate(problem, solver, memory_limit="100GB").peak - lacking
 chosen = solver_within(problem, solver, memory_limit=limit if lacking else None)
 estimate = memory_estimate(problem, chosen)
-solve(problem, chosen, max_passes=12 if solver == "lbfgs" else 1, certificate_every=1)
+n_passes = 12 if solver == "lbfgs" else 10 if loss == "hinge" else 1  # until what grows has grown
+solve(problem, chosen, max_passes=n_passes, certificate_every=n_passes)
 status = Path("/proc/self/status").read_text()
 peak = int(status.split("VmHWM:")[1].split()[0]) * 1024  # ru_maxrss would know the parent's
 print(json.dumps([estimate.peak, peak, limit, estimate.solver]))
@@ -131,18 +132,22 @@ print(json.dumps([estimate.peak, peak, limit, estimate.solver]))
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count resident memory differently")
 @pytest.mark.parametrize(
-    ("solver", "lacking", "expected"),
-    [("auto", 0, "auto"), ("auto", 70_000_000, "auto, lean"), ("lbfgs", 0, "lbfgs")],
+    ("loss", "solver", "lacking", "expected"),
+    [
+        ("log", "auto", 0, "auto"),
+        ("log", "auto", 70_000_000, "auto, lean"),
+        ("log", "lbfgs", 0, "lbfgs"),
+        ("hinge", "auto", 0, "segments"),
+    ],
 )
-def test_estimates_are_what_processes_take(solver: str, lacking: int, expected: str) -> None:
+def test_estimates_are_what_processes_take(loss: str, solver: str, lacking: int, expected: str) -> None:
     """Limits are some bytes less than what training would take: processes begin with more or less of their own."""
-
-    def run(*options: Any) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", CHILD, json.dumps(options)]
-        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
-
-    run(20, 100, solver, 0)  # a process that compiles takes more
-    child = run(2500, 100, solver, lacking)
+    few = many_labels(5, 100, loss=loss)
+    chosen: Any = solver_within(few, solver, memory_limit="100GB")
+    for each in (chosen, replace(chosen, lean=True)) if lacking else (chosen,):
+        solve(few, each, max_passes=1)  # a process that compiles takes more
+    command = [sys.executable, "-c", CHILD, json.dumps([1500, loss, solver, lacking])]
+    child = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
     estimated, peak, limit, name = json.loads(child.stdout)
     assert name == expected
     assert 0.8 * peak <= estimated <= 1.2 * peak

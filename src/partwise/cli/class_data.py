@@ -7,7 +7,8 @@ import io
 import math
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
@@ -22,8 +23,10 @@ from partwise.errors import InputError
 FORMATS = ("libsvm", "csv", "npz")
 _LIBSVM_LINE = re.compile(r"\s*(\S+(?<!:)\s+)?\d+:\S+")
 _LARGEST_INDEX = 2**31 - 2
-_ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")  # the second opens an archive without files
+ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")  # the second opens an archive without files
 _LARGEST_LABEL = 2**63
+# what reading an npz file that is none ends with
+NO_ARCHIVE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError, zlib.error)
 _BATCH = 5000
 
 
@@ -63,26 +66,27 @@ def read_classes(path: str, options: DataOptions) -> ClassData:
     """
     with open_binary(path) as handle, readable(path):
         data = handle.read()
-    options = _settled(data, path, options)
+    options = settled(data, path, options)
     if options.format == "npz":
         return _read_npz(data, path, options, labelled=True)
     text = unix_newlines(decode(data, path).removeprefix("\ufeff"))
     if not text.strip():
         raise InputError("no rows in this file" if text else "this file is empty", path)
-    reader = _LibsvmReader if options.format == "libsvm" else _TableReader
-    return reader(path, options, labelled=True).rows(text.split("\n"), 1)
+    found = reader_of(path, options, labelled=True).rows(text.split("\n"), 1)
+    if found.y is None:
+        raise InputError("no rows of numbers in this file", path)
+    return replace(found, y=np.array(classes_of(options.format, found.y.tolist())))
 
 
 def stream_classes(path: str, options: DataOptions) -> Iterator[ClassData]:
     """Read a file in batches of rows, with or without classes; its lines are kept."""
     with open_binary(path) as handle, readable(path):
-        first = _first_lines(handle, options)
-        options = _settled(b"".join(first), path, options)
+        first = first_lines(handle, options)
+        options = settled(b"".join(first), path, options)
         if options.format == "npz":
             yield _read_npz(b"".join([*first, handle.read()]), path, options, labelled=False)
             return
-        make = _LibsvmReader if options.format == "libsvm" else _TableReader
-        reader = make(path, options, labelled=False)
+        reader = reader_of(path, options, labelled=False)
         lines, number = chain(first, handle), 1
         while block := list(islice(lines, _BATCH)):
             text = unix_newlines(decode(b"".join(block), path, number).removeprefix("\ufeff"))
@@ -90,7 +94,7 @@ def stream_classes(path: str, options: DataOptions) -> Iterator[ClassData]:
             number += len(block)
 
 
-def _first_lines(handle: Any, options: DataOptions) -> list[bytes]:
+def first_lines(handle: Any, options: DataOptions) -> list[bytes]:
     """Lines up to the first that tells the format; none where that is known."""
     lines: list[bytes] = []
     if options.format == "auto":
@@ -101,13 +105,13 @@ def _first_lines(handle: Any, options: DataOptions) -> list[bytes]:
     return lines
 
 
-def _settled(data: bytes, path: str, options: DataOptions) -> DataOptions:
+def settled(data: bytes, path: str, options: DataOptions) -> DataOptions:
     """Find the format, if it is not known, by the first bytes and the first line of substance."""
     if options.format != "auto":
         if options.format not in FORMATS:
             raise InputError(f"format {options.format!r} is not one of auto, {', '.join(FORMATS)}", path)
         return options
-    if data.startswith(_ZIP_MAGICS):
+    if data.startswith(ZIP_MAGICS):
         return replace(options, format="npz")
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = (line for line in text.split("\n") if line.strip() and not line.startswith("#"))
@@ -115,7 +119,12 @@ def _settled(data: bytes, path: str, options: DataOptions) -> DataOptions:
     return replace(options, format="libsvm" if _LIBSVM_LINE.match(first) else "csv")
 
 
-class _LibsvmReader:
+def reader_of(path: str, options: DataOptions, labelled: bool) -> LibsvmReader | TableReader:
+    """What reads the lines of a file of text; `labelled` where every row must have a class."""
+    return (LibsvmReader if options.format == "libsvm" else TableReader)(path, options, labelled)
+
+
+class LibsvmReader:
     """``label index:value …``; an index is the number of its column, also where a file counts from 1."""
 
     def __init__(self, path: str, options: DataOptions, labelled: bool):
@@ -147,7 +156,7 @@ class _LibsvmReader:
         seen = indices < n_columns
         indptr = offsets(seen)[ends]
         x = csr_matrix((data[seen], indices[seen], indptr), shape=(len(labels), n_columns))
-        y = None if not all(labels) or not labels else np.array(_numbers(labels))
+        y = None if not all(labels) or not labels else np.array(labels)
         return ClassData(x, y, replace(self.options, n_columns=n_columns), lines, kept)
 
     def _entry(self, field: str, number: int) -> tuple[int, float]:
@@ -157,7 +166,7 @@ class _LibsvmReader:
         return int(index), finite_number(value, self.path, number)
 
 
-class _TableReader:
+class TableReader:
     """Rows of numbers with one column of classes; the first row may name the columns."""
 
     def __init__(self, path: str, options: DataOptions, labelled: bool):
@@ -189,10 +198,8 @@ class _TableReader:
                 y.append(cells.pop(self.column).strip())
             x.append([finite_number(cell, self.path, number) for cell in cells])
             kept.append(number - first_line)
-        if not x and self.labelled:
-            raise InputError("no rows of numbers in this file", self.path)
         if self.labelled and "" in y:
-            raise InputError(f"row {y.index('') + 1} has no class", self.path)
+            raise InputError("this row has no class", self.path, first_line + kept[y.index("")])
         matrix = np.array(x).reshape(len(x), self.options.n_columns)
         return ClassData(matrix, np.array(y) if y else None, self.options, lines, kept, names_line)
 
@@ -248,25 +255,37 @@ class _TableReader:
 
 
 def _read_npz(data: bytes, path: str, options: DataOptions, labelled: bool) -> ClassData:
-    if not data.startswith(_ZIP_MAGICS):
+    if not data.startswith(ZIP_MAGICS):
         raise InputError("this is no npz file" if data else "this file is empty", path)
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             found = {name.lower(): file[name] for name in file.files}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+    except NO_ARCHIVE as error:
         raise InputError(f"cannot be read as npz ({error!s:.80})", path) from None
-    x, y = found.get("x"), found.get("y")
-    if x is None or (labelled and y is None):
-        raise InputError(f"an npz file needs arrays x and y; this one has {', '.join(found) or 'none'}", path)
-    if x.ndim != 2 or x.dtype.kind not in "fiub" or not np.isfinite(x).all():
-        raise InputError(f"x must be a matrix of finite numbers, not {x.dtype} of shape {x.shape}", path)
-    if y is not None and (y.ndim != 1 or len(y) != len(x) or y.dtype.kind not in "iuUb"):
-        raise InputError(f"y must hold one whole number or string for each of the {len(x)} rows", path)
-    if not x.size:
-        raise InputError(f"x has no numbers: its shape is {x.shape}", path)
+    check_npz(found, labelled, path)
+    x, y = found["x"], found.get("y")
+    check_matrix(x.shape, x.dtype, y, path)
+    if not np.isfinite(x).all():
+        raise InputError("x must be a matrix of finite numbers", path)
     if options.n_columns and x.shape[1] != options.n_columns:
         raise InputError(f"x has {x.shape[1]} columns; the model needs {options.n_columns}", path)
     return ClassData(np.asarray(x, np.float64), y, replace(options, n_columns=x.shape[1]))
+
+
+def check_npz(found: Mapping[str, Any], labelled: bool, path: str) -> None:
+    """Raise unless an npz file has the arrays it must have."""
+    if "x" not in found or (labelled and "y" not in found):
+        raise InputError(f"an npz file needs arrays x and y; this one has {', '.join(found) or 'none'}", path)
+
+
+def check_matrix(shape: tuple[int, ...], dtype: np.dtype, y: np.ndarray | None, path: str) -> None:
+    """Raise unless x, of this shape and type, is a matrix of numbers, and y fits it."""
+    if len(shape) != 2 or dtype.kind not in "fiub":
+        raise InputError(f"x must be a matrix of finite numbers, not {dtype} of shape {shape}", path)
+    if y is not None and (y.ndim != 1 or len(y) != shape[0] or y.dtype.kind not in "iuUb"):
+        raise InputError(f"y must hold one whole number or string for each of the {shape[0]} rows", path)
+    if not math.prod(shape):
+        raise InputError(f"x has no numbers: its shape is {shape}", path)
 
 
 def finite_number(text: str, path: object, line: int) -> float:
@@ -284,8 +303,9 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _numbers(labels: list[str]) -> list[int] | list[str]:
-    """Whole numbers if all labels are, and not too large for arrays of them; else the labels."""
-    values = [_number(label) for label in labels]
+def classes_of(format: str, labels: list[str]) -> list[int] | list[str]:
+    """The classes that labels of text stand for: in libsvm files whole numbers if all are, and not too large for
+    arrays of them; else the labels."""
+    values = [_number(label) for label in labels] if format == "libsvm" else []
     whole = [int(v) for v in values if v is not None and abs(v) < _LARGEST_LABEL and v == int(v)]
     return whole if len(whole) == len(labels) else labels

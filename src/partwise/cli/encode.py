@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from typing import Annotated
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Annotated, Any
 
 import typer
 
 from partwise.cli.common import DataOptions, error_console, print_json
-from partwise.cli.options import Comment, Layout, OneObject, add_command, one_of
+from partwise.cli.options import Comment, LabelColumn, Layout, OneObject, add_command, column_of, one_of
 from partwise.cli.paths import STANDARD
 from partwise.errors import InputError
 
@@ -40,14 +40,19 @@ class Telling:
             print(f"{what}: {n:,}", file=self._stream, flush=True)
 
 
+Train = Annotated[
+    str, typer.Argument(help="Training data, plain or gzipped; - is standard input.", metavar="TRAIN")
+]
+Output = Annotated[
+    str, typer.Option("--output", "-o", help="Folder to write; it must not exist.", show_default=False)
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while encoding.")]
+
+
 def encode_sequence(
     *,
-    train: Annotated[
-        str, typer.Argument(help="Training data, plain or gzipped; - is standard input.", metavar="TRAIN")
-    ],
-    output: Annotated[
-        str, typer.Option("--output", "-o", help="Folder to write; it must not exist.", show_default=False)
-    ],
+    train: Train,
+    output: Output,
     template: Annotated[
         str | None, typer.Option(help="chunking, ner, pos, or a file in partwise's or CRF++'s syntax.")
     ] = None,
@@ -60,7 +65,7 @@ def encode_sequence(
         "observed"
     ),
     json: OneObject = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while encoding.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Encode labelled sequences for `partwise train sequence`.
 
@@ -71,11 +76,8 @@ def encode_sequence(
     from partwise.cli.train import preset_for, reason_for
     from partwise.estimators.sequence.encoding import SequenceBatch, encode_sequences
     from partwise.features.vocabulary import check_vocabulary_settings
-    from partwise.storage.folder import folder_target
 
-    if output == STANDARD:
-        raise InputError("a dataset is written to a folder, not to standard output", "--output")
-    folder_target(output)
+    _check_output(output)
     check_vocabulary_settings(min_count, hash_size)
     one_of("--pairs", pairs, "observed", "all")
     _check_template(template)
@@ -91,24 +93,81 @@ def encode_sequence(
         return preset_for(counts, n_columns) if template is None else template
 
     parameters = {"min_count": min_count, "hash_size": hash_size, "pairs": pairs}
-    header = lambda: {"data": stream.options.as_dict(), "source": train}  # noqa: E731
+    with _naming(train):
+        done = encode_sequences(batches(), output, choose, parameters, _header_of(stream), Telling(quiet))
+    chosen = f"; template {done.template}" if done.template else ""
+    if done.template and template is None:
+        chosen += f", {reason_for(done.template)}"
+    sizes = f"{done.n_examples:,} sequences, {done.n_positions:,} positions, {done.n_labels:,} labels"
+    sizes += f", {done.n_attributes:,} attributes, {done.n_weights:,} weights"
+    _tell_done(output, stream.options.format, done, sizes + chosen, json, quiet)
+
+
+def encode_classify(
+    *,
+    train: Train,
+    output: Output,
+    layout: Layout,
+    label_column: LabelColumn = "-1",
+    comment: Comment = None,
+    pairs: Annotated[str, typer.Option(help="Weights for observed (feature, class) pairs, or all.")] = "all",
+    json: OneObject = False,
+    quiet: Quiet = False,
+) -> None:
+    """Encode rows with classes for `partwise train classify`.
+
+    TRAIN is read once, in the formats that `partwise train classify` reads, and never held whole: weights and a few
+    numbers a row are what must fit in memory. The folder appears when it is complete.
+    """
+    from partwise.cli.class_data import classes_of
+    from partwise.cli.class_stream import LabelledRows
+    from partwise.estimators.classify.encoding import encode_classes
+
+    _check_output(output)
+    one_of("--pairs", pairs, "observed", "all")
+    options = DataOptions(layout.format, layout.character(), column_of(label_column), comment)
+    stream = LabelledRows(train, options)
+
+    def read_labels(labels: list[Any]) -> list[Any]:
+        return classes_of(stream.options.format, labels)
+
+    with _naming(train):
+        done = encode_classes(stream, output, pairs, read_labels, _header_of(stream), Telling(quiet))  # type: ignore[arg-type]
+    sizes = f"{done.n_examples:,} rows, {done.n_labels:,} classes, {done.n_features:,} features, "
+    sizes += f"{done.n_weights:,} weights, {done.storage}"
+    _tell_done(output, stream.options.format, done, sizes, json, quiet)
+
+
+def _check_output(output: str) -> None:
+    """Refuse what cannot be written before hours of reading, not after."""
+    from partwise.storage.folder import folder_target
+
+    if output == STANDARD:
+        raise InputError("a dataset is written to a folder, not to standard output", "--output")
+    folder_target(output)
+
+
+def _header_of(stream: Any) -> Callable[[], dict[str, Any]]:
+    """How the data were read, known once they were, and where from."""
+    return lambda: {"data": stream.options.as_dict(), "source": stream.path}
+
+
+@contextmanager
+def _naming(train: str) -> Iterator[None]:
+    """Errors name the file where they name no other."""
     try:
-        done = encode_sequences(batches(), output, choose, parameters, header, Telling(quiet))
+        yield
     except InputError as error:
         raise error if error.path else InputError(error.message, train) from None
+
+
+def _tell_done(output: str, format: str, done: Any, sizes: str, json: bool, quiet: bool) -> None:
     if json:
-        print_json({"output": output, "format": stream.options.format, **done._asdict()})
+        print_json({"output": output, "format": format, **done._asdict()})
     console = error_console(quiet)
     if console is not None:
-        chosen = f"; template {done.template}" if done.template else ""
-        if done.template and template is None:
-            chosen += f", {reason_for(done.template)}"
-        sizes = f"{done.n_examples:,} sequences, {done.n_positions:,} positions, {done.n_labels:,} labels"
-        sizes += f", {done.n_attributes:,} attributes, {done.n_weights:,} weights"
-        console.print(
-            f"{output}: read as {stream.options.format}; {sizes}{chosen}",
-            markup=False, highlight=False, soft_wrap=True,
-        )  # fmt: skip
+        words = f"{output}: read as {format}; {sizes}"
+        console.print(words, markup=False, highlight=False, soft_wrap=True)
 
 
 def _check_template(template: str | None) -> None:
@@ -119,6 +178,6 @@ def _check_template(template: str | None) -> None:
         read_template(template)
 
 
-COMMANDS = {"sequence": encode_sequence}
+COMMANDS: dict[str, Callable[..., None]] = {"sequence": encode_sequence, "classify": encode_classify}
 for _name, _function in COMMANDS.items():
     add_command(app, _name, _function)

@@ -14,6 +14,7 @@ from partwise.errors import InputError
 
 ModelFile = Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")]
 OneObject = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+LabelColumn = Annotated[str, typer.Option(help="Column of the class: a number or, in CSV, a name.")]
 Top = Annotated[int, typer.Option(min=0, help="How many of the largest weights to show.")]
 OtherFormat = Annotated[
     str | None, typer.Option(help="Format of the data, if not that of the training data.")
@@ -302,6 +303,11 @@ def _fields(group: Any) -> list[Parameter]:
         )
         for field in fields(group)
     ]
+
+
+def column_of(text: str) -> int | str:
+    """A column by its number, or else by its name."""
+    return int(text) if text.lstrip("+-").isdecimal() else text
 
 
 def one_of(option: str, value: str, *choices: str) -> Any:

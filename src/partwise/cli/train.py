@@ -12,7 +12,18 @@ from typing import Annotated, Any
 import typer
 
 from partwise.cli.common import DataOptions
-from partwise.cli.options import Comment, Files, Layout, Objective, Running, Streaming, add_command, one_of
+from partwise.cli.options import (
+    Comment,
+    Files,
+    LabelColumn,
+    Layout,
+    Objective,
+    Running,
+    Streaming,
+    add_command,
+    column_of,
+    one_of,
+)
 from partwise.cli.train_constituency import train_constituency
 from partwise.cli.train_dependency import train_dependency
 from partwise.cli.train_graph import train_graph
@@ -82,9 +93,9 @@ def train_sequence(
     options = DataOptions(layout.format, layout.character(), label_column, comment)
     given = {**objective.parameters(), **running.parameters(), **chain.parameters()}
     if os.path.isdir(files.train):
-        from partwise.cli.train_encoded import encoded_job
+        from partwise.cli.train_encoded import encoded_sequences
 
-        job, options = encoded_job(files, streaming, given, options, template, running.quiet)
+        job, options = encoded_sequences(files, streaming, given, options, template, running.quiet)
     else:
         streaming.check_unused()
         data, chosen = sequence_data(files.train, options, template)
@@ -107,26 +118,36 @@ def train_classify(
     files: Files,
     objective: Objective,
     layout: Layout,
-    label_column: Annotated[
-        str, typer.Option(help="Column of the class: a number or, in CSV, a name.")
-    ] = "-1",
+    label_column: LabelColumn = "-1",
     comment: Comment = None,
+    streaming: Streaming,
     running: Running,
 ) -> None:
-    """Train a classifier on a libsvm file, a table (CSV, TSV) with a column of classes, or an npz file."""
+    """Train a classifier on a libsvm file, a table (CSV, TSV) with a column of classes, or an npz file.
+
+    TRAIN may also be a folder that `partwise encode classify` wrote: it is trained on from the disk, with the --pairs
+    that it was encoded with.
+    """
     from partwise.cli.class_data import read_classes
     from partwise.cli.classes import Classes
     from partwise.cli.training import Job, check_model_path, run_training
     from partwise.estimators.classify.classifier import Classifier
 
     check_model_path(files.model, {"TRAIN": files.train, "--dev": files.dev})
-    column = int(label_column) if label_column.lstrip("+-").isdecimal() else label_column
-    data = read_classes(files.train, DataOptions(layout.format, layout.character(), column, comment))
-    estimator = Classifier(**objective.parameters(), **running.parameters())
-    task = Classes(estimator, data.options, files.model)
-    job = Job(task, files.train, data.x, data.y, data.x.shape[0])
+    options = DataOptions(layout.format, layout.character(), column_of(label_column), comment)
+    given = {**objective.parameters(), **running.parameters()}
+    if os.path.isdir(files.train):
+        from partwise.cli.train_encoded import encoded_classes
+
+        job, options = encoded_classes(files, streaming, given, options, running.quiet)
+    else:
+        streaming.check_unused()
+        data = read_classes(files.train, options)
+        options = data.options
+        task = Classes(Classifier(**given), options, files.model)
+        job = Job(task, files.train, data.x, data.y, data.x.shape[0])
     if files.dev is not None:
-        dev_data = read_classes(files.dev, data.options)
+        dev_data = read_classes(files.dev, options)
         job.dev = (dev_data.x, dev_data.y)
     run_training(job, objective, running)
 

@@ -146,6 +146,11 @@ class Problem:
         yield 0, self.n_examples
 
     @property
+    def streamed_bytes(self) -> tuple[int, int]:
+        """Of data and state on disk: what is in memory at a time, and the data that are mapped."""
+        return 0, 0
+
+    @property
     def keeps_state_on_disk(self) -> bool:
         """Whether what :meth:`zeros` gives is there."""
         return False

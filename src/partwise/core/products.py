@@ -217,14 +217,14 @@ def _repeats(scorer: Scorer, number: int) -> Repeats | None:
         scorer.repeats[number] = None  # a single pass is over before they are found
         return None
     if scorer.repeats[number] is None:
-        scorer.repeats[number] = repeats_of(kind.dense) or _NONE
+        scorer.repeats[number] = repeats_of(kind.dense) or NO_REPEATS
     found = scorer.repeats[number]
     if found is None or not 0 < len(found.row) * kind.width <= _MOST_SHARED:
         return None
     return found
 
 
-_NONE = Repeats(np.zeros(0, np.int64), np.zeros(0, np.int32))
+NO_REPEATS = Repeats(np.zeros(0, np.int64), np.zeros(0, np.int32))
 
 
 @cache

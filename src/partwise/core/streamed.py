@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _BLOCKS_A_SHARD = 64
 _LAG = 1  # shards that are being written while another is at work
+AT_A_TIME = 2 + _LAG  # shards in memory: one is at work, and the next is being read
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 2**16, 2**21  # bytes
 
 ROW_ARRAYS = (
@@ -39,7 +40,7 @@ class RowsOnDisk(NamedTuple):
     feature_map : FeatureMap
         In memory.
     arrays : dict of MappedArray
-        Those of :class:`~partwise.compiled.rows.KindRows` that grow with the rows.
+        Those of :class:`~partwise.compiled.rows.KindRows` that grow with the rows, `dense` if it has columns.
     """
 
     feature_map: FeatureMap
@@ -49,8 +50,8 @@ class RowsOnDisk(NamedTuple):
         """As compiled code reads them."""
         n_rows = len(self.arrays["wide_ptr"].array) - 1
         empty = self.feature_map.bind(None, 0, first_weight)
-        own: Any = {name: mapped.array for name, mapped in self.arrays.items()}
-        return empty._replace(**own, dense=np.zeros((n_rows, 0), np.float32))
+        own: Any = {"dense": np.zeros((n_rows, 0), np.float32)}
+        return empty._replace(**own | {name: mapped.array for name, mapped in self.arrays.items()})
 
 
 def scorer_on_disk(
@@ -126,6 +127,8 @@ class Shards:
             for name, mapped in rows.arrays.items():
                 if name.startswith(way) and name != f"{way}_ptr" and mapped.n_bytes:
                     self._take(mapped, entries)
+        if "dense" in rows.arrays:
+            self._take(rows.arrays["dense"], row_ptr[self.cuts])
 
     def zeros(self, ptr: np.ndarray, dtype: Any, changing: bool = False) -> np.ndarray:
         """An array of zeros, on disk if there is a folder for it, of which ptr[i] … ptr[i + 1] − 1 are of example i.
@@ -242,15 +245,18 @@ class StreamedProblem(Problem):
     Attributes
     ----------
     held : Shards
+    n_bytes : int
+        Of what is on disk: data, and the state that solvers will keep there.
     note : callable
         Hears how many examples were visited, shard by shard; for progress.
     """
 
     held: Shards = field(default=None)  # type: ignore[assignment]
+    n_bytes: int = 0
     note: Callable[[int], None] = lambda n_visits: None
 
     def _parts(self) -> tuple[Any, ...]:
-        return (*super()._parts(), {}, self.held)
+        return (*super()._parts(), {}, self.held, self.n_bytes)
 
     @property
     def is_in_memory(self) -> bool:
@@ -271,6 +277,10 @@ class StreamedProblem(Problem):
 
     def in_order(self, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int]]:
         return self.held.in_order(first, self.n_examples if last is None else last)
+
+    @property
+    def streamed_bytes(self) -> tuple[int, int]:
+        return min(AT_A_TIME * self.n_bytes // self.held.n_shards, self.n_bytes), self.held.n_bytes
 
     @property
     def keeps_state_on_disk(self) -> bool:

@@ -1,14 +1,7 @@
-"""Dual ascent on shards that talk once a round: CoCoA+ (see `shard.py`), accelerated.
-
-All shards add their Δ_k to v, which raises the dual by at least what they gained on their own: σ′ is the number of
-shards, and ‖Σ Δ_k‖² ≤ σ′ Σ ‖Δ_k‖² then is Jensen's inequality. What makes that slow is that shards compete: each
-moves towards the weights of its own examples, and the others undo most of it. So rounds work on
-P(w) + (κ/2) ‖w − z‖², where they compete less, and z follows with momentum, as in `solvers/dual/acceleration.py`.
-"""
+"""Dual ascent on shards that talk once a round: CoCoA+ (see `shard.py`), accelerated (see `competition.py`)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,13 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from partwise.core.problem import Problem
+from partwise.distributed import competition
 from partwise.distributed.cluster import Cluster
 from partwise.solvers.base import Certificate, Solver, StepInfo, state_type
 from partwise.solvers.dual.hard import add_to_average
 from partwise.solvers.needs import Needs
-
-_REST = 3  # rounds before acceleration begins
-_PULL = 10.0  # κ / l2
 
 
 class AscentState(NamedTuple):
@@ -127,20 +118,18 @@ class ShardedAscent:
 
     def _pull(self, problem: Problem, state: AscentState) -> float:
         """κ of the next round."""
-        return _PULL * problem.l2 if len(state.anchor) and state.place[1] >= _REST else 0.0
+        return competition.pull(problem.l2, int(state.place[1])) if len(state.anchor) else 0.0
 
     def _accelerated(self, problem: Problem, state: AscentState, pull: float) -> AscentState:
         """z of the next round."""
         if not len(state.anchor):
             return state
-        rounds = int(state.place[1])
-        if rounds == _REST:
+        if competition.begins(int(state.place[1])):
             return state._replace(anchor=state.v / problem.l2, previous=state.v / problem.l2)
         if not pull:
             return state
         weights = (state.v + pull * state.anchor) / (problem.l2 + pull)
-        root = math.sqrt(problem.l2 / (problem.l2 + pull))
-        momentum = (1.0 - root) / (1.0 + root)
+        momentum = competition.momentum(problem.l2, pull)
         return state._replace(anchor=weights + momentum * (weights - state.previous), previous=weights)
 
     def _ready(self, problem: Problem, state: AscentState) -> AscentState:

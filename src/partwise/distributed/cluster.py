@@ -14,6 +14,7 @@ import numpy as np
 
 from partwise.core.problem import Problem
 from partwise.distributed.backend import Backend
+from partwise.distributed.competition import sigma
 from partwise.distributed.crew import Crew, Request, Tell
 from partwise.distributed.shard import RoundReply, Sums
 from partwise.distributed.split import common_of, cut, deal
@@ -99,7 +100,7 @@ class Cluster:
 
     def run_round(self, round_id: int, pull: float, n_passes: int) -> list[RoundReply]:
         """A round on all shards from the vector "v"; shards that were lost sit it out."""
-        asked = round_id, float(self.n_shards), pull, n_passes
+        asked = round_id, sigma(self.n_shards), pull, n_passes
         replies = self.crew.ask("run_round", lambda k: asked, "v", is_repeated=False)
         self.place = self.place[0], round_id
         found: list[RoundReply] = [reply for reply in replies if isinstance(reply, RoundReply)]

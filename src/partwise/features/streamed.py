@@ -48,6 +48,36 @@ class NumberFile:
         self._handle.close()
 
 
+class RowFile:
+    """Rows of sparse attributes, appended batch by batch and read back so."""
+
+    def __init__(self, folder: Path):
+        self._sizes, self._ids = NumberFile(folder / "sizes", np.int32), NumberFile(folder / "ids", np.int32)
+        self._values = NumberFile(folder / "values", np.float64)
+        self._batches: list[
+            tuple[int, int, bool]
+        ] = []  # rows, entries, and whether any has a value other than 1
+
+    def append(self, rows: AttributeRows) -> None:
+        self._sizes.append(np.diff(rows.row_ptr))
+        self._ids.append(rows.ids)
+        if rows.values is not None:
+            self._values.append(rows.values)
+        self._batches.append((len(rows.row_ptr) - 1, len(rows.ids), rows.values is not None))
+
+    def __iter__(self) -> Iterator[AttributeRows]:
+        row = at = valued = 0
+        for n_rows, n_entries, has_values in self._batches:
+            values = self._values.read(valued, valued + n_entries) if has_values else None
+            row_ptr = offsets(self._sizes.read(row, row + n_rows))
+            yield AttributeRows(row_ptr, self._ids.read(at, at + n_entries), values)
+            row, at, valued = row + n_rows, at + n_entries, valued + n_entries * has_values
+
+    def close(self) -> None:
+        for each in (self._sizes, self._ids, self._values):
+            each.close()
+
+
 class InternedStrings:
     """A column: every distinct string once, in memory, and which of them stands at each position, on disk."""
 
@@ -174,19 +204,13 @@ class StreamedAttributes:
         self.vocabulary = DictVocabulary()
         self.batches = Batches()
         self._index: defaultdict[str, int] = defaultdict(count().__next__)
-        self._sizes, self._ids = NumberFile(folder / "sizes", np.int32), NumberFile(folder / "ids", np.int32)
-        self._values = NumberFile(folder / "values", np.float64)
-        self._entries: list[tuple[int, bool]] = []  # of each batch, and whether any has a value other than 1
+        self._rows = RowFile(folder)
         self._counts, self._n_sequences = np.zeros(0, np.int64), 0
         self._renumbered = np.zeros(0, np.int32)
 
     def add(self, sequences: Sequence[Any], lengths: np.ndarray) -> None:
         rows = read_attributes(sequences, self._index, self._n_sequences)
-        self._sizes.append(np.diff(rows.row_ptr))
-        self._ids.append(rows.ids)
-        if rows.values is not None:
-            self._values.append(rows.values)
-        self._entries.append((len(rows.ids), rows.values is not None))
+        self._rows.append(rows)
         counts = np.bincount(rows.ids, minlength=len(self._index))
         counts[: len(self._counts)] += self._counts
         self._counts, self._n_sequences = counts, self._n_sequences + len(sequences)
@@ -203,14 +227,8 @@ class StreamedAttributes:
 
     def rows(self) -> Iterator[AttributeRows]:
         """Of each batch."""
-        at = valued = 0
-        for (first, last, _), (n_entries, has_values) in zip(self.batches, self._entries, strict=True):
-            values = self._values.read(valued, valued + n_entries) if has_values else None
-            row_ptr = offsets(self._sizes.read(first, last))
-            rows = AttributeRows(row_ptr, self._ids.read(at, at + n_entries), values)
+        for rows in self._rows:
             yield renumbered_rows(rows, self._renumbered)
-            at, valued = at + n_entries, valued + n_entries * has_values
 
     def close(self) -> None:
-        for each in (self._sizes, self._ids, self._values):
-            each.close()
+        self._rows.close()

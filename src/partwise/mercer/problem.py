@@ -27,7 +27,6 @@ from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem, Visit
 from partwise.core.rows import RowData, own_numbers
 from partwise.core.scorer import precision_of
-from partwise.core.spread import membership
 from partwise.errors import InputError
 from partwise.mercer.block import BlockRows, block_tasks
 from partwise.mercer.gram import Gram
@@ -118,6 +117,8 @@ class KernelProblem(Problem):
 
     def feature_spread(self) -> np.ndarray:
         """From k(x, x) alone: Σ_labels ‖Σ_t d_t φ(x_t)‖² ≤ 2 (Σ_t √k(x_t, x_t))²."""
+        from partwise.core.spread import membership
+
         spread = np.zeros(self.n_examples)
         for k, kind in enumerate(self.structure.kinds):
             if kind.tied:

@@ -38,7 +38,9 @@ _ALWAYS_DOUBLE = (CrammerSinger, SMO, SMOThenEG, BatchEG)
 _OF_WEIGHTS = 4  # vectors as long as the weights: of certificates, in double precision
 _OF_STATE = 4  # and of a state
 _WRITTEN_OUT = 8 * 2**21  # expected counts of some examples at a time, where labellings are kept
-_SEGMENTS_A_POSITION = 2500  # bytes; what `segments` remembers depends on the data, and grows with the run
+# What `segments` remembers depends on the data, and grows with the run: about so many labels to a segment of each
+# position, which takes some bytes, and some more for each attribute.
+_LABELS_A_SEGMENT, _OF_SEGMENT, _OF_ATTRIBUTE = 11, 104, 24
 _OF_EXAMPLES = 16  # numbers that go with each example
 _COMPILED = 20e6  # code that is loaded when training begins
 _OWN_SHARE = 0.5  # of the machine's memory, that training takes without being asked to use less
@@ -64,7 +66,7 @@ class MemoryEstimate(NamedTuple):
     Attributes
     ----------
     data : int
-        Rows of features, shapes, true labels and costs; they are in memory already.
+        Rows of features, shapes, true labels and costs; they are in memory already, as far as they do not lie on disk.
     weights : int
         Weights, what is as long as they are, numbers of examples, and compiled code.
     parts : int
@@ -72,6 +74,10 @@ class MemoryEstimate(NamedTuple):
     solver : str
     resident : int
         What the process had in memory when it was asked, data included.
+    streamed : int
+        Of data and state on disk, what is in memory at a time.
+    on_disk : str
+        What is there, in words; empty where nothing is.
     """
 
     data: int
@@ -79,22 +85,27 @@ class MemoryEstimate(NamedTuple):
     parts: int
     solver: str
     resident: int
+    streamed: int = 0
+    on_disk: str = ""
 
     @property
     def total(self) -> int:
         """Of data, weights and dual state."""
-        return self.data + self.weights + self.parts
+        return self.data + self.weights + self.parts + self.streamed
 
     @property
     def peak(self) -> int:
         """Of the process while it trains."""
-        return self.resident + self.weights + self.parts
+        return self.resident + self.weights + self.parts + self.streamed
 
     def __str__(self) -> str:
+        streamed = (
+            f"; {self.on_disk}, of which {shown_bytes(self.streamed)} at a time" if self.on_disk else ""
+        )
         return (
             f"memory: about {shown_bytes(self.peak)} at the peak of training (the process has "
             f"{shown_bytes(self.resident)} now, of which data {shown_bytes(self.data)}; weights "
-            f"{shown_bytes(self.weights)}; dual state of {self.solver} {shown_bytes(self.parts)})"
+            f"{shown_bytes(self.weights)}; dual state of {self.solver} {shown_bytes(self.parts)}{streamed})"
         )
 
 
@@ -180,9 +191,30 @@ def bytes_of(limit: float | str | None) -> float | None:
 
 def machine_bytes() -> float:
     """Memory of the machine, or of the share of it that the process is confined to."""
+    return min([_physical_bytes(), *confines()])
+
+
+def limit_below_machine(memory_limit: float | str | None) -> float | None:
+    """The least of a limit that was given and those of the process and its container; None where none holds it back."""
+    given = bytes_of(memory_limit)
+    least = min([*confines(), *([] if given is None else [given])], default=np.inf)
+    return least if least < _physical_bytes() else None
+
+
+def _physical_bytes() -> float:
     has_all = hasattr(os, "sysconf")
-    whole = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) if has_all else np.inf
-    return min([whole, *confines()])
+    return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) if has_all else np.inf
+
+
+def bytes_beside(n_weights: int, n_examples: int, n_jobs: int) -> int:
+    """What a process that trains from disk will have in memory beside data and dual state."""
+    vectors = 8 * (_OF_WEIGHTS + n_jobs) + 4 * _OF_STATE
+    return resident_bytes() + vectors * n_weights + 8 * _OF_EXAMPLES * n_examples + int(_COMPILED)
+
+
+def bytes_of_history(n_weights: int) -> int:
+    """What "auto" takes besides, should it change over to L-BFGS."""
+    return 16 * LBFGS().memory * n_weights
 
 
 def resident_bytes() -> int:
@@ -202,6 +234,7 @@ def _lean(problem: Problem, solver: Any) -> Solver | None:
     """The solver with a state as small as it gets; None where it has no such form here."""
     has_form = isinstance(solver, (Auto, ExponentiatedGradient)) and not problem.loss.is_hard
     has_form = has_form and problem.batch.n_tied > 0 and problem.has_features
+    has_form = has_form and not problem.keeps_state_on_disk  # where a full state takes no memory either
     return replace(solver, lean=True) if has_form else None
 
 
@@ -228,19 +261,27 @@ def _estimate(problem: Problem, solver: Any, worst: bool = False) -> MemoryEstim
     arrays = [array for kind in scorer.kinds for array in kind if isinstance(array, np.ndarray)]
     arrays += [scorer.runs, scorer.run_ptr, *scorer.shapes, *problem.gold]
     n_own = problem.n_parts - problem.n_examples * problem.batch.n_tied
-    n_bytes = sum(array.nbytes for array in arrays) + (4 * n_own if problem.cost.size else 0)
+    streamed, mapped = problem.streamed_bytes
+    n_bytes = sum(array.nbytes for array in arrays) + (4 * n_own if problem.cost.size else 0) - mapped
     size = np.dtype(state_type(getattr(solver, "precision", "double"))).itemsize
     in_state = size if isinstance(solver, (ExponentiatedGradient, Auto)) else 8
     vectors = 8 * (_OF_WEIGHTS + _remembered(problem, solver, worst) + problem.n_jobs) + _OF_STATE * in_state
+    parts = _of_parts(problem, solver, size)
     return MemoryEstimate(
-        n_bytes,
+        max(n_bytes, 0),
         vectors * problem.n_weights
         + 8 * _OF_EXAMPLES * problem.n_examples
         + _of_values(problem, solver)
         + int(_COMPILED),
-        _of_parts(problem, solver, size),
+        parts,
         solver.name + (", lean" if getattr(solver, "lean", False) else ""),
         resident_bytes(),
+        streamed,
+        ""
+        if not mapped
+        else "data on disk"
+        if parts or not problem.keeps_state_on_disk
+        else "data and state on disk",
     )
 
 
@@ -254,7 +295,7 @@ def _of_values(problem: Problem, solver: Any) -> int:
 
 def _of_parts(problem: Problem, solver: Any, size: int) -> int:
     """Bytes of what a solver keeps for every part."""
-    if problem.keeps_state_on_disk and isinstance(solver, (Auto, ExponentiatedGradient)):
+    if problem.keeps_state_on_disk and isinstance(solver, (Auto, ExponentiatedGradient, CrammerSinger)):
         return 0
     if getattr(solver, "lean", False) and problem.batch.n_tied and problem.has_features:
         n_tied = problem.n_examples * problem.batch.n_tied
@@ -262,9 +303,18 @@ def _of_parts(problem: Problem, solver: Any, size: int) -> int:
     if isinstance(solver, BlockFrankWolfe):
         return solver.n_slots * (4 * int(problem.labelling_ptr()[-1]) + 8 * problem.n_examples) + _WRITTEN_OUT
     if isinstance(solver, SegmentAscent):
-        return _SEGMENTS_A_POSITION * int(problem.lengths.sum()) + _WRITTEN_OUT
+        return _of_segments(problem) + _WRITTEN_OUT
     numbers = _NUMBERS_A_PART.get(type(solver), 0)
     return numbers * (8 if isinstance(solver, _ALWAYS_DOUBLE) else size) * problem.n_parts
+
+
+def _of_segments(problem: Problem) -> int:
+    """Bytes of the segments that `segments` remembers."""
+    n_positions, structure = int(problem.lengths.sum()), problem.structure
+    kinds = (kind for kind, own in zip(problem.scorer.kinds, structure.kinds, strict=True) if not own.tied)
+    n_entries = sum(len(kind.wide_start) + len(kind.narrow_start) + kind.dense.size for kind in kinds)
+    a_position = max(structure.n_labels / _LABELS_A_SEGMENT, 1.0)  # type: ignore[attr-defined]
+    return int(a_position * (_OF_SEGMENT * n_positions + _OF_ATTRIBUTE * n_entries))
 
 
 def _remembered(problem: Problem, solver: Solver, worst: bool) -> int:

@@ -43,16 +43,18 @@ class ArrayFile:
     ----------
     dtype : dtype
         To which all that is written must fit.
+    width : int or None
+        Columns of a matrix, which is written some rows at a time.
     """
 
-    def __init__(self, folder: Path, name: str, dtype: Any):
-        self.path, self.dtype, self.n = folder / name, np.dtype(dtype), 0
+    def __init__(self, folder: Path, name: str, dtype: Any, width: int | None = None):
+        self.path, self.dtype, self.width, self.n = folder / name, np.dtype(dtype), width, 0
         self._handle = open(self.path, "xb", buffering=1 << 20)  # noqa: SIM115  closed by `close`
         self._digest = blake2b(digest_size=16)
 
     def write(self, array: np.ndarray) -> None:
-        """Append a one-dimensional array."""
-        data = np.ascontiguousarray(array, self.dtype).view(np.uint8).data
+        """Append numbers, or rows (n, width) of a matrix."""
+        data = np.ascontiguousarray(array, self.dtype).reshape(-1).view(np.uint8).data
         self._handle.write(data)
         self._digest.update(data)
         self.n += len(array)
@@ -62,7 +64,8 @@ class ArrayFile:
         self._handle.flush()
         os.fsync(self._handle.fileno())
         self._handle.close()
-        return {"dtype": self.dtype.str, "shape": [self.n], "checksum": self._digest.hexdigest()}
+        shape = [self.n] if self.width is None else [self.n, self.width]
+        return {"dtype": self.dtype.str, "shape": shape, "checksum": self._digest.hexdigest()}
 
 
 class FolderWriter:
@@ -72,9 +75,9 @@ class FolderWriter:
         self.folder = folder
         self._files: dict[str, ArrayFile] = {}
 
-    def array(self, name: str, dtype: Any) -> ArrayFile:
+    def array(self, name: str, dtype: Any, width: int | None = None) -> ArrayFile:
         """A new array, to be written piece by piece."""
-        self._files[name] = ArrayFile(self.folder, name, np.dtype(dtype).newbyteorder("<"))
+        self._files[name] = ArrayFile(self.folder, name, np.dtype(dtype).newbyteorder("<"), width)
         return self._files[name]
 
     def scratch(self) -> Path:

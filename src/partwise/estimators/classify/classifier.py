@@ -13,13 +13,20 @@ from partwise.core.problem import Problem
 from partwise.core.rows import RowData
 from partwise.errors import InputError
 from partwise.estimators.base import DualEstimator, Training, n_threads
-from partwise.estimators.classify.data import ClassData, read_attributes, read_matrix, with_always_on
+from partwise.estimators.classify.data import (
+    ClassData,
+    class_factors,
+    read_attributes,
+    read_matrix,
+    with_always_on,
+)
 from partwise.estimators.classify.explain import ClassExplanations
 from partwise.estimators.classify.predictions import ClassPredictions
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.labels import classes_array
 from partwise.estimators.matrices import split_storage, storage_for
 from partwise.estimators.model import Pairs
+from partwise.estimators.on_disk.dataset import EncodedClasses, EncodedDataset
 from partwise.estimators.protocol import ClassifierProtocol
 from partwise.estimators.sequence.data import warm_state
 from partwise.storage.checks import expect_array, expect_number, expect_texts
@@ -148,22 +155,25 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEs
 
     # -- training -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Classifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Classifier:
         """Train.
 
         Parameters
         ----------
-        X : array_like or sparse matrix (n, d), or list of n dicts or lists of strings
+        X : array_like or sparse matrix (n, d), list of n dicts or lists of strings, or EncodedDataset
+            The last is a dataset on disk, from ``partwise.open_dataset``, which has its own y.
         y : array_like (n,)
         sample_weight : array_like (n,), optional
         """
         with self._refitting():
             self._check_parameters()
             self._begin_compiling(MULTICLASS)
-            data = ClassData.read(self, X, y, sample_weight)
             previous = getattr(self, "_training", None) if self.warm_start else None
-            data = data.weighted(self.class_weight)
-            self._fit(data if self._has_folds else data.in_order(), previous)
+            if isinstance(X, EncodedDataset):
+                self._fit_on_disk(X, y, sample_weight, previous)
+            else:
+                data = ClassData.read(self, X, y, sample_weight).weighted(self.class_weight)
+                self._fit(data if self._has_folds else data.in_order(), previous)
         self._warn_unless_converged()
         return self
 
@@ -186,6 +196,8 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEs
             if previous is None:
                 data = ClassData.read(self, X, y, sample_weight, classes=classes)
                 self._fit(data.weighted(self.class_weight), None)
+            elif isinstance(previous.source, EncodedDataset):
+                raise InputError("this model was trained on a dataset on disk, to which nothing can be added")
             else:
                 data = ClassData.read(self, X, y, sample_weight, classes=self.classes_, reset=False)
                 self._fit(previous.source.with_more(data.weighted(self.class_weight)), previous)
@@ -217,12 +229,33 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEs
         self.classes_ = data.classes
         self._fit_problem(problem, data.encoder, data, warm_state(self, problem, previous))
 
-    def _become(self, solver: Solver, solution: Solution, encoder: Any, source: ClassData) -> None:
+    def _fit_on_disk(
+        self, data: EncodedDataset, y: Any, sample_weight: Any, previous: Training | None
+    ) -> None:
+        from partwise.estimators.on_disk.problem import problem_on_disk
+
+        data.check_use(self, "classify", y, sample_weight)
+        assert isinstance(data, EncodedClasses)
+        is_text = isinstance(data.labels[0], str)
+        self.classes_ = np.array(data.labels) if is_text else classes_array(data.labels)
+        self.n_features_in_ = data.n_features
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        weights = data.weights
+        if self.class_weight is not None:
+            factors = class_factors(self.class_weight, self.classes_, data.class_counts())
+            weights = data.weights_by_class(factors)
+        problem = problem_on_disk(self, data, Multiclass(len(data.labels)), weights)
+        self._fit_problem(problem, None, data, warm_state(self, problem, previous))
+
+    def _become(self, solver: Solver, solution: Solution, encoder: Any, source: Any) -> None:
         problem = solution.problem
         self._set_certificate(solution)
         self._training = Training(problem, solver, solution.state, solution.weights, source)
         self._encoder = encoder
-        self._set_weights(Pairs.of(problem.scorer.maps["node"], solution.weights), source.X.shape[1])
+        feature_map = problem.scorer.maps["node"]
+        n_features = feature_map.n_dense + len(feature_map.start) - int(bool(self.fit_intercept))
+        self._set_weights(Pairs.of(feature_map, solution.weights), n_features)
 
     def _set_weights(self, pairs: Pairs, n_features: int) -> None:
         table = np.zeros((len(self.classes_), n_features + 1))

@@ -89,13 +89,8 @@ class ClassData:
         """With the weight of every class multiplied in."""
         if class_weight is None:
             return self
-        from sklearn.utils.class_weight import compute_class_weight
-
-        y = self.classes[self.codes]
-        present = np.unique(self.codes)
-        factors = np.ones(len(self.classes))
-        found = compute_class_weight(class_weight, classes=self.classes[present], y=y)
-        factors[present] = real_numbers(found, "class_weight")
+        counts = np.bincount(self.codes, minlength=len(self.classes))
+        factors = class_factors(class_weight, self.classes, counts)
         if not (self.weights * factors[self.codes]).any():
             raise InputError("class_weight leaves no example with a weight above zero")
         return replace(self, weights=self.weights * factors[self.codes])
@@ -118,6 +113,25 @@ class ClassData:
         )
 
 
+def class_factors(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """What the weights of the examples of each class are multiplied by, (n_classes,).
+
+    Parameters
+    ----------
+    counts : array, shape (n_classes,)
+        Examples of each class.
+    """
+    from sklearn.utils.class_weight import compute_class_weight
+
+    present, factors = counts > 0, np.ones(len(classes))
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        factors[present] = counts.sum() / (present.sum() * counts[present])
+        return factors
+    found = compute_class_weight(class_weight, classes=classes[present], y=classes[present])
+    factors[present] = real_numbers(found, "class_weight")
+    return factors
+
+
 def merged(X: Any, codes: np.ndarray, weights: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
     """Equal examples merged and the rest sorted, so that their order does not matter; large data as they are.
 
@@ -128,8 +142,8 @@ def merged(X: Any, codes: np.ndarray, weights: np.ndarray) -> tuple[Any, np.ndar
         What is known of each example.
     weights : float64 array, shape (n,)
     """
-    n, d = X.shape
-    if n * d > _SORTED_UP_TO or n < 2:
+    n = X.shape[0]
+    if not is_ordered(*X.shape):
         return X, codes, weights
     table = X.toarray() if is_sparse(X) else X
     order = np.lexsort((*table.T[::-1], *codes.T[::-1]))
@@ -137,6 +151,11 @@ def merged(X: Any, codes: np.ndarray, weights: np.ndarray) -> tuple[Any, np.ndar
     first = np.ones(n, bool)
     first[1:] = (codes[1:] != codes[:-1]).any(axis=1) | (table[1:] != table[:-1]).any(axis=1)
     return X[order[first]], codes[first], np.add.reduceat(weights[order], np.flatnonzero(first))
+
+
+def is_ordered(n: int, d: int) -> bool:
+    """Whether examples of that number and size are merged and sorted."""
+    return n * d <= _SORTED_UP_TO and n >= 2
 
 
 def _stacked_sparse(matrices: list[Any]) -> Any:

@@ -24,26 +24,28 @@ class Verifier:
     def __init__(self, folder: Folder, tell: Tell):
         self.folder, self._tell, self._done = folder, tell, 0
 
-    def mapped(self, name: str, dtype: type, n: int | None = None) -> MappedArray:
-        """An array (n,), not read yet."""
+    def mapped(self, name: str, dtype: type, n: int | None = None, *width: int) -> MappedArray:
+        """An array (n,) or (n, width), not read yet."""
         stored = self.folder.arrays.get(name)
         if stored is None:
             raise InputError(f"array {name!r} is missing")
         if stored.dtype != np.dtype(dtype):
             raise InputError(f"array {name!r} is of type {stored.dtype}, not {np.dtype(dtype)}")
-        if len(stored.shape) != 1 or (n is not None and stored.shape[0] != n):
-            raise InputError(f"array {name!r} has shape {stored.shape}, not ({'any' if n is None else n},)")
+        wanted = (stored.shape[0] if n is None else n, *width)
+        if stored.shape != wanted:
+            raise InputError(f"array {name!r} has shape {stored.shape}, not {wanted}")
         return MappedArray(self.folder.open(name), dtype, stored.shape)
 
     def blocks(self, names: list[str], arrays: list[MappedArray]) -> Iterator[tuple[np.ndarray, ...]]:
         """Arrays of one length, a piece at a time; compares their checksums at the end."""
         digests = [blake2b(digest_size=16) for _ in arrays]
         n = len(arrays[0].array)
-        for first in range(0, n, _AT_ONCE):
-            last = min(first + _AT_ONCE, n)
+        at_once = max(_AT_ONCE // max(arrays[0].array[0].size, 1), 1) if n else 1
+        for first in range(0, n, at_once):
+            last = min(first + at_once, n)
             pieces = tuple(each.array[first:last] for each in arrays)
             for digest, piece in zip(digests, pieces, strict=True):
-                digest.update(piece.view(np.uint8).data)
+                digest.update(piece.reshape(-1).view(np.uint8).data)
             yield pieces
             for each in arrays:
                 each.leave(first, last)
@@ -78,11 +80,14 @@ class Verifier:
 
     # -- rows and their weights -----------------------------------------------------------------
 
-    def rows(self, kind: str, width: int, n_attributes: int, n_rows: int) -> RowsOnDisk:
+    def rows(self, kind: str, width: int, n_attributes: int, n_rows: int, n_dense: int = 0) -> RowsOnDisk:
         """The rows of a kind, whose entries all lie where they may."""
-        feature_map = self._feature_map(kind, width, n_attributes)
+        feature_map = self._feature_map(kind, width, n_attributes, n_dense)
         arrays = self._entries(kind, feature_map, "wide", n_rows)
         arrays |= self._entries(kind, feature_map, "narrow", n_rows)
+        if n_dense:
+            arrays["dense"] = self.mapped(f"{kind}.dense", np.float32, n_rows, n_dense)
+            self.finite(f"{kind}.dense", arrays["dense"])
         return RowsOnDisk(feature_map, arrays)
 
     def _entries(self, kind: str, feature_map: FeatureMap, way: str, n_rows: int) -> dict[str, MappedArray]:
@@ -108,7 +113,7 @@ class Verifier:
         self.offsets(f"{kind}.{way}_ptr", ptr, n)
         return found
 
-    def _feature_map(self, kind: str, width: int, n_attributes: int) -> FeatureMap:
+    def _feature_map(self, kind: str, width: int, n_attributes: int, n_dense: int) -> FeatureMap:
         """Where the weights of a kind lie, in memory."""
         arrays = {
             name: self.folder.read(name)
@@ -120,7 +125,7 @@ class Verifier:
         start = expect_array(arrays, f"{kind}.start", np.int32, shape=(n_attributes,), low=0)
         count = expect_array(arrays, f"{kind}.count", np.int32, shape=(n_attributes,), low=-1, high=width + 1)
         n_wide = int((count == 0).sum())
-        first = n_wide * stride
+        first = (n_dense + n_wide) * stride
         mask = expect_array(arrays, f"{kind}.mask", np.float32, low=0, high=1.5)
         if len(mask) not in (0, first) or first + len(labels) >= 2**31:
             raise InputError(f"array '{kind}.mask' does not fit the attributes")
@@ -129,7 +134,7 @@ class Verifier:
         fits = (ends[wide] <= first).all() and (start[narrow] >= first).all()
         if not fits or (ends[narrow] > first + len(labels)).any():
             raise InputError(f"array '{kind}.start' names weights that are not there")
-        return FeatureMap(width, 0, start, count, first, labels, mask, first + len(labels))
+        return FeatureMap(width, n_dense, start, count, first, labels, mask, first + len(labels))
 
 
 def expect_entries(header: Mapping[str, object], *names: str) -> list[object]:

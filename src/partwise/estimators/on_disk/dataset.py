@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from partwise.core.mapped import MappedArray, memory_there_is
+from partwise.core.mapped import MappedArray
 from partwise.core.streamed import RowsOnDisk
 from partwise.errors import InputError
 from partwise.estimators.on_disk.checks import Verifier, expect_entries
 from partwise.storage.checks import expect_number, expect_parameters, expect_text
 from partwise.storage.folder import Folder
 
-TASKS = ("sequence",)
 _NONSENSE = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 
 
@@ -36,11 +36,12 @@ def open_dataset(
         The folder.
     state_dir : path or None
         A folder for what training keeps for every part of every example: true labels, costs and dual state. Its files
-        have no names and go with the process. None keeps it in memory.
+        have no names and go with the process. None keeps it in memory, or in the dataset's own folder where the
+        estimator's `memory_limit`, or a limit of the process or its container, leaves no room for it.
     shard_mb : float or None
         Megabytes of data and state to hold in memory at a time; about three times as much is in use while one shard
-        is trained on, the next is read and the last is written. None is all where that is less than half of the free
-        memory, else an eighth of it.
+        is trained on, the next is read and the last is written. None is what those limits leave, and where there are
+        none everything if that is less than half of the free memory, else an eighth of it.
     tell : callable
         Hears what is checked, and how far.
 
@@ -54,25 +55,28 @@ def open_dataset(
         raise InputError("state_dir must be a folder that can be written to", os.fspath(state_dir))
     folder = Folder(path)
     try:
-        return EncodedDataset(folder, state_dir, shard_mb, tell)
+        kind = DATASETS[expect_text(folder.header, "task", tuple(DATASETS))]
+        return kind(folder, state_dir, shard_mb, tell)
     except InputError as error:
         raise InputError(f"damaged dataset: {error.message}", path) from None
     except _NONSENSE as error:
         raise InputError(f"damaged dataset: its parts do not fit together ({error!r:.100})", path) from None
 
 
-class EncodedDataset:
+class EncodedDataset(ABC):
     """Training data on disk; made by :func:`open_dataset`.
 
     Attributes
     ----------
     path : str
+    task : str
+        What it is for, as ``partwise encode`` names it.
     parameters : dict
         Those of the estimator that the data were encoded with; an estimator must have the same.
     labels : list
         In the order of their numbers.
     encoder
-        What numbers attributes.
+        What numbers attributes; None where these are columns of numbers.
     lengths : int64 array, shape (n_examples,)
     weights : float64 array, shape (n_examples,), or None
     codes : MappedArray of int32, shape (n_positions,)
@@ -81,6 +85,13 @@ class EncodedDataset:
         By the name of their kind.
     """
 
+    task: str
+    _settled: tuple[str, ...]  # parameters of the estimator
+    _label_types: tuple[type, ...]
+    _noun: str
+    encoder: Any = None
+    rows: dict[str, RowsOnDisk]
+
     def __init__(
         self,
         folder: Folder,
@@ -88,52 +99,36 @@ class EncodedDataset:
         shard_mb: float | None,
         tell: Callable[[str, int], None],
     ):
-        from partwise.estimators.sequence.files import encoder_from
-
-        self.path, self.state_dir, self.shard_mb, self.header = (
-            folder.path,
-            state_dir,
-            shard_mb,
-            folder.header,
-        )
-        expect_text(self.header, "task", TASKS)
-        parameters, labels, _ = expect_entries(self.header, "parameters", "labels", "encoder")
-        if not isinstance(parameters, dict) or not set(parameters) >= {
-            "template",
-            "min_count",
-            "hash_size",
-            "pairs",
-        }:
+        self.path, self.header = folder.path, folder.header
+        self.state_dir, self.shard_mb = state_dir, shard_mb
+        parameters, labels = expect_entries(self.header, "parameters", "labels")
+        if not isinstance(parameters, dict) or not set(parameters) >= set(self._settled):
             raise InputError("its header does not say what it was encoded with")
         expect_parameters(parameters)
-        if not isinstance(labels, list) or not labels or not all(isinstance(each, str) for each in labels):
+        if (
+            not isinstance(labels, list)
+            or not labels
+            or {type(each) for each in labels} - {*self._label_types}
+        ):
             raise InputError("the labels are missing")
         if len(set(labels)) != len(labels):
             raise InputError("a label is there twice")
         self.parameters, self.labels = parameters, labels
-        small = {n: folder.read(n) for n in folder.arrays if n.startswith("encoder.")}
-        self.encoder = encoder_from(self.header["encoder"], small)
-        check = Verifier(folder, tell)
+        self.n_examples = expect_number(self.header, "n_examples", 1, 2**48, whole=True)
         self.lengths = self._lengths(folder)
         self.weights = self._weights(folder)
-        n_positions, n_labels = int(self.lengths.sum()), len(labels)
-        self.codes: MappedArray = check.mapped("labels", np.int32, n_positions)
-        check.within("labels", self.codes, 0, n_labels)
-        self.rows: dict[str, RowsOnDisk] = {
-            "node": check.rows("node", n_labels, self.encoder.n_attributes, n_positions)
-        }
-        if not self.encoder.tied:
-            n_edges = n_positions - len(self.lengths)
-            self.rows["edge"] = check.rows("edge", n_labels**2, self.encoder.n_edge_attributes, n_edges)
+        check = Verifier(folder, tell)
+        self.codes: MappedArray = check.mapped("labels", np.int32, int(self.lengths.sum()))
+        check.within("labels", self.codes, 0, len(labels))
+        self._open(folder, check)
 
+    @abstractmethod
+    def _open(self, folder: Folder, check: Verifier) -> None:
+        """What there is of `encoder` and `rows`."""
+
+    @abstractmethod
     def _lengths(self, folder: Folder) -> np.ndarray:
-        n = expect_number(self.header, "n_examples", 1, 2**48, whole=True)
-        lengths = folder.read("lengths") if "lengths" in folder.arrays else np.zeros(0)
-        if lengths.dtype != np.int64 or lengths.shape != (n,) or lengths.min() < 1 or lengths.max() >= 2**31:
-            raise InputError("array 'lengths' does not fit the number of sequences")
-        if lengths.sum(dtype=np.float64) >= 2**48:
-            raise InputError("array 'lengths' adds up to more than there can be")
-        return lengths
+        """Positions of each example."""
 
     def _weights(self, folder: Folder) -> np.ndarray | None:
         if "weights" not in folder.arrays:
@@ -141,27 +136,26 @@ class EncodedDataset:
         weights = folder.read("weights")
         fits = weights.dtype == np.float64 and weights.shape == self.lengths.shape
         if not fits or not np.isfinite(weights).all() or weights.min() < 0 or not weights.any():
-            raise InputError("array 'weights' must hold a finite weight >= 0 for every sequence")
+            raise InputError(f"array 'weights' must hold a finite weight >= 0 for every {self._noun}")
         return weights
-
-    @property
-    def n_examples(self) -> int:
-        return len(self.lengths)
 
     @property
     def n_bytes(self) -> int:
         """Of the rows on disk."""
         return sum(each.n_bytes for rows in self.rows.values() for each in rows.arrays.values())
 
-    def shard_bytes(self, n_bytes: int) -> float:
-        """How much of `n_bytes` to have in memory at a time."""
-        if self.shard_mb is not None:
-            return 1e6 * self.shard_mb
-        there_is = memory_there_is()
-        return float(n_bytes) if n_bytes <= 0.5 * there_is else 0.125 * there_is
-
-    def check_estimator(self, estimator: Any) -> None:
-        """Raise unless an estimator's parameters are those that the data were encoded with."""
+    def check_use(self, estimator: Any, task: str, y: Any, sample_weight: Any) -> None:
+        """Raise unless this is what an estimator trains on, and has its parameters."""
+        if task != self.task:
+            raise InputError(
+                f"this dataset was encoded by `partwise encode {self.task}`, which {type(estimator).__name__} cannot "
+                "be trained on",
+                self.path,
+            )
+        if y is not None or sample_weight is not None:
+            raise InputError(
+                "a dataset on disk has its own labels and weights: give neither y nor sample_weight"
+            )
         found = estimator._parameters_state()
         for name, value in self.parameters.items():
             if found[name] != value:
@@ -172,7 +166,81 @@ class EncodedDataset:
                 )
 
     def __repr__(self) -> str:
-        sizes = (
-            f"{self.n_examples:,} sequences, {int(self.lengths.sum()):,} positions, {len(self.labels)} labels"
-        )
-        return f"EncodedDataset({self.path!r}: {sizes})"
+        return f"EncodedDataset({self.path!r}: {', '.join(self._sizes())})"
+
+    def _sizes(self) -> list[str]:
+        return [f"{self.n_examples:,} {self._noun}s", f"{len(self.labels):,} labels"]
+
+
+class EncodedSequences(EncodedDataset):
+    """Labelled sequences."""
+
+    task, _noun, _label_types = "sequence", "sequence", (str,)
+    _settled = ("template", "min_count", "hash_size", "pairs")
+
+    def _lengths(self, folder: Folder) -> np.ndarray:
+        lengths = folder.read("lengths") if "lengths" in folder.arrays else np.zeros(0)
+        fits = lengths.dtype == np.int64 and lengths.shape == (self.n_examples,)
+        if not fits or lengths.min() < 1 or lengths.max() >= 2**31:
+            raise InputError("array 'lengths' does not fit the number of sequences")
+        if lengths.sum(dtype=np.float64) >= 2**48:
+            raise InputError("array 'lengths' adds up to more than there can be")
+        return lengths
+
+    def _open(self, folder: Folder, check: Verifier) -> None:
+        from partwise.estimators.sequence.files import encoder_from
+
+        stored: Any = expect_entries(self.header, "encoder")[0]
+        small = {n: folder.read(n) for n in folder.arrays if n.startswith("encoder.")}
+        self.encoder = encoder = encoder_from(stored, small)
+        n_labels, n_positions = len(self.labels), len(self.codes.array)
+        self.rows = {"node": check.rows("node", n_labels, encoder.n_attributes, n_positions)}
+        if not encoder.tied:
+            n_edges = n_positions - len(self.lengths)
+            self.rows["edge"] = check.rows("edge", n_labels**2, encoder.n_edge_attributes, n_edges)
+
+    def _sizes(self) -> list[str]:
+        n_examples, n_labels = super()._sizes()
+        return [n_examples, f"{len(self.codes.array):,} positions", n_labels]
+
+
+class EncodedClasses(EncodedDataset):
+    """Rows of numbers with a class each.
+
+    Attributes
+    ----------
+    n_features : int
+        Columns, of which the rows have one more where there is an intercept.
+    """
+
+    task, _noun, _label_types = "classify", "row", (str, int, bool)
+    _settled = ("fit_intercept", "pairs")
+
+    def _lengths(self, folder: Folder) -> np.ndarray:
+        if folder.arrays["labels"].shape != (self.n_examples,):
+            raise InputError("array 'labels' does not fit the number of rows")
+        return np.ones(self.n_examples, np.int64)
+
+    def _open(self, folder: Folder, check: Verifier) -> None:
+        self.n_features = expect_number(self.header, "n_features", 0, 2**31 - 2, whole=True)
+        storage = expect_text(self.header, "storage", ("dense", "sparse"))
+        width = self.n_features + int(bool(self.parameters["fit_intercept"]))
+        n_attributes, n_dense = (0, width) if storage == "dense" else (width, 0)
+        self.rows = {"node": check.rows("node", len(self.labels), n_attributes, self.n_examples, n_dense)}
+
+    def class_counts(self) -> np.ndarray:
+        """How many rows were read of each class, (n_classes,); equal ones are one row with a weight."""
+        return np.bincount(self.codes.array, self.weights, minlength=len(self.labels))
+
+    def weights_by_class(self, factors: np.ndarray) -> np.ndarray:
+        """The weights of all rows, (n_examples,), times a factor (n_classes,) for each class."""
+        found = factors[self.codes.array] * (1.0 if self.weights is None else self.weights)
+        if not found.any():
+            raise InputError("class_weight leaves no example with a weight above zero")
+        return found
+
+    def _sizes(self) -> list[str]:
+        return [*super()._sizes(), f"{self.n_features:,} features"]
+
+
+DATASETS: dict[str, type[EncodedDataset]] = {each.task: each for each in (EncodedSequences, EncodedClasses)}

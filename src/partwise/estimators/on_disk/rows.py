@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
 from partwise.core.maps import FeatureMap, Pairs, pairs_in
 from partwise.core.rows import AttributeRows
 from partwise.core.streamed import ROW_ARRAYS
+from partwise.features.streamed import Tell
 from partwise.storage.folder import ArrayFile, FolderWriter
 
 _LARGEST_TABLE = 2**26  # pairs that are marked in a table, a byte each; more are kept sorted
@@ -18,6 +19,8 @@ _DTYPES = {
     "narrow_start": np.int32, "narrow_count": np.int32, "narrow_value": np.float32,
 }  # fmt: skip
 _VALUES = ("wide_value", "narrow_value")
+
+LabelledRows = Callable[[], Iterable[tuple[AttributeRows, np.ndarray]]]
 
 
 class SeenPairs:
@@ -51,13 +54,33 @@ class SeenPairs:
     def _merge(self) -> None:
         self._sorted, self._new = np.unique(np.concatenate([self._sorted, *self._new])), []
 
-    def feature_map(self, kind: Pairs) -> FeatureMap:
-        """Weights for these pairs, or for all."""
-        if kind == "all":
-            return FeatureMap.build(self.width, self.n_attributes)
+    def feature_map(self) -> FeatureMap:
+        """Weights for these pairs."""
         self._merge()
         found = self._sorted if self._table is None else np.flatnonzero(self._table)
         return FeatureMap.of_pairs(self.width, self.n_attributes, 0, found)
+
+
+def placed(
+    n_attributes: int, width: int, pairs: Pairs, rows: LabelledRows, always: np.ndarray | None = None
+) -> FeatureMap:
+    """Weights for all pairs of attribute and label, or for those of batches of rows and their labels.
+
+    Parameters
+    ----------
+    rows : callable
+        Gives the batches; not asked where all pairs have weights.
+    always : int64 array or None
+        Pairs that have weights though no row has them.
+    """
+    if pairs == "all":
+        return FeatureMap.build(width, n_attributes)
+    seen = SeenPairs(n_attributes, width)
+    if always is not None:
+        seen.add_pairs(always)
+    for batch, labels in rows():
+        seen.add(batch, labels)
+    return seen.feature_map()
 
 
 def map_arrays(name: str, feature_map: FeatureMap) -> dict[str, np.ndarray]:
@@ -89,6 +112,29 @@ def write_rows(
     if any(files[each].n for each in _VALUES):
         for way in ("wide", "narrow"):
             _write_ones(files[f"{way}_value"], files[f"{way}_start"].n)
+
+
+def write_dense_rows(
+    writer: FolderWriter, name: str, feature_map: FeatureMap, blocks: Iterable[np.ndarray], tell: Tell
+) -> None:
+    """Write rows of the kind `name` that have dense attributes and no others, (n, n_dense) at a time."""
+    dense = writer.array(f"{name}.dense", np.float32, feature_map.n_dense)
+
+    def without_entries() -> Iterator[AttributeRows]:
+        for block in blocks:
+            dense.write(block)
+            yield AttributeRows(np.zeros(len(block) + 1, np.int64), np.zeros(0, np.int32))
+
+    write_rows(writer, name, feature_map, told(without_entries(), "writing rows", tell))
+
+
+def told(batches: Iterable[AttributeRows], what: str, tell: Tell) -> Iterator[AttributeRows]:
+    """The batches, telling of each how many rows there were."""
+    done = 0
+    for each in batches:
+        yield each
+        done += len(each.row_ptr) - 1
+        tell(what, done)
 
 
 def _write_ones(file: ArrayFile, n: int) -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from partwise.core.arrays import after_the_first, offsets
+from partwise.core.arrays import after_the_first
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.estimators.encoders import AttributeEncoder, ColumnEncoder, read_template
-from partwise.estimators.on_disk.rows import SeenPairs, map_arrays, write_rows
+from partwise.estimators.on_disk.rows import map_arrays, placed, told, write_rows
 from partwise.features.streamed import (
     InternedStrings,
     StreamedAttributes,
@@ -199,50 +200,41 @@ def _write(
 ) -> tuple[int, dict[str, np.ndarray]]:
     """Labels and rows; returns the number of weights, and the arrays that are to be written at the end."""
     label_file, n_labels = writer.array("labels", np.int32), len(corpus.names())
-    kinds = {"node": SeenPairs(source.encoder.n_attributes, n_labels)}
-    if not source.encoder.tied:
-        kinds["edge"] = SeenPairs(source.encoder.n_edge_attributes, n_labels**2)
-    if getattr(source.encoder, "always", False):
-        kinds["edge"].add_pairs((source.encoder.n_edge_attributes - 1) * n_labels**2 + np.arange(n_labels**2))
     for codes in corpus.codes():
         label_file.write(codes)
     arrays: dict[str, np.ndarray] = {"lengths": corpus.lengths}
     if (weights := corpus.weights()) is not None:
         arrays["weights"] = weights
     n_weights = 0
-    for kind, seen in kinds.items():
-        done = 0
-        labels = zip(corpus.codes(), corpus.data.batches, strict=True)
-        for rows, (codes, batch) in zip(source.rows(kind), labels, strict=True):
-            seen.add(rows, codes if kind == "node" else _edge_labels(codes, batch[2], n_labels))
-            done += len(codes)
-            tell(f"placing weights of {kind}s", done)
-        feature_map = seen.feature_map(pairs)
+    for kind, width, n_attributes in _kinds(source.encoder, n_labels):
+        always = None
+        if kind == "edge" and source.encoder.always:
+            always = (n_attributes - 1) * width + np.arange(width)
+        labelled = partial(_labelled_rows, corpus, source, kind, n_labels, tell)
+        feature_map = placed(n_attributes, width, pairs, labelled, always)
         n_weights += feature_map.n_weights
         arrays |= map_arrays(kind, feature_map)
-        write_rows(writer, kind, feature_map, _told(source.rows(kind), f"writing {kind}s", tell))
+        write_rows(writer, kind, feature_map, told(source.rows(kind), f"writing {kind}s", tell))
     return n_weights, arrays
+
+
+def _kinds(encoder: Any, n_labels: int) -> Iterator[tuple[str, int, int]]:
+    """Name, width and number of attributes of each kind of rows."""
+    yield "node", n_labels, encoder.n_attributes
+    if not encoder.tied:
+        yield "edge", n_labels**2, encoder.n_edge_attributes
+
+
+def _labelled_rows(
+    corpus: _Corpus, source: _Source, kind: str, n_labels: int, tell: Tell
+) -> Iterator[tuple[AttributeRows, np.ndarray]]:
+    """The rows of a kind with their labels, batch after batch."""
+    rows = told(source.rows(kind), f"placing weights of {kind}s", tell)
+    for each, codes, (_, _, lengths) in zip(rows, corpus.codes(), corpus.data.batches, strict=True):
+        yield each, codes if kind == "node" else _edge_labels(codes, lengths, n_labels)
 
 
 def _edge_labels(codes: np.ndarray, lengths: np.ndarray, n_labels: int) -> np.ndarray:
     """The pair of labels of every two neighbours."""
     at = after_the_first(lengths)
     return codes[at - 1].astype(np.int64) * n_labels + codes[at]
-
-
-def _told(rows: Iterable[AttributeRows], what: str, tell: Tell) -> Iterator[AttributeRows]:
-    done = 0
-    for each in rows:
-        yield each
-        done += len(each.row_ptr) - 1
-        tell(what, done)
-
-
-def cut(lengths: np.ndarray, at_once: int) -> Iterator[tuple[int, int]]:
-    """First and last of consecutive sequences with about so many positions together."""
-    ptr = offsets(lengths)
-    first = 0
-    while first < len(lengths):
-        last = max(int(np.searchsorted(ptr, ptr[first] + at_once, side="right")) - 1, first + 1)
-        yield first, last
-        first = last

@@ -20,7 +20,7 @@ from partwise.estimators.labels import checked_classes, classes_array
 from partwise.estimators.model import LinearModel, compact
 from partwise.estimators.on_disk.dataset import EncodedDataset
 from partwise.estimators.sequence.answers import SequenceAnswers
-from partwise.estimators.sequence.data import SequenceData, chain_for, edge_map_for, warm_state
+from partwise.estimators.sequence.data import SequenceData, chain_for, chain_of, edge_map_for, warm_state
 from partwise.estimators.sequence.files import SequenceFileMixin
 from partwise.estimators.sequence.gaps import check_loss_for_gaps, with_gaps
 from partwise.estimators.sequence.predictions import PredictionMixin
@@ -258,13 +258,11 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     def _fit_on_disk(
         self, data: EncodedDataset, y: Any, sample_weight: Any, previous: Training | None
     ) -> None:
-        from partwise.estimators.sequence.on_disk import problem_on_disk
+        from partwise.estimators.on_disk.problem import label_blocks, problem_on_disk
 
-        if y is not None or sample_weight is not None:
-            raise InputError(
-                "a dataset on disk has its own labels and weights: give neither y nor sample_weight"
-            )
-        problem = problem_on_disk(self, data)
+        data.check_use(self, "sequence", y, sample_weight)
+        structure = chain_of(self, data.labels, data.encoder, lambda: label_blocks(data))
+        problem = problem_on_disk(self, data, structure, data.weights)
         self.classes_ = classes_array(data.labels)
         source = Source(data, data.encoder, data.codes.array)
         self._fit_problem(problem, data.encoder, source, warm_state(self, problem, previous))

@@ -5,7 +5,7 @@ Crammer and Singer 2001; as dual coordinate descent Keerthi, Sundararajan, Chang
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -79,9 +79,10 @@ class CrammerSinger:
     def init(self, problem: Problem, random: np.random.Generator) -> ClassState:
         n = problem.n_examples
         v: np.ndarray = np.zeros(problem.n_weights, state_type(self.precision))
-        mu = np.zeros(problem.n_parts)
-        amount = problem.batch.gold_amount
-        np.add.at(mu, problem.gold_places(), amount if amount.size else 1.0)
+        mu, amount = problem.zeros(problem.batch.part_ptr, np.float64), problem.batch.gold_amount
+        for first, last in problem.in_order():
+            own = amount[problem.batch.gold_ptr[first] : problem.batch.gold_ptr[last]]
+            np.add.at(mu, problem.gold_places(first, last), own if amount.size else 1.0)
         point = ClassPoint(mu, v, np.zeros(n), np.full(n, np.nan), np.zeros(1))
         return ClassState(
             **point._asdict(),
@@ -114,10 +115,11 @@ class CrammerSinger:
         n = problem.n_examples
         while done < max(_LEAST_STEP * n, min(_LEAST_VISITS, _MOST_PASSES * n)):
             order, is_full = _next_sweep(state, random)
-            for here in np.array_split(order, min(max(len(order) // _LEAST_CHUNK, 1), _N_CHUNKS)):
-                problem.visits(here, point.v, run, asks=())
-                note_visits(here, state.seen, state.waited, state.clock)
-                add_to_average(state.average, state.n_averaged, point.v)
+            for own in _by_shard(problem, order, random):
+                for here in np.array_split(own, min(max(len(own) // _LEAST_CHUNK, 1), _N_CHUNKS)):
+                    problem.visits(here, point.v, run, asks=())
+                    note_visits(here, state.seen, state.waited, state.clock)
+                    add_to_average(state.average, state.n_averaged, point.v)
             state.full_at[:] = state.clock if is_full else state.full_at
             done += len(order)
         gap = expected_gap(point.gap, state.seen, state.waited, float(state.clock[0]))
@@ -139,10 +141,23 @@ def _next_sweep(state: ClassState, random: np.random.Generator) -> tuple[np.ndar
     return np.concatenate(sweeps), False
 
 
+def _by_shard(problem: Problem, order: np.ndarray, random: np.random.Generator) -> Iterator[np.ndarray]:
+    """The visits of `order`, those that are in memory together one after another."""
+    if problem.is_in_memory:
+        yield order
+        return
+    for shard in problem.shards(random):
+        is_here = np.zeros(problem.n_examples, bool)
+        is_here[shard] = True
+        if is_here[order].any():
+            yield order[is_here[order]]
+
+
 def _squared_features(problem: Problem) -> np.ndarray:
     """‖φ(x_i, r)‖², (n_examples, n_labels), or (n_examples, 1) where no pair of attribute and label is left out."""
     (kind,) = problem.scorer.kinds
     is_full = kind.mask.size == 0 and kind.narrow_label.size == 0
     squared = np.zeros((problem.n_examples, 1 if is_full else kind.width))
-    squared_features(problem.batch, 0, problem.n_examples, squared)
+    for first, last in problem.in_order():
+        squared_features(problem.batch, first, last, squared)
     return squared

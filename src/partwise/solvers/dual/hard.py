@@ -138,7 +138,8 @@ def certificate_of_mixture(
     Shares are made to add up to one, and what follows from them, as `counts` do, is computed anew.
     """
     kept = hard_dual(problem, point)
-    shares /= shares.sum(axis=1, keepdims=True)
+    for first, last in problem.in_order():
+        shares[first:last] /= shares[first:last].sum(axis=1, keepdims=True)
     v = settle(problem, counts, point)
     average = state.average if state.n_averaged[0] else None
     certificate = hard_certificate(problem, counts, point, v, kept, average)

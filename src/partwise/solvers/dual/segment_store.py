@@ -204,10 +204,12 @@ def make_store(n_examples: int, n_segments: int, n_pairs: int, n_entries: int, d
 
 
 def with_room(store: SegmentStore) -> SegmentStore:
-    """The same segments in arrays half as large again."""
-    larger = {
-        name: np.concatenate([array, np.zeros_like(array[: len(array) // 2 + 1])])
-        for name, array in store._asdict().items()
-        if name not in ("used", "newest")
-    }
+    """The same segments in arrays half as large again; what of them is not used yet takes no memory."""
+    n_segments, n_pairs, n_entries = (int(count) for count in store.used)
+    used = {"head": n_segments, "number": n_segments, "path": n_pairs, "entry": n_entries, "value": n_entries}
+    larger = {}
+    for name, n in used.items():
+        array = getattr(store, name)
+        larger[name] = np.zeros((len(array) + len(array) // 2 + 1, *array.shape[1:]), array.dtype)
+        larger[name][:n] = array[:n]
     return store._replace(**larger)

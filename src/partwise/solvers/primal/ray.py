@@ -6,7 +6,6 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import line_search
 
 from partwise.core.problem import Problem
 from partwise.solvers.base import evaluate_model, model_primal
@@ -42,6 +41,8 @@ class Ray:
 
     def search(self, curvature: float, previous_value: float | None) -> Point | None:
         """A point with enough decrease, by SciPy's strong Wolfe search or else by halving; or None."""
+        from scipy.optimize import line_search  # 20 MB that most trainings do without
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its warning of failure is handled here
             distance, _, _, _, _, slope = line_search(

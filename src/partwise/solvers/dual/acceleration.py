@@ -12,12 +12,15 @@ again, so that certificates are those of the problem itself.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from partwise.core.problem import Problem
-from partwise.solvers.dual.potentials import EGState
+
+if TYPE_CHECKING:
+    from partwise.solvers.dual.mixtures import MixtureState
+    from partwise.solvers.dual.potentials import EGState
 
 _WATCHED = 5  # passes over which the fall of the gap is measured
 
@@ -44,7 +47,7 @@ class Acceleration(NamedTuple):
     every: int = 2
     largest: float = 300.0
 
-    def begin(self, problem: Problem, state: EGState) -> float:
+    def begin(self, problem: Problem, state: EGState | MixtureState) -> float:
         """κ of the next pass, 0 for none; v is made to include κ z."""
         if not len(state.anchor) or state.since[0] < 0:
             return 0.0
@@ -52,10 +55,10 @@ class Acceleration(NamedTuple):
         state.v[:] += state.anchor * state.v.dtype.type(pull)
         return pull
 
-    def _ratio(self, state: EGState) -> float:
+    def _ratio(self, state: EGState | MixtureState) -> float:
         return min(float(state.rounds[0]), self.largest)
 
-    def end(self, problem: Problem, state: EGState, pull: float) -> float:
+    def end(self, problem: Problem, state: EGState | MixtureState, pull: float) -> float:
         """v, its mean and its norm as they are without κ z; by how much w and v / l2 being apart widens the gap."""
         l2, number = problem.l2, state.v.dtype.type
         weights = state.v / number(l2 + pull)
@@ -70,7 +73,7 @@ class Acceleration(NamedTuple):
             state.previous[:] = weights
         return 0.5 * l2 * float(apart @ apart)
 
-    def watch(self, problem: Problem, state: EGState, gap: float) -> None:
+    def watch(self, problem: Problem, state: EGState | MixtureState, gap: float) -> None:
         """Count a pass that ended with an estimate of the gap, and begin where its fall has become slow."""
         state.rounds[0] += 1
         before, state.recent[:-1], state.recent[-1] = float(state.recent[0]), state.recent[1:].copy(), gap
@@ -82,6 +85,6 @@ class Acceleration(NamedTuple):
             state.anchor[:] = state.v / state.v.dtype.type(problem.l2)
             state.previous[:] = state.anchor
 
-    def forget(self, state: EGState) -> None:
+    def forget(self, state: EGState | MixtureState) -> None:
         """The problem has changed, and what z was following has moved away."""
         state.since[0], state.recent[:] = -1, np.nan

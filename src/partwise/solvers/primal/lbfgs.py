@@ -3,14 +3,14 @@
 Its steps start from the curvature of dense or few attributes (`curvature.py`), and its dual point is a mixture of the
 α_i = p_i of its last points. Entropy is concave and v linear, so that D of the mixture is at least the mixture of what
 is linear in α, less ‖v of the mixture‖² / (2 l2): gradients that point here and there cancel, and a bound follows from
-what is there already. With an l1 term steps are looked for within an orthant (Andrew and Gao 2007).
+what is there already. With an l1 term steps are those of `proximal.py`.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,14 +18,15 @@ from partwise.core.problem import Problem
 from partwise.core.products import on_own_thread
 from partwise.errors import InputError
 from partwise.solvers.base import StepInfo
-from partwise.solvers.bundle.active_set import maximise_on_simplex
 from partwise.solvers.needs import Needs
 from partwise.solvers.primal.curvature import Curvature, is_worthwhile
 from partwise.solvers.primal.gradient import BatchGradient, current_point
-from partwise.solvers.primal.ray import OrthantRay, Point, Ray, pseudo_gradient
+from partwise.solvers.primal.kronecker import pieces_at
+from partwise.solvers.primal.mixture_bound import mixture_bound
+from partwise.solvers.primal.proximal import proximal_direction
+from partwise.solvers.primal.ray import Point, Ray, SparseRay, pseudo_gradient
 
 _STEPS_BETWEEN_LOOKS = 10  # at the curvature
-_OF_GAP = 0.02  # that the best mixture may be missed by
 _NEAR = 0.02  # relative decrease of P by a step below which it is worth another look
 
 
@@ -99,21 +100,23 @@ class LBFGS(BatchGradient):
         point, passes = current_point(problem, state)
         if passes:
             state = state._replace(value=np.array([point.value, point.dual, _linear_part(problem, point)]))
-        shape = None
-        if not problem.l1 and is_worthwhile(problem):  # within an orthant blocks lead astray
+        shape: Any = None
+        if is_worthwhile(problem):
             waited = int(state.n_steps[0] - state.looked[0])
             if state.looked[0] < 0 or (waited >= _STEPS_BETWEEN_LOOKS and state.decrease[0] < _NEAR):
                 state.anchor[:], state.looked[0] = point.weights, state.n_steps[0]
                 passes += 1
             shape = _curvature_at(problem, state.anchor)
         slope = pseudo_gradient(point, problem.l1) if problem.l1 else point.gradient
-        direction = self._direction(problem, slope, state, shape)
-        if problem.l1:  # where the curvature says otherwise than the slope, an entry waits
-            direction = np.where(direction * slope < 0.0, direction, 0.0)
+        if problem.l1:
+            rows = self._rows(state)
+            direction = proximal_direction(problem, point, state.moves[rows], state.changes[rows], shape)
+        else:
+            direction = self._direction(problem, slope, state, shape)
         state.n_steps[0] += 1
         if not problem.inner(direction, slope) < 0:
             return self._at(problem, state, point, float(state.value[2]), max(passes, 1))
-        ray = OrthantRay(problem, point, direction, slope) if problem.l1 else Ray(problem, point, direction)
+        ray = (SparseRay if problem.l1 else Ray)(problem, point, direction)
         new = ray.search(0.9, None)
         passes += ray.evaluations
         if new is None:
@@ -136,9 +139,9 @@ class LBFGS(BatchGradient):
         self, problem: Problem, state: LBFGSState, point: Point, linear: float, passes: int
     ) -> tuple[LBFGSState, StepInfo]:
         """The state at `point`, with the best bound that is known there."""
-        dual = point.dual
-        if problem.certified != "local":  # there, bounds of other points are of other completions
-            dual = max(float(state.value[1]), dual, self._mixed_dual(problem, state, point, linear))
+        dual = max(point.dual, self._mixed_dual(problem, state, point, linear))
+        if problem.certified != "local":
+            dual = max(dual, float(state.value[1]))
         value = np.array([point.value, dual, linear])
         state = state._replace(weights=point.weights, gradient=point.gradient, value=value)
         return state, StepInfo(float(passes), dual, point.value - dual)
@@ -151,19 +154,16 @@ class LBFGS(BatchGradient):
     def _mixed_dual(self, problem: Problem, state: LBFGSState, point: Point, linear: float) -> float:
         """The best bound of a mixture of the α of this point and of those where the moves began."""
         rows = self._rows(state)
-        if not rows or not problem.has_features:
+        if problem.certified == "local":  # bounds of other points are of other completions
+            rows = []
+        if not problem.has_features or not (rows or problem.l1):
             return -math.inf
         images = np.empty((len(rows) + 1, len(point.weights)))
         images[-1] = _image(problem, point)
         for k in reversed(range(len(rows))):
             images[k] = images[k + 1] - (problem.l2 * state.moves[rows[k]] - state.changes[rows[k]])
         parts = np.append(state.linear[rows], linear)
-        start = np.zeros(len(parts))
-        start[-1] = 1.0
-        gap = point.value - max(point.dual, float(np.nan_to_num(state.value[1], nan=-np.inf)))
-        tol = min(_OF_GAP * gap / max(float(np.abs(parts).max()), 1e-300), 1e-3)
-        share = maximise_on_simplex(images @ images.T / problem.l2, parts, start, max(tol, 1e-13))
-        return float(share @ parts) - problem.squared_norm(share @ images) / (2.0 * problem.l2)
+        return mixture_bound(problem, images, parts, point.value - point.dual)
 
     def _direction(
         self, problem: Problem, gradient: np.ndarray, state: LBFGSState, shape: Curvature | None
@@ -199,11 +199,11 @@ def _linear_part(problem: Problem, point: Point) -> float:
     return point.dual + problem.squared_norm(_image(problem, point)) / (2.0 * problem.l2)
 
 
-def _curvature_at(problem: Problem, anchor: np.ndarray) -> Curvature:
-    """Computed once for as long as nobody asks for another place."""
+def _curvature_at(problem: Problem, anchor: np.ndarray) -> Any:
+    """Computed once for as long as nobody asks for another place; the matrix itself where there is an l1 term."""
     last = problem.kept("curvature", dict)
-    of = problem.l2, problem.loss
+    of = problem.l2, problem.l1, problem.loss
     if last.get("of") != of or not np.array_equal(last["anchor"], anchor):
-        last.update(of=of, anchor=anchor.copy(), curvature=Curvature(problem, anchor))
-    found: Curvature = last["curvature"]
-    return found
+        found = (pieces_at if problem.l1 else Curvature)(problem, anchor)
+        last.update(of=of, anchor=anchor.copy(), curvature=found)
+    return last["curvature"]

@@ -67,26 +67,18 @@ def evaluate(problem: Problem, weights: np.ndarray) -> Point:
     return Point(weights, gradient, model_primal(problem, weights, model), problem.dual(model))
 
 
-class OrthantRay(Ray):
-    """P along w + t·direction, cut off where entries change sign (Andrew and Gao 2007, OWL-QN)."""
-
-    def __init__(self, problem: Problem, start: Point, direction: np.ndarray, slope: np.ndarray):
-        super().__init__(problem, start, direction)
-        self._pseudo_gradient = slope
-        self._orthant = np.where(start.weights != 0.0, np.sign(start.weights), -np.sign(slope))
-
-    def point(self, distance: float) -> Point:
-        weights = self.start.weights + distance * self.direction
-        self.evaluations += 1
-        return evaluate(self.problem, np.where(weights * self._orthant > 0.0, weights, 0.0))
+class SparseRay(Ray):
+    """P with an l1 term along w + t·direction, which ends at weights that are zero where they are meant to be."""
 
     def search(self, curvature: float, previous_value: float | None) -> Point | None:
         """The first of 1, 1/2, 1/4, … with enough decrease."""
+        start, l1 = self.start, self.problem.l1
+        grown = float(np.abs(start.weights + self.direction).sum() - np.abs(start.weights).sum())
+        promised = self.slope + l1 * grown
         distance = 1.0
         for _ in range(_MAX_HALVINGS):
             found = self.point(distance)
-            slope = float(self._pseudo_gradient @ (found.weights - self.start.weights))
-            if found.value <= self.start.value + _SUFFICIENT_DECREASE * slope:
+            if found.value <= start.value + _SUFFICIENT_DECREASE * distance * promised:
                 return found
             distance *= 0.5
         return None

@@ -170,9 +170,10 @@ class Auto:
         else:
             primal, info = LBFGS().step(problem, state.primal(), random)
             state = state.with_primal(primal)
-            state.bound[0] = max(state.bound[0], info.dual)
-            value = info.dual + info.estimated_gap
-            info = info._replace(dual=float(state.bound[0]), estimated_gap=value - float(state.bound[0]))
+            state.bound[0] = max(float(state.bound[0]), float(primal.value[1]))
+            value = float(primal.value[0])
+            gap = min(info.estimated_gap, value - float(state.bound[0]))
+            info = info._replace(dual=value - gap, estimated_gap=gap)
         self._trace(state, info)
         if self._is_hopeless(problem, state):
             state = self._hand_over(problem, state, random)

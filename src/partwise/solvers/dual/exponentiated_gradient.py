@@ -33,6 +33,7 @@ from partwise.solvers.dual.potentials import (
     starting_coded_point,
     starting_point,
 )
+from partwise.solvers.effort import chunks_worthwhile
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import (
     PASSES_BEFORE_GAPS,
@@ -275,9 +276,10 @@ class ExponentiatedGradient:
     def _chunks(self, problem: Problem, state: EGState, random: np.random.Generator) -> Iterator[np.ndarray]:
         """About n visits, shard by shard, in chunks between which training can be interrupted."""
         by_gap = self.order == "gap" and state.clock[0] >= PASSES_BEFORE_GAPS and _all_seen(state)
+        n_chunks = chunks_worthwhile(problem)
         for shard in problem.shards(random):
             n = len(shard)
-            chunk = max(1, n // 10)  # gaps learnt in one chunk steer the next
+            chunk = -(-n // n_chunks)  # gaps learnt in one chunk steer the next
             if by_gap:
                 weight = problem.batch.example_weight[shard]
                 for first in range(0, n, chunk):

@@ -42,7 +42,9 @@ def most_due(expected: np.ndarray, count: int, random: np.random.Generator) -> n
     # Estimates within a factor 2^(1/8) count as equal and are ordered at random: rounding should not decide.
     level = np.floor(8.0 * np.log2(np.maximum(expected, 1e-300))).astype(np.int64)
     largest = np.argpartition(-(level * n + random.permutation(n)), min(n_largest, n - 1))[:n_largest]
-    rest = np.setdiff1d(np.arange(n), largest, assume_unique=True)
+    is_left = np.ones(n, bool)
+    is_left[largest] = False
+    rest = np.flatnonzero(is_left)
     chosen = random.choice(rest, min(n_uniform, len(rest)), replace=False)
     return random.permutation(np.concatenate([largest, chosen]))
 

@@ -21,6 +21,7 @@ from partwise.core.predict_pass import counts_pass
 from partwise.core.problem import Problem
 
 _FEWEST_COLUMNS, MOST_COLUMNS = 4, 4000  # of a block that is worth it, and that is factorised
+_ROWS_OF_SPARSE = 5  # for each column: fewer are soon fitted, and bend no more where they did
 _MOST_PASSES = 30.0  # that factorising it may cost
 SAMPLE = 3000  # rows that a block is estimated from; at least three for each column
 _LABELS_APART = 6.0  # passes that blocks of all labels may cost before labels share one
@@ -41,7 +42,8 @@ def columns_of(rows: KindRows) -> int:
     all_wide = rows.narrow_label.size == 0 and rows.mask.size == 0
     for n in (rows.n_weights // rows.stride if all_wide else 0, n_dense):
         passes = 2.5 * n * n / max(n_rows * rows.width, 1)  # that finding eigenvectors takes the time of
-        if _FEWEST_COLUMNS <= n <= min(MOST_COLUMNS, n_rows) and passes <= _MOST_PASSES:
+        enough = n_rows if n == n_dense else n_rows // _ROWS_OF_SPARSE
+        if _FEWEST_COLUMNS <= n <= min(MOST_COLUMNS, enough) and passes <= _MOST_PASSES:
             return n
     return 0
 

@@ -41,7 +41,12 @@ class Ray:
         return self._last
 
     def search(self, curvature: float, previous_value: float | None) -> Point | None:
-        """A point with enough decrease, by SciPy's strong Wolfe search or else by halving; or None."""
+        """A point with enough decrease, by SciPy's strong Wolfe search or else by halving; or None.
+
+        Most searches end where they begin, and SciPy, which begins there too, takes longer than a small problem.
+        """
+        if self._ends_at_once(curvature, previous_value):
+            return self._last
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its warning of failure is handled here
             distance, _, _, _, _, slope = line_search(
@@ -59,6 +64,18 @@ class Ray:
                 return found
             distance *= 0.5
         return None
+
+    def _ends_at_once(self, curvature: float, previous_value: float | None) -> bool:
+        """Whether the first distance has the strong Wolfe conditions: 1, or what would gain as much as last time."""
+        distance = 1.0
+        if previous_value is not None and self.slope != 0.0:
+            distance = min(1.0, 2.02 * (self.start.value - previous_value) / self.slope)
+        if not distance > 0.0:
+            return False
+        found = self.point(distance)
+        slope = self.problem.inner(found.gradient, self.direction)
+        is_lower = found.value <= self.start.value + _SUFFICIENT_DECREASE * distance * self.slope
+        return is_lower and abs(slope) <= -curvature * self.slope
 
 
 def evaluate(problem: Problem, weights: np.ndarray) -> Point:

@@ -188,7 +188,8 @@ class LBFGS(BatchGradient):
         if not np.isnan(state.value).any() and (_is_mixed(problem) or problem.l1):
             with on_own_thread():
                 state.value[1] = max(float(state.value[1]), self._mixed_dual(problem, state))
-        return super().certificate(problem, state)
+        _, found = super().certificate(problem, state)
+        return state, found
 
     def _remember(self, problem: Problem, state: LBFGSState, point: Point, new: Point) -> None:
         move, change = new.weights - point.weights, new.gradient - point.gradient

@@ -44,7 +44,7 @@ def mixture_bound(problem: Problem, images: np.ndarray, linear: np.ndarray, gap:
         target = _on_support(problem, images, linear, share, max(tol, 1e-13))
         share, better = _between(problem, images, linear, share, target, value)
         gained, value = better - value, better
-        if gained <= 0.1 * _OF_GAP * (gap - gained):
+        if gained <= _OF_GAP * (gap - gained):
             break
         gap -= gained
     return value

@@ -21,8 +21,8 @@ from partwise.solvers.primal.proximal_pass import sweep
 from partwise.solvers.primal.ray import Point, pseudo_gradient
 
 _MOST_SWEEPS = 300
-_OF_FALL = 1e-4  # a sweep that gains less than this share of all sweeps is the last
-_SWEEPS_OF_ACTIVE = 10  # over weights that are not zero, between two over all
+_OF_FALL = 1e-2  # a sweep that gains less than this share of all sweeps is the last
+_SWEEPS_OF_ACTIVE = 4  # over weights that are not zero, between two over all
 _ROUNDING = 1e-10
 
 

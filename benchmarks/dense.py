@@ -1,6 +1,7 @@
 """Dense and badly scaled features: CPU seconds to a certified 1e-3, with scikit-learn beside where it can.
 
-    python benchmarks/dense.py [--data DIR] [--problems independent,correlated,…] [--solvers auto,lbfgs] [--skip-peer]
+    python benchmarks/dense.py [--data DIR] [--problems independent,correlated,…] [--solvers auto,lbfgs] [--l1 1]
+        [--skip-peer]
 
 DIR holds the folders conll2000 and mnist; without it only made-up problems are run. One thread, each run in a process
 of its own, what has to be compiled compiled before. scikit-learn is run afresh with more and more iterations until its
@@ -102,11 +103,13 @@ def chain_problem(data: str | None, l2: float, loss: str) -> Any:
     return Problem.build(Chain(len(labels)), codes, lengths, {"node": own}, l2=l2, loss=loss)
 
 
-def task_partwise(name: str, data: str | None, l2: float, loss: str, solver: str) -> dict[str, Any]:
+def task_partwise(
+    name: str, data: str | None, l2: float, l1: float, loss: str, solver: str
+) -> dict[str, Any]:
     from partwise.solvers import solve, solver_for
 
     make = chain_problem if name == "embeddings" else lambda *given: class_problem(name, *given)
-    problem = make(data, l2, loss)
+    problem = make(data, l2, loss).with_l2(l2, l1)
     few = problem.shard(np.arange(min(problem.n_examples, 400)))
     solve(few, solver_for(few, solver), tol=0.3, max_passes=3)
     cpu = time.process_time()
@@ -138,11 +141,13 @@ def task_sklearn(name: str, data: str | None, l2: float, solver: str, optimum: f
     return {"cpu": None, "over": last, "iterations": round(iterations)}
 
 
-def compare(name: str, data: str | None, l2: float, loss: str, solvers: list[str], skip_peer: bool) -> Any:
+def compare(
+    name: str, data: str | None, l2: float, l1: float, loss: str, solvers: list[str], skip_peer: bool
+) -> Any:
     shared = {"name": name, "data": data, "l2": l2}
-    ours = {s: in_child(__file__, "partwise", **shared, loss=loss, solver=s) for s in solvers}
+    ours = {s: in_child(__file__, "partwise", **shared, l1=l1, loss=loss, solver=s) for s in solvers}
     peers = {}
-    if not skip_peer and name != "embeddings" and loss == "log":
+    if not skip_peer and name != "embeddings" and loss == "log" and not l1:
         optimum = max(run["dual"] for run in ours.values())
         for solver in PEERS if "sparse" not in name else ("lbfgs", "newton-cg", "saga"):
             peers[solver] = in_child(__file__, "sklearn", **shared, solver=solver, optimum=optimum)
@@ -153,14 +158,14 @@ def compare(name: str, data: str | None, l2: float, loss: str, solvers: list[str
     for solver, run in peers.items():
         seconds = f"{run['cpu']:.2f}" if run["cpu"] else f"> {run['over']:.0f}"
         rows.append([f"scikit-learn {solver}", "", seconds, str(run["iterations"]), "-"])
-    print(f"\n{name}, {loss}, l2 = {l2:g}")
+    print(f"\n{name}, {loss}, l2 = {l2:g}" + (f", l1 = {l1:g}" if l1 else ""))
     print(table(rows, ["solver", "is", "CPU s", "passes", "gap"]), flush=True)
-    return {"name": name, "l2": l2, "loss": loss, "partwise": ours, "sklearn": peers}
+    return {"name": name, "l2": l2, "l1": l1, "loss": loss, "partwise": ours, "sklearn": peers}
 
 
 def main() -> None:
     options = arguments(
-        __doc__, solvers="auto,lbfgs", more={"--problems": None, "--loss": "log"}
+        __doc__, solvers="auto,lbfgs", more={"--problems": None, "--loss": "log", "--l1": 0}
     )  # --l2 replaces the strengths of each problem
     if options.task:
         print(json.dumps(globals()[f"task_{options.task}"](**json.loads(options.options))))
@@ -171,7 +176,8 @@ def main() -> None:
         strengths = STRENGTHS.get(name.split()[0], (1.0,))
         for l2 in map(float, options.l2.split(",")) if options.l2 else strengths:
             solvers = options.solvers.split(",")
-            results.append(compare(name, options.data, l2, options.loss, solvers, options.skip_peer))
+            given = l2, float(options.l1), options.loss, solvers, options.skip_peer
+            results.append(compare(name, options.data, *given))
     write_json(options.json, results)
 
 

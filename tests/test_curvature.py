@@ -83,10 +83,11 @@ def test_bound_of_mixtures_is_a_bound_and_no_worse_than_the_last_points() -> Non
     solver, better = LBFGS(), 0
     state = solver.init(problem, random)
     for _ in range(12):
-        state, info = solver.step(problem, state, random)
+        state, _ = solver.step(problem, state, random)
+        state, found = solver.certificate(problem, state)
         own = problem.dual(evaluate_model(problem, state.weights))
-        assert own * (1 - 1e-9) <= info.dual <= optimum * (1 + 1e-9)
-        better += info.dual > own + 1e-9 * abs(own)
+        assert own * (1 - 1e-9) <= found.dual <= optimum * (1 + 1e-9)
+        better += found.dual > own + 1e-9 * abs(own)
     assert better > 3
 
 
@@ -94,3 +95,28 @@ def test_an_l1_term_beside_dense_columns_reaches_its_optimum() -> None:
     problem = classes(np.random.default_rng(3).normal(size=(300, 30)), l2=0.1, l1=2.0)
     found = solve(problem, LBFGS(), tol=1e-6, max_passes=300)
     assert found.converged and (found.weights == 0.0).mean() > 0.3
+
+
+@pytest.mark.parametrize(("before", "after"), [(1.0, 30.0), (30.0, 1.0), (0.1, 3.0), (3.0, 0.1), (1.0, 0.8)])
+@pytest.mark.parametrize("kind", ["classes", "chain", "sparse chain", "l1"])
+def test_a_warm_start_from_another_l2_is_never_much_slower(kind: str, before: float, after: float) -> None:
+    """What was computed at the old weights is that of the new problem but for l2, and is not computed again."""
+    if kind in ("classes", "l1"):
+        problem = classes(badly_scaled(1000), l2=before, **({"l1": 1.0} if kind == "l1" else {}))
+    else:
+        features = "dense" if kind == "chain" else "binary"
+        problem = small("tied", features=features, n=60, l2=before).problem
+    first = solve(problem, LBFGS(), tol=1e-5, max_passes=1000)
+    there = problem.with_l2(after)
+    cold, warm = solve(there, LBFGS(), tol=1e-5), solve(there, LBFGS(), tol=1e-5, warm_start=first)
+    assert cold.converged and warm.converged and warm.passes <= cold.passes + 2
+    carried = LBFGS().carry_over(there, type(first.state)(*(a.copy() for a in first.state)), {"l2"})
+    if np.isnan(carried.value).any():  # from zero
+        assert after > before and not carried.weights.any()
+        return
+    fresh = evaluate_model(there, first.state.weights)
+    assert carried.value[0] == pytest.approx(there.primal(first.state.weights), rel=1e-12)
+    assert carried.value[1] == pytest.approx(there.dual(fresh), rel=1e-9)
+    np.testing.assert_allclose(
+        carried.gradient, there.l2 * first.state.weights - fresh.v, atol=1e-8 * (1 + np.abs(fresh.v).max())
+    )

@@ -12,8 +12,10 @@ from test_sequence_labeler import LABELS, X, Y, sequences
 
 from partwise import CRF, InputError, Loss, SequenceLabeler
 from partwise.core.partial import PartialProblem
-from partwise.solvers import MixtureAscent, solve
+from partwise.solvers import MixtureAscent, solve, solver_for
 from partwise.solvers.base import evaluate_model, model_primal
+from partwise.solvers.dual import mixtures
+from partwise.solvers.dual.acceleration import Acceleration
 
 
 def hide(y: list, share: float, seed: int = 0) -> list:
@@ -40,10 +42,10 @@ def objective_by_enumeration(model: SequenceLabeler, X: list, y: list, loss: Los
     return total
 
 
-def problem_of(y: list, **settings: object) -> PartialProblem:
+def problem_of(y: list, x: list = X, **settings: object) -> PartialProblem:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        problem = SequenceLabeler(max_passes=1, **settings).fit(X, y)._training.problem  # type: ignore[arg-type]
+        problem = SequenceLabeler(max_passes=1, **settings).fit(x, y)._training.problem  # type: ignore[arg-type]
     assert isinstance(problem, PartialProblem)
     return problem
 
@@ -83,6 +85,17 @@ def test_every_route_ends_at_the_same_objective(share: float) -> None:
         found = SequenceLabeler(solver=solver, tol=tol, pairs="all").fit(X, y)
         assert found.converged_ and found.duality_gap_ <= tol
         assert abs(found.objective_ - exact) <= tol * exact
+
+
+def test_weak_l2_takes_few_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    many, truth = sequences(300, seed=5)
+    problem = problem_of(hide(truth, 0.4), many, l2=1e-3, pairs="all")
+    found = solve(problem, MixtureAscent(), tol=1e-3, max_passes=100)
+    assert found.converged
+    exact = solve(problem, solver_for(problem, "lbfgs"), tol=1e-5, max_passes=3000).certificate.primal
+    assert abs(found.certificate.primal - exact) <= 2e-3 * exact
+    monkeypatch.setattr(mixtures, "_ACCELERATION", Acceleration(rest=1000))
+    assert not solve(problem, MixtureAscent(), tol=1e-3, max_passes=100).converged
 
 
 def test_nothing_random_leads_to_a_better_optimum() -> None:

@@ -289,6 +289,10 @@ class Problem:
         """Inner product of two vectors of weights."""
         return float(one @ other)
 
+    def inners(self, several: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """Inner products of `several` vectors of weights, (k, n_weights), with one; (k,)."""
+        return several @ other
+
     def weights_at(self, v: np.ndarray) -> np.ndarray:
         """The weights that belong to v: its entries moved towards zero by l1, over l2."""
         return self._shrunk(v) / self.l2

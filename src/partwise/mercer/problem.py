@@ -134,6 +134,10 @@ class KernelProblem(Problem):
         half = self.n_sums
         return float(one[:half] @ other[half:])
 
+    def inners(self, several: np.ndarray, other: np.ndarray) -> np.ndarray:
+        half = self.n_sums
+        return several[:, :half] @ other[half:]
+
     def settled(self, v: np.ndarray) -> np.ndarray:
         """Coefficients and their image, (n_weights,) of float64, from the coefficients in the first half of `v`."""
         half = self.n_sums

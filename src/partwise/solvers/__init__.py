@@ -98,9 +98,8 @@ def _leaves_small_losses(problem: Problem, tol: float) -> bool:
 def _fastest(problem: Problem) -> Solver:
     """By the tables that benchmarks/sequence.py, multiclass.py, dependency.py and segments.py print."""
     if not problem.loss.is_hard:
-        return (
-            ExponentiatedGradient("gap", "newton") if problem.l1 or refusal(problem, Auto.needs) else Auto()
-        )
+        is_sparse = problem.l1 > 0.0 and not is_worthwhile(problem)
+        return ExponentiatedGradient("gap", "newton") if is_sparse or refusal(problem, Auto.needs) else Auto()
     if isinstance(problem.structure, Multiclass) and problem.has_features and not problem.l1:
         return CrammerSinger()
     if problem.lengths.max() == 1 or isinstance(

@@ -89,6 +89,11 @@ class AutoState(_Fields):
         """What is empty until L-BFGS begins."""
         return _PRIMAL
 
+    def unbegun(self) -> AutoState:
+        """The same before L-BFGS has begun, as which a run may have ended that this one is to go on from."""
+        empty = {name: np.zeros((0,) * each.ndim, each.dtype) for name, each in self._asdict().items()}
+        return self._replace(**{name: empty[name] for name in _PRIMAL})
+
     def is_sound(self) -> bool:
         """Whether arrays read from a file fit together."""
         n_weights = len(self.dual_v)
@@ -148,16 +153,25 @@ class Auto:
         return state
 
     def carry_over(self, problem: Problem, state: AutoState, changed: Set[str]) -> AutoState:
-        """Both keep what they can; progress is judged anew, and L-BFGS takes over where it would begin."""
+        """Both keep what they can; progress is judged anew, and L-BFGS takes over where it would begin.
+
+        Where l2 is so different that the solver at work does without what it has, it is as at first.
+        """
+        fresh = np.random.default_rng(0)
+        if state.mode[0] == ONLINE and self.online.is_behind(problem, state.dual(), changed):
+            return self.init(problem, fresh)
         state.bound[0], state.rival[0], state.n_traced[0] = -np.inf, np.nan, 0
         state.effort[:] = online_pass_effort(problem), evaluation_effort(problem)
         shrinkage = problem.l2 / float(state.dual_step_l2[0])
         self.online.carry_over(problem, state.dual(), changed)
         if len(state.primal_weights):
-            state = state.with_primal(LBFGS().carry_over(problem, state.primal(), changed))
+            primal = LBFGS().carry_over(problem, state.primal(), changed)
+            if state.mode[0] == BATCH and not primal.weights.any():
+                return self.init(problem, fresh)
+            state = state.with_primal(primal)
         if state.mode[0] == ONLINE and _begins_with_batch(problem, state.effort):
             weights = shrinkage * problem.weights_at(problem.settled(state.dual_v.astype(np.float64)))
-            return self._begin_batch(problem, state, weights, np.random.default_rng(0))
+            return self._begin_batch(problem, state, weights, fresh)
         return state
 
     # -- steps ------------------------------------------------------------------------------------
@@ -170,9 +184,10 @@ class Auto:
         else:
             primal, info = LBFGS().step(problem, state.primal(), random)
             state = state.with_primal(primal)
-            state.bound[0] = max(state.bound[0], info.dual)
-            value = info.dual + info.estimated_gap
-            info = info._replace(dual=float(state.bound[0]), estimated_gap=value - float(state.bound[0]))
+            state.bound[0] = max(float(state.bound[0]), float(primal.value[1]))
+            value = float(primal.value[0])
+            gap = min(info.estimated_gap, value - float(state.bound[0]))
+            info = info._replace(dual=value - gap, estimated_gap=gap)
         self._trace(state, info)
         if self._is_hopeless(problem, state):
             state = self._hand_over(problem, state, random)

@@ -143,7 +143,7 @@ class StepInfo(NamedTuple):
     passes : float
         Effective iterations it took: example visits / n, counting every step size tried.
     dual : float
-        The dual as kept incrementally (nan if the solver keeps none).
+        The dual as kept incrementally, or P less `estimated_gap` (nan if the solver knows neither).
     estimated_gap : float
         A cheap guess of the gap, to time certificates with (nan if there is none).
     """

@@ -214,7 +214,8 @@ def _warm_state(
         return fresh
     try:
         # A copy: steps change states in place, and the earlier solution keeps its own.
-        state = state_like(fresh, {name: array.copy() for name, array in before.state._asdict().items()})
+        template = fresh.unbegun() if hasattr(fresh, "unbegun") else fresh
+        state = state_like(template, {name: array.copy() for name, array in before.state._asdict().items()})
     except ValueError:  # of other settings
         return fresh
     return solver.carry_over(problem, state, changed) if changed else state

@@ -13,7 +13,8 @@ from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.structures.chain.chain import Chain
 from partwise.structures.multiclass.multiclass import Multiclass
 
-_A_PASS, _A_VISIT = 1e6, 800.0  # of an online solver: sampling and the like; one example, in random order
+_A_PASS, _A_VISIT = 2e5, 800.0  # of an online solver: sampling and the like; one example, in random order
+_A_CHUNK, _FEWEST_CHUNKS, _MOST_CHUNKS = 3e5, 3, 10  # of visits, between which the next ones are chosen
 _AN_EVALUATION = 2e5  # of all examples at once, whatever their number
 _ENTRY_ONLINE, _ENTRY_IN_BLOCK = 0.3, 0.1  # scored and scattered in a visit; dense ones of several rows
 _ENTRY_SHARED = 1.3  # scattered where another thread may have changed it last
@@ -32,10 +33,23 @@ _SAMPLE = 4096  # rows that the size of features is estimated from
 
 def online_pass_effort(problem: Problem) -> float:
     """Of a pass of online exponentiated gradient."""
-    visits = _A_PASS + _A_VISIT * problem.n_examples
+    return _A_PASS + visits_effort(problem) + _A_WEIGHT_ONLINE * problem.n_weights
+
+
+def visits_effort(problem: Problem) -> float:
+    """Of the visits alone of such a pass."""
+    return float(problem.kept("effort of visits", lambda: _visits_effort(problem)))
+
+
+def _visits_effort(problem: Problem) -> float:
     padded = _padded_dense(problem) if problem.lengths.max(initial=1) > 1 else 0
     entries = _ENTRY_ONLINE * (problem.n_touched - padded) + _ENTRY_IN_BLOCK * padded
-    return visits + entries + _A_WEIGHT_ONLINE * problem.n_weights + 1.2 * _sums_effort(problem)
+    return _A_VISIT * problem.n_examples + entries + 1.2 * _sums_effort(problem)
+
+
+def chunks_worthwhile(problem: Problem) -> int:
+    """Into how many chunks the visits of a pass are cut, so that what lies between takes little beside them."""
+    return int(np.clip(visits_effort(problem) / _A_CHUNK, _FEWEST_CHUNKS, _MOST_CHUNKS))
 
 
 def scatter_effort(problem: Problem) -> float:

@@ -323,4 +323,6 @@ def _remembered(problem: Problem, solver: Solver, worst: bool) -> int:
         return solver.memory
     if isinstance(solver, Auto):  # changes over to L-BFGS, where few weights have many entries
         return 2 * LBFGS().memory if worst or is_worthwhile(problem) else 0
-    return 2 * solver.memory if isinstance(solver, LBFGS) else 0
+    if isinstance(solver, LBFGS):
+        return (8 if problem.l1 else 2) * solver.memory  # with l1, pairs and what they add to the curvature
+    return 0

@@ -16,13 +16,16 @@ v is that of α again, so that certificates are those of the problem itself.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from partwise.core.problem import Problem
-from partwise.solvers.dual.potentials import EGState
 from partwise.solvers.dual.rescaled import rescaled
+
+if TYPE_CHECKING:
+    from partwise.solvers.dual.mixtures import MixtureState
+    from partwise.solvers.dual.potentials import EGState
 
 _WATCHED = 5  # passes over which the fall of the gap is measured
 _FIRST_PASSES = 2  # before which steps say nothing of what they will be
@@ -66,22 +69,23 @@ class Acceleration(NamedTuple):
 
     The ratio of all weights is the number of passes so far, at most `largest`, and z follows every `every` passes.
     That begins after `rest` passes, as soon as the gap falls more slowly than it would then. The more passes a run
-    takes, the more it gains from a larger ratio.
+    takes, the more it gains from a larger ratio. Without `may_hold`, no weights are held.
     """
 
     rest: int = 10
     every: int = 2
     largest: float = 300.0
     momentum: float = 0.5
+    may_hold: bool = True
 
-    def begin(self, problem: Problem, state: EGState) -> Pull | None:
+    def begin(self, problem: Problem, state: EGState | MixtureState) -> Pull | None:
         """What to visit in the next pass, None for the problem itself; v is made to include κ z."""
         pull = self._pull(problem, state)
         if pull is not None:
             _see(state, pull.where, pull.root * (state.v[pull.where] + pull.kappa * state.anchor[pull.where]))
         return pull
 
-    def _pull(self, problem: Problem, state: EGState) -> Pull | None:
+    def _pull(self, problem: Problem, state: EGState | MixtureState) -> Pull | None:
         l2 = problem.l2
         if not len(state.anchor):
             return None
@@ -93,10 +97,10 @@ class Acceleration(NamedTuple):
             return None
         return Pull(others.problem, l2, others.held, others.root, l2 * (others.root**-2.0 - 1.0))
 
-    def _ratio(self, state: EGState) -> float:
+    def _ratio(self, state: EGState | MixtureState) -> float:
         return min(float(state.rounds[0]), self.largest)
 
-    def end(self, problem: Problem, state: EGState, pull: Pull) -> float:
+    def end(self, problem: Problem, state: EGState | MixtureState, pull: Pull) -> float:
         """v, its mean and its norm as they are without κ z; by how much w and v / l2 being apart widens the gap."""
         where, l2 = pull.where, problem.l2
         weights = pull.root * state.v[where].astype(np.float64) / pull.l2
@@ -110,19 +114,23 @@ class Acceleration(NamedTuple):
             self._follow(state, where, weights, (1.0 - root) / (1.0 + root))
         return 0.5 * l2 * float(apart @ apart)
 
-    def _follow(self, state: EGState, where: Any, weights: np.ndarray, momentum: float) -> None:
+    def _follow(
+        self, state: EGState | MixtureState, where: Any, weights: np.ndarray, momentum: float
+    ) -> None:
         state.anchor[where] = weights + momentum * (weights - state.previous[where])
         state.previous[where] = weights
 
-    def watch(self, problem: Problem, state: EGState, gap: float) -> None:
+    def watch(self, problem: Problem, state: EGState | MixtureState, gap: float) -> None:
         """Count a pass that ended with an estimate of the gap; hold where steps are short, and begin with all weights
         where the gap's fall has become slow."""
         state.rounds[0] += 1
         before, state.recent[:-1], state.recent[-1] = float(state.recent[0]), state.recent[1:].copy(), gap
         if not len(state.anchor) or state.since[0] >= 0:
             return
-        if state.rounds[0] == _FIRST_PASSES:
-            competes = not state.code.size and state.step.mean() < _SHORT_STEP * problem.loss.beta
+        if self.may_hold and state.rounds[0] == _FIRST_PASSES:
+            competes = (
+                not cast("EGState", state).code.size and state.step.mean() < _SHORT_STEP * problem.loss.beta
+            )
             state.holds[0] = competes and rescaled(problem) is not None
             self.lead_from(state, state.average / problem.l2)
         if state.rounds[0] < self.rest:
@@ -132,18 +140,18 @@ class Acceleration(NamedTuple):
             state.since[0] = state.rounds[0]
             self.lead_from(state, (state.average if state.holds[0] else state.v) / problem.l2)
 
-    def lead_from(self, state: EGState, weights: np.ndarray) -> None:
+    def lead_from(self, state: EGState | MixtureState, weights: np.ndarray) -> None:
         """Let z be `weights`, the model's own."""
         if len(state.anchor):
             state.anchor[:] = state.previous[:] = weights
 
-    def forget(self, state: EGState) -> None:
+    def forget(self, state: EGState | MixtureState) -> None:
         """The problem has changed, and what z was following has moved away."""
         state.since[0], state.recent[:] = -1, np.nan
         state.anchor[:] = state.previous
 
 
-def _see(state: EGState, where: Any, v: Any) -> None:
+def _see(state: EGState | MixtureState, where: Any, v: Any) -> None:
     """Change v and its squared norm."""
     before = state.v[where].astype(np.float64)
     state.v[where] = v

@@ -33,6 +33,7 @@ from partwise.solvers.dual.potentials import (
     starting_coded_point,
     starting_point,
 )
+from partwise.solvers.effort import chunks_worthwhile
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import (
     PASSES_BEFORE_GAPS,
@@ -255,6 +256,8 @@ class ExponentiatedGradient:
 
     def carry_over(self, problem: Problem, state: EGState, changed: Set[str]) -> EGState:
         """Potentials stay; what was learnt of gaps and of curvature, which is ∝ 1/l2, was of another problem."""
+        if self.is_behind(problem, state, changed):
+            return self.init(problem, np.random.default_rng(0))
         weaker = min(problem.l2 / state.step_l2[0], 1.0)
         if self.sharpen and problem.loss.is_hard:  # there is more to gain again, and less to be smoothed away
             state.beta[0] = max(weaker * state.beta[0], _FIRST_BETA)
@@ -273,12 +276,17 @@ class ExponentiatedGradient:
         state.step_l2[0] = problem.l2
         return state
 
+    def is_behind(self, problem: Problem, state: EGState, changed: Set[str]) -> bool:
+        """Whether l2 has fallen so far that the true labels, where the dual is 0, are a better start."""
+        return changed == {"l2"} and self._dual(problem, state.point()) < 0.0
+
     def _chunks(self, problem: Problem, state: EGState, random: np.random.Generator) -> Iterator[np.ndarray]:
         """About n visits, shard by shard, in chunks between which training can be interrupted."""
         by_gap = self.order == "gap" and state.clock[0] >= PASSES_BEFORE_GAPS and _all_seen(state)
+        n_chunks = chunks_worthwhile(problem)
         for shard in problem.shards(random):
             n = len(shard)
-            chunk = max(1, n // 10)  # gaps learnt in one chunk steer the next
+            chunk = -(-n // n_chunks)  # gaps learnt in one chunk steer the next
             if by_gap:
                 weight = problem.batch.example_weight[shard]
                 for first in range(0, n, chunk):

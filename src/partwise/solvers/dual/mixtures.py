@@ -22,18 +22,21 @@ from partwise.core.partial import PartialProblem
 from partwise.core.problem import Problem
 from partwise.solvers.base import Certificate, StepInfo, check_precision, state_type
 from partwise.solvers.crew import Crew
+from partwise.solvers.dual.acceleration import Acceleration, unaccelerated
 from partwise.solvers.dual.exponentiated_gradient import points_averaged
 from partwise.solvers.dual.mixtures_pass import MixturePoint, mixtures_pass
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import due_chunks, expected_gap, note_visits
 
+_ACCELERATION = Acceleration(may_hold=False)
 _FIRST_STEP = 0.1
 _FLOOR = 0.1  # of the mean gap: what a visit may spend on bringing old completions up to date
 _THRESHOLD = 2e-8  # of single precision: rows whose expected counts moved less are not scattered now
 
 
 class MixtureState(NamedTuple):
-    """A :class:`MixturePoint`, when examples were visited (see `sampling.py`), and the mean of v over a pass."""
+    """A :class:`MixturePoint`, when examples were visited (see `sampling.py`), the mean of v over a pass, and what
+    `acceleration.py` keeps: see :class:`EGState`."""
 
     balance: np.ndarray
     completion: np.ndarray
@@ -49,6 +52,12 @@ class MixtureState(NamedTuple):
     waited: np.ndarray
     clock: np.ndarray
     average: np.ndarray
+    rounds: np.ndarray
+    holds: np.ndarray
+    since: np.ndarray
+    recent: np.ndarray
+    anchor: np.ndarray
+    previous: np.ndarray
 
     def point(self) -> MixturePoint:
         return MixturePoint(*self[:10])
@@ -93,6 +102,7 @@ class MixtureAscent:
             waited=np.ones(n),
             clock=np.zeros(1),
             average=v.copy(),
+            **unaccelerated(0 if problem.l1 else problem.n_weights, kind),
         )
 
     def step(
@@ -100,10 +110,12 @@ class MixtureAscent:
     ) -> tuple[MixtureState, StepInfo]:
         point, threshold = state.point(), _THRESHOLD if state.v.dtype == np.float32 else 0.0
         loss, weight = problem.loss, problem.batch.example_weight
+        pull = _ACCELERATION.begin(problem, state)
+        l2 = problem.l2 if pull is None else pull.l2
 
         def run(batch: Batch, here: np.ndarray, own: MixturePoint, scratch: Scratch) -> None:
             mixtures_pass(
-                batch, here, problem.gaps, own, loss.beta, loss.gamma, problem.l2, floor, threshold, scratch
+                batch, here, problem.gaps, own, loss.beta, loss.gamma, l2, floor, threshold, scratch
             )
 
         visits, averaged, average_at = 0, 0, 1.0 / points_averaged(problem)
@@ -116,8 +128,11 @@ class MixtureAscent:
                 if visits >= (averaged + 1) * average_at * problem.n_examples:
                     averaged += 1
                     state.average[:] += (state.v - state.average) * np.float32(1.0 / averaged)
-        gap = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
-        return state, StepInfo(visits / problem.n_examples, self._value(problem, state), float(weight @ gap))
+        apart = _ACCELERATION.end(problem, state, pull) if pull is not None else 0.0
+        expected = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
+        gap = float(weight @ expected) + apart
+        _ACCELERATION.watch(problem, state, gap)
+        return state, StepInfo(visits / problem.n_examples, self._value(problem, state), gap)
 
     def _value(self, problem: Problem, state: MixtureState) -> float:
         """S as it is kept."""
@@ -132,6 +147,7 @@ class MixtureAscent:
         self._refresh(problem, state)
         state.average[:] = state.v
         state.gap[:] = np.nan
+        _ACCELERATION.forget(state)
         return state
 
     def _refresh(self, problem: Any, state: MixtureState) -> np.ndarray:

@@ -20,9 +20,10 @@ from partwise.core.batch_pass import scatter_pass
 from partwise.core.predict_pass import counts_pass
 from partwise.core.problem import Problem
 
-_FEWEST_COLUMNS, _MOST_COLUMNS = 4, 4000  # of a block that is worth it, and that is factorised
+_FEWEST_COLUMNS, MOST_COLUMNS = 4, 4000  # of a block that is worth it, and that is factorised
+_ROWS_OF_SPARSE = 5  # for each column: fewer are soon fitted, and bend no more where they did
 _MOST_PASSES = 30.0  # that factorising it may cost
-_SAMPLE = 3000  # rows that a block is estimated from; at least three for each column
+SAMPLE = 3000  # rows that a block is estimated from; at least three for each column
 _LABELS_APART = 6.0  # passes that blocks of all labels may cost before labels share one
 _MOST_NUMBERS = 1 << 25  # of their blocks together
 _OF_ALL = 0.1  # share of all labels in the block of one, which makes up for a sample without some columns
@@ -32,16 +33,17 @@ _ROUNDING = 1e-6  # of the mean of its diagonal that is added to a block from pr
 
 def is_worthwhile(problem: Problem) -> bool:
     """Whether some kind of rows has attributes for a block."""
-    return problem.has_features and any(_n_columns(rows) > 0 for rows in problem.scorer.kinds)
+    return problem.has_features and any(columns_of(rows) > 0 for rows in problem.scorer.kinds)
 
 
-def _n_columns(rows: KindRows) -> int:
+def columns_of(rows: KindRows) -> int:
     """Attributes of a kind that go into a block: all, or the dense ones, or none where that would cost too much."""
     n_rows, n_dense = len(rows.wide_ptr) - 1, rows.dense_start.size
     all_wide = rows.narrow_label.size == 0 and rows.mask.size == 0
     for n in (rows.n_weights // rows.stride if all_wide else 0, n_dense):
         passes = 2.5 * n * n / max(n_rows * rows.width, 1)  # that finding eigenvectors takes the time of
-        if _FEWEST_COLUMNS <= n <= min(_MOST_COLUMNS, n_rows) and passes <= _MOST_PASSES:
+        enough = n_rows if n == n_dense else n_rows // _ROWS_OF_SPARSE
+        if _FEWEST_COLUMNS <= n <= min(MOST_COLUMNS, enough) and passes <= _MOST_PASSES:
             return n
     return 0
 
@@ -50,18 +52,21 @@ class Curvature:
     """The matrix at some weights; calling it applies its inverse to a vector of weights."""
 
     def __init__(self, problem: Problem, weights: np.ndarray):
-        sample, scale = _sampled(problem)
-        counts = _expected_counts(sample, weights)
-        variance = scale * problem.loss.beta * _variances(sample, counts)
-        self.diagonal = problem.l2 + _diagonal(sample, variance)
+        sample, scale = sampled(problem)
+        counts = expected_counts(sample, weights)
+        variance = scale * problem.loss.beta * variances(sample, counts)
+        self.diagonal = problem.l2 + diagonal_of(sample, variance)
         self.blocks: list[_Block] = []
         for number, kind in enumerate(problem.structure.kinds):
-            n_columns = _n_columns(problem.scorer.kinds[number])
+            n_columns = columns_of(problem.scorer.kinds[number])
             if n_columns:
                 self.blocks.append(_block(sample, number, n_columns, variance, problem.l2))
-            elif kind.tied and kind.width <= _MOST_COLUMNS and weights.any():
+            elif kind.tied and kind.width <= MOST_COLUMNS and weights.any():
                 # at zero, differences to the truth say nothing of variances
-                self.blocks.append(_tied_block(sample, number, counts, scale, problem.l2))
+                block = tied_block(sample, number, counts, scale, problem.l2)
+                self.blocks.append(
+                    _TiedBlock(problem.scorer.kinds[number].first_weight, np.linalg.inv(block))
+                )
 
     def __call__(self, vector: np.ndarray) -> np.ndarray:
         result = vector / self.diagonal
@@ -123,7 +128,7 @@ class _TiedBlock(NamedTuple):
 # -- moments of parts ---------------------------------------------------------------------------------
 
 
-def _sampled(problem: Problem) -> tuple[Problem, float]:
+def sampled(problem: Problem) -> tuple[Problem, float]:
     """The problem, or as many of its examples as are looked at, and how many each of them stands for."""
     n = problem.n_examples
     wanted = max(1, int(n * min(1.0, problem.looked_at / max(problem.n_parts, 1))))
@@ -133,7 +138,7 @@ def _sampled(problem: Problem) -> tuple[Problem, float]:
     return problem.shard(np.sort(chosen)), n / wanted
 
 
-def _expected_counts(problem: Problem, weights: np.ndarray) -> np.ndarray:
+def expected_counts(problem: Problem, weights: np.ndarray) -> np.ndarray:
     """Of all parts under the loss-augmented model, (n_parts,)."""
     beta, no_parts = problem.loss.beta, np.zeros(0, np.int64)
     counts, log_total = np.zeros(problem.n_parts), np.zeros(problem.n_examples)
@@ -149,7 +154,7 @@ def _expected_counts(problem: Problem, weights: np.ndarray) -> np.ndarray:
     return counts
 
 
-def _variances(problem: Problem, counts: np.ndarray) -> np.ndarray:
+def variances(problem: Problem, counts: np.ndarray) -> np.ndarray:
     """Variance of every part times its example's weight, (n_parts,); of tied parts as if they were rare."""
     part_ptr, n_tied = problem.batch.part_ptr, problem.batch.n_tied
     variance = np.maximum(counts * (1.0 - counts), 0.0)
@@ -158,7 +163,7 @@ def _variances(problem: Problem, counts: np.ndarray) -> np.ndarray:
     return variance * np.repeat(problem.example_weight, np.diff(part_ptr))
 
 
-def _diagonal(problem: Problem, variance: np.ndarray) -> np.ndarray:
+def diagonal_of(problem: Problem, variance: np.ndarray) -> np.ndarray:
     """Σ variance · (value of the attribute)², (n_weights,), for all attributes but dense ones."""
     squared = [
         rows._replace(
@@ -174,7 +179,7 @@ def _diagonal(problem: Problem, variance: np.ndarray) -> np.ndarray:
     return result
 
 
-def _uses(problem: Problem, number: int) -> tuple[np.ndarray, np.ndarray]:
+def uses(problem: Problem, number: int) -> tuple[np.ndarray, np.ndarray]:
     """The rows of a kind in the order of the examples that have them, and each time where its parts begin."""
     scorer, part_ptr = problem.scorer, problem.batch.part_ptr
     mine = scorer.runs[:, KIND] == number
@@ -190,15 +195,15 @@ def _uses(problem: Problem, number: int) -> tuple[np.ndarray, np.ndarray]:
 def _block(problem: Problem, number: int, n_columns: int, variance: np.ndarray, l2: float) -> _Block:
     """Of the first attributes of a kind."""
     rows: KindRows = problem.scorer.kinds[number]
-    row, part = _uses(problem, number)
+    row, part = uses(problem, number)
     own = variance[part[:, None] + np.arange(rows.width)]
     columns = _Columns(rows.first_weight, (n_columns, rows.stride), rows.width)
-    size = max(_SAMPLE, 3 * n_columns)
-    chosen, weight = _chosen(own.sum(axis=1), size)
-    values = _matrix(rows, row[chosen], n_columns)
+    size = max(SAMPLE, 3 * n_columns)
+    chosen, weight = chosen_rows(own.sum(axis=1), size)
+    values = written_out(rows, row[chosen], n_columns)
     scale = np.sqrt(np.mean(values**2, axis=0))
     scale[~(scale > 0.0)] = 1.0
-    of_all = _weighted_gram(values / scale, weight)
+    of_all = weighted_gram(values / scale, weight)
     totals = own.sum(axis=0) / max(float(own.sum()), 1e-300)
     costly = n_columns * min(size, len(row)) > 2 * _LABELS_APART * len(row)
     if costly or rows.width * n_columns**2 > _MOST_NUMBERS:
@@ -207,16 +212,16 @@ def _block(problem: Problem, number: int, n_columns: int, variance: np.ndarray, 
     inverse = np.empty((rows.width, n_columns, n_columns))
     at = np.arange(n_columns)
     for label, share in enumerate(totals):
-        chosen, weight = _chosen(own[:, label], size)
-        values = _matrix(rows, row[chosen], n_columns)
-        block = _weighted_gram((values / scale).astype(np.float32), weight)
+        chosen, weight = chosen_rows(own[:, label], size)
+        values = written_out(rows, row[chosen], n_columns)
+        block = weighted_gram((values / scale).astype(np.float32), weight)
         block = (1.0 - _OF_ALL) * block + _OF_ALL * share * of_all
         block[at, at] += l2 / scale**2 + _ROUNDING * np.trace(block) / n_columns
         inverse[label] = np.linalg.inv(block) / (scale * scale[:, None])
     return _LabelBlocks(columns, inverse)
 
 
-def _chosen(weight: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+def chosen_rows(weight: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """About `size` of the rows, in proportion to their weights, and the weights they have for all."""
     if len(weight) <= 1.5 * size or not weight.any():
         return np.arange(len(weight)), weight
@@ -226,7 +231,7 @@ def _chosen(weight: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     return at, often * (so_far[-1] / size)
 
 
-def _matrix(rows: KindRows, row: np.ndarray, n_columns: int) -> np.ndarray:
+def written_out(rows: KindRows, row: np.ndarray, n_columns: int) -> np.ndarray:
     """Some rows with their first attributes written out, (len(row), n_columns) of float64."""
     n_dense = rows.dense_start.size
     result = np.zeros((len(row), n_columns))
@@ -239,16 +244,16 @@ def _matrix(rows: KindRows, row: np.ndarray, n_columns: int) -> np.ndarray:
     return result
 
 
-def _weighted_gram(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def weighted_gram(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Xᵀ diag(weight) X in double precision, from a product in that of X."""
     rooted = values * np.sqrt(weight)[:, None].astype(values.dtype)
     return (rooted.T @ rooted).astype(np.float64)
 
 
-def _tied_block(problem: Problem, number: int, counts: np.ndarray, scale: float, l2: float) -> _Block:
-    """Of parts that all examples share."""
+def tied_block(problem: Problem, number: int, counts: np.ndarray, scale: float, l2: float) -> np.ndarray:
+    """Of parts that all examples share, (width, width)."""
     rows: KindRows = problem.scorer.kinds[number]
-    _, part = _uses(problem, number)
+    _, part = uses(problem, number)
     difference = -counts
     amount = problem.batch.gold_amount if problem.batch.gold_amount.size else 1.0
     np.add.at(difference, problem.gold_places(), amount)
@@ -261,4 +266,4 @@ def _tied_block(problem: Problem, number: int, counts: np.ndarray, scale: float,
     shrink = np.sqrt(np.minimum(1.0, as_if_rare / np.maximum(block[at, at], 1e-300)))
     block *= shrink * shrink[:, None]
     block[at, at] += l2 + _RIDGE * block[at, at]
-    return _TiedBlock(rows.first_weight, np.linalg.inv(block))
+    return block

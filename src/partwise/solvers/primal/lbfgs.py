@@ -3,29 +3,33 @@
 Its steps start from the curvature of dense or few attributes (`curvature.py`), and its dual point is a mixture of the
 α_i = p_i of its last points. Entropy is concave and v linear, so that D of the mixture is at least the mixture of what
 is linear in α, less ‖v of the mixture‖² / (2 l2): gradients that point here and there cancel, and a bound follows from
-what is there already. With an l1 term steps are looked for within an orthant (Andrew and Gao 2007).
+what is there already. It takes as long as some steps of small problems, and is looked for when the next step promises
+to gain no more than the tolerance. With an l1 term steps are those of `proximal.py`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from partwise.core.problem import Problem
 from partwise.core.products import on_own_thread
 from partwise.errors import InputError
-from partwise.solvers.base import StepInfo
-from partwise.solvers.bundle.active_set import maximise_on_simplex
+from partwise.solvers.base import Certificate, StepInfo
 from partwise.solvers.needs import Needs
 from partwise.solvers.primal.curvature import Curvature, is_worthwhile
 from partwise.solvers.primal.gradient import BatchGradient, current_point
-from partwise.solvers.primal.ray import OrthantRay, Point, Ray, pseudo_gradient
+from partwise.solvers.primal.kronecker import pieces_at
+from partwise.solvers.primal.mixture_bound import mixture_bound
+from partwise.solvers.primal.proximal import proximal_direction
+from partwise.solvers.primal.ray import Point, Ray, SparseRay, pseudo_gradient
 
 _STEPS_BETWEEN_LOOKS = 10  # at the curvature
-_OF_GAP = 0.02  # that the best mixture may be missed by
+_FAR = 0.4  # relative gap at the weights of a weaker l2 from which on zero is a better start: P hardly bends there
 _NEAR = 0.02  # relative decrease of P by a step below which it is worth another look
 
 
@@ -43,10 +47,16 @@ class LBFGSState(NamedTuple):
         Pair k lies in row k mod memory.
     linear : ndarray (memory,)
         The part of D that is linear in α, at the point where a move begins.
+    along : ndarray (memory, memory)
+        Inner products of moves with changes.
     n_pairs, n_steps : ndarray (1,) of int64
         Pairs stored so far, and steps made.
     looked, anchor : ndarray (1,) of int64, ndarray (n_weights,)
         Steps made when the curvature was looked at last, and where; −1 for never.
+    direction : ndarray (n_weights,)
+        Of the next step; zero where there is none yet.
+    of_l2 : ndarray (1,)
+        What l2 all this is of; nan until something is computed.
     """
 
     weights: np.ndarray
@@ -56,10 +66,13 @@ class LBFGSState(NamedTuple):
     moves: np.ndarray
     changes: np.ndarray
     linear: np.ndarray
+    along: np.ndarray
     n_pairs: np.ndarray
     n_steps: np.ndarray
     looked: np.ndarray
     anchor: np.ndarray
+    direction: np.ndarray
+    of_l2: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -82,12 +95,36 @@ class LBFGS(BatchGradient):
 
     def init(self, problem: Problem, random: np.random.Generator) -> LBFGSState:
         moves, changes = np.zeros((2, self.memory, problem.n_weights))
-        weights, gradient, anchor = np.zeros((3, problem.n_weights))
+        weights, gradient, anchor, direction = np.zeros((4, problem.n_weights))
         n_pairs, n_steps = np.zeros((2, 1), np.int64)
         return LBFGSState(
             weights, gradient, np.full(3, np.nan), np.full(1, np.inf), moves, changes, np.zeros(self.memory),
-            n_pairs, n_steps, np.full(1, -1), anchor,
+            np.zeros((self.memory, self.memory)), n_pairs, n_steps, np.full(1, -1), anchor, direction,
+            np.full(1, np.nan),
         )  # fmt: skip
+
+    def carry_over(self, problem: Problem, state: LBFGSState, changed: Set[str]) -> LBFGSState:
+        """Where l2 alone has changed, all that was computed is of use: v, and what is linear in α, do not know it.
+
+        Not so at weights far too large for it: labels are certain there, and steps lead astray.
+        """
+        if changed != {"l2"} or np.isnan(state.value).any():
+            fresh: LBFGSState = super().carry_over(problem, state, changed)
+            return fresh
+        more = problem.l2 - float(state.of_l2[0])
+        image = state.of_l2[0] * state.weights - state.gradient
+        dual = float(state.value[2]) - problem.squared_norm(image) / (2.0 * problem.l2)
+        value = float(state.value[0]) + 0.5 * more * problem.inner(state.weights, state.weights)
+        if more > 0.0 and value - dual > _FAR * abs(value):
+            return self.init(problem, np.random.default_rng(0))
+        state.changes[:] += more * state.moves
+        for row in range(self.memory):
+            state.along[row] += more * problem.inners(state.moves, state.moves[row])
+        state.gradient[:] += more * state.weights
+        state.value[:2], state.of_l2[0] = (value, dual), problem.l2
+        state.decrease[0], state.looked[0] = np.inf, -1
+        self._aim(problem, state)
+        return state
 
     def step(
         self, problem: Problem, state: LBFGSState, random: np.random.Generator
@@ -98,95 +135,135 @@ class LBFGS(BatchGradient):
     def _step(self, problem: Problem, state: LBFGSState) -> tuple[LBFGSState, StepInfo]:
         point, passes = current_point(problem, state)
         if passes:
-            state = state._replace(value=np.array([point.value, point.dual, _linear_part(problem, point)]))
-        shape = None
-        if not problem.l1 and is_worthwhile(problem):  # within an orthant blocks lead astray
-            waited = int(state.n_steps[0] - state.looked[0])
-            if state.looked[0] < 0 or (waited >= _STEPS_BETWEEN_LOOKS and state.decrease[0] < _NEAR):
-                state.anchor[:], state.looked[0] = point.weights, state.n_steps[0]
-                passes += 1
-            shape = _curvature_at(problem, state.anchor)
-        slope = pseudo_gradient(point, problem.l1) if problem.l1 else point.gradient
-        direction = self._direction(problem, slope, state, shape)
-        if problem.l1:  # where the curvature says otherwise than the slope, an entry waits
-            direction = np.where(direction * slope < 0.0, direction, 0.0)
+            value = np.array([point.value, point.dual, _linear_part(problem, point)])
+            state = state._replace(gradient=point.gradient, value=value, of_l2=np.array([problem.l2]))
+        looks = self._looks_at_curvature(problem, state)
+        if looks:
+            state.anchor[:], state.looked[0] = point.weights, state.n_steps[0]
+        if looks or passes:
+            self._aim(problem, state)
+        passes += looks
         state.n_steps[0] += 1
-        if not problem.inner(direction, slope) < 0:
-            return self._at(problem, state, point, float(state.value[2]), max(passes, 1))
-        ray = OrthantRay(problem, point, direction, slope) if problem.l1 else Ray(problem, point, direction)
+        slope = _slope(problem, point)
+        if not problem.inner(state.direction, slope) < 0:
+            return state, self._told(problem, state, max(passes, 1))
+        ray = (SparseRay if problem.l1 else Ray)(problem, point, state.direction)
         new = ray.search(0.9, None)
         passes += ray.evaluations
         if new is None:
             state.n_pairs[0] = 0
-            return self._at(problem, state, point, float(state.value[2]), passes)
-        self._remember(problem, state, point, new)
-        state.decrease[0] = (point.value - new.value) / max(abs(new.value), 1e-300)
-        return self._at(problem, state, new, _linear_part(problem, new), passes)
+        else:
+            self._remember(problem, state, point, new)
+            state.decrease[0] = (point.value - new.value) / max(abs(new.value), 1e-300)
+            state = self._at(problem, state, new)
+        self._aim(problem, state)
+        return state, self._told(problem, state, passes)
+
+    def _looks_at_curvature(self, problem: Problem, state: LBFGSState) -> bool:
+        if not is_worthwhile(problem):
+            return False
+        waited = int(state.n_steps[0] - state.looked[0])
+        return bool(state.looked[0] < 0 or (waited >= _STEPS_BETWEEN_LOOKS and state.decrease[0] < _NEAR))
+
+    def _aim(self, problem: Problem, state: LBFGSState) -> None:
+        """Find the direction of the next step."""
+        shape = _curvature_at(problem, state.anchor) if state.looked[0] >= 0 else None
+        if problem.l1:
+            rows = self._rows(state)
+            pairs = state.moves[rows], state.changes[rows]
+            state.direction[:] = proximal_direction(problem, _point(state), *pairs, shape)
+        else:
+            state.direction[:] = self._direction(problem, state.gradient, state, shape)
+
+    def _told(self, problem: Problem, state: LBFGSState, passes: int) -> StepInfo:
+        """What the next step may gain, as an estimate of the gap, where no bound that is known is better."""
+        value, dual, _ = (float(number) for number in state.value)
+        gap = value - dual
+        if _is_mixed(problem) and state.n_pairs[0]:
+            gap = min(gap, max(-0.5 * problem.inner(state.direction, _slope(problem, _point(state))), 0.0))
+        return StepInfo(float(passes), value - gap, gap)
+
+    def certificate(self, problem: Problem, state: LBFGSState) -> tuple[LBFGSState, Certificate]:
+        """Of the weights, in double precision, and of the best mixture that is known: no further pass."""
+        if not np.isnan(state.value).any() and (_is_mixed(problem) or problem.l1):
+            with on_own_thread():
+                state.value[1] = max(float(state.value[1]), self._mixed_dual(problem, state))
+        _, found = super().certificate(problem, state)
+        return state, found
 
     def _remember(self, problem: Problem, state: LBFGSState, point: Point, new: Point) -> None:
         move, change = new.weights - point.weights, new.gradient - point.gradient
         if problem.inner(move, change) > 1e-12 * problem.inner(change, change):
             row = int(state.n_pairs[0]) % self.memory
             state.moves[row], state.changes[row], state.linear[row] = move, change, state.value[2]
+            state.along[row] = problem.inners(state.changes, move)
+            state.along[:, row] = problem.inners(state.moves, change)
             state.n_pairs[0] += 1
         else:  # the moves that are kept must lead to one another
             state.n_pairs[0] = 0
 
-    def _at(
-        self, problem: Problem, state: LBFGSState, point: Point, linear: float, passes: int
-    ) -> tuple[LBFGSState, StepInfo]:
-        """The state at `point`, with the best bound that is known there."""
+    def _at(self, problem: Problem, state: LBFGSState, point: Point) -> LBFGSState:
+        """The state at `point`, with the best bound of its points so far."""
         dual = point.dual
         if problem.certified != "local":  # there, bounds of other points are of other completions
-            dual = max(float(state.value[1]), dual, self._mixed_dual(problem, state, point, linear))
-        value = np.array([point.value, dual, linear])
-        state = state._replace(weights=point.weights, gradient=point.gradient, value=value)
-        return state, StepInfo(float(passes), dual, point.value - dual)
+            dual = max(float(state.value[1]), dual)
+        value = np.array([point.value, dual, _linear_part(problem, point)])
+        return state._replace(weights=point.weights, gradient=point.gradient, value=value)
 
     def _rows(self, state: LBFGSState) -> list[int]:
         """Where the pairs lie, the oldest first."""
         n_pairs = int(state.n_pairs[0])
         return [k % self.memory for k in range(max(0, n_pairs - self.memory), n_pairs)]
 
-    def _mixed_dual(self, problem: Problem, state: LBFGSState, point: Point, linear: float) -> float:
+    def _mixed_dual(self, problem: Problem, state: LBFGSState) -> float:
         """The best bound of a mixture of the α of this point and of those where the moves began."""
-        rows = self._rows(state)
-        if not rows or not problem.has_features:
+        rows = self._rows(state) if _is_mixed(problem) else []
+        if not (rows or problem.l1):
             return -math.inf
-        images = np.empty((len(rows) + 1, len(point.weights)))
-        images[-1] = _image(problem, point)
+        images = np.empty((len(rows) + 1, len(state.weights)))
+        images[-1] = _image(problem, _point(state))
         for k in reversed(range(len(rows))):
             images[k] = images[k + 1] - (problem.l2 * state.moves[rows[k]] - state.changes[rows[k]])
-        parts = np.append(state.linear[rows], linear)
-        start = np.zeros(len(parts))
-        start[-1] = 1.0
-        gap = point.value - max(point.dual, float(np.nan_to_num(state.value[1], nan=-np.inf)))
-        tol = min(_OF_GAP * gap / max(float(np.abs(parts).max()), 1e-300), 1e-3)
-        share = maximise_on_simplex(images @ images.T / problem.l2, parts, start, max(tol, 1e-13))
-        return float(share @ parts) - problem.squared_norm(share @ images) / (2.0 * problem.l2)
+        parts = np.append(state.linear[rows], state.value[2])
+        return mixture_bound(problem, images, parts, float(state.value[0] - state.value[1]))
 
     def _direction(
         self, problem: Problem, gradient: np.ndarray, state: LBFGSState, shape: Curvature | None
     ) -> np.ndarray:
-        """−H g by the two-loop recursion, from the inverse of `shape`; without one, a first step of length one."""
-        rows, inner = self._rows(state), problem.inner
+        """−H g, from the inverse of `shape`; without one, a first step of length one.
+
+        The two loops of Nocedal 1980 as two triangular systems, in the inner products of moves with changes.
+        """
+        rows = self._rows(state)
         if not rows:
             if shape is not None:
                 return -shape(gradient)
-            return -gradient / max(math.sqrt(max(inner(gradient, gradient), 0.0)), 1e-300)
-        direction, shares = -gradient, {}
-        for k in reversed(rows):
-            shares[k] = inner(state.moves[k], direction) / inner(state.moves[k], state.changes[k])
-            direction -= shares[k] * state.changes[k]
-        last_move, last_change = state.moves[rows[-1]], state.changes[rows[-1]]
-        shaped = last_change
+            return -gradient / max(math.sqrt(max(problem.inner(gradient, gradient), 0.0)), 1e-300)
+        moves, changes = state.moves[: len(rows)], state.changes[: len(rows)]
+        later = np.triu(state.along[np.ix_(rows, rows)])  # a pair with itself and those after it
+        own, share, back = later.diagonal(), np.empty(len(rows)), np.empty(len(rows))
+        share[rows] = np.linalg.solve(later, -problem.inners(moves, gradient)[rows])
+        direction = -gradient - share @ changes
+        last_change = shaped = changes[rows[-1]]
         if shape is not None:
             direction, shaped = shape(direction), shape(last_change)
-        direction *= inner(last_move, last_change) / inner(last_change, shaped)
-        for k in rows:
-            share = inner(state.changes[k], direction) / inner(state.moves[k], state.changes[k])
-            direction += (shares[k] - share) * state.moves[k]
+        direction *= own[-1] / problem.inner(last_change, shaped)
+        back[rows] = np.linalg.solve(later.T, own * share[rows] - problem.inners(changes, direction)[rows])
+        direction += back @ moves
         return direction
+
+
+def _is_mixed(problem: Problem) -> bool:
+    """Whether bounds are those of mixtures."""
+    return problem.has_features and problem.certified != "local"
+
+
+def _point(state: LBFGSState) -> Point:
+    return Point(state.weights, state.gradient, float(state.value[0]), float(state.value[1]))
+
+
+def _slope(problem: Problem, point: Point) -> np.ndarray:
+    return pseudo_gradient(point, problem.l1) if problem.l1 else point.gradient
 
 
 def _image(problem: Problem, point: Point) -> np.ndarray:
@@ -199,11 +276,11 @@ def _linear_part(problem: Problem, point: Point) -> float:
     return point.dual + problem.squared_norm(_image(problem, point)) / (2.0 * problem.l2)
 
 
-def _curvature_at(problem: Problem, anchor: np.ndarray) -> Curvature:
-    """Computed once for as long as nobody asks for another place."""
+def _curvature_at(problem: Problem, anchor: np.ndarray) -> Any:
+    """Computed once for as long as nobody asks for another place; the matrix itself where there is an l1 term."""
     last = problem.kept("curvature", dict)
-    of = problem.l2, problem.loss
+    of = problem.l2, problem.l1, problem.loss
     if last.get("of") != of or not np.array_equal(last["anchor"], anchor):
-        last.update(of=of, anchor=anchor.copy(), curvature=Curvature(problem, anchor))
-    found: Curvature = last["curvature"]
-    return found
+        found = (pieces_at if problem.l1 else Curvature)(problem, anchor)
+        last.update(of=of, anchor=anchor.copy(), curvature=found)
+    return last["curvature"]

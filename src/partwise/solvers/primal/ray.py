@@ -40,7 +40,12 @@ class Ray:
         return self._last
 
     def search(self, curvature: float, previous_value: float | None) -> Point | None:
-        """A point with enough decrease, by SciPy's strong Wolfe search or else by halving; or None."""
+        """A point with enough decrease, by SciPy's strong Wolfe search or else by halving; or None.
+
+        Most searches end where they begin, and SciPy, which begins there too, takes longer than a small problem.
+        """
+        if self._ends_at_once(curvature, previous_value):
+            return self._last
         from scipy.optimize import line_search  # 20 MB that most trainings do without
 
         with warnings.catch_warnings():
@@ -61,6 +66,18 @@ class Ray:
             distance *= 0.5
         return None
 
+    def _ends_at_once(self, curvature: float, previous_value: float | None) -> bool:
+        """Whether the first distance has the strong Wolfe conditions: 1, or what would gain as much as last time."""
+        distance = 1.0
+        if previous_value is not None and self.slope != 0.0:
+            distance = min(1.0, 2.02 * (self.start.value - previous_value) / self.slope)
+        if not distance > 0.0:
+            return False
+        found = self.point(distance)
+        slope = self.problem.inner(found.gradient, self.direction)
+        is_lower = found.value <= self.start.value + _SUFFICIENT_DECREASE * distance * self.slope
+        return is_lower and abs(slope) <= -curvature * self.slope
+
 
 def evaluate(problem: Problem, weights: np.ndarray) -> Point:
     model = evaluate_model(problem, weights)
@@ -68,26 +85,18 @@ def evaluate(problem: Problem, weights: np.ndarray) -> Point:
     return Point(weights, gradient, model_primal(problem, weights, model), problem.dual(model))
 
 
-class OrthantRay(Ray):
-    """P along w + t·direction, cut off where entries change sign (Andrew and Gao 2007, OWL-QN)."""
-
-    def __init__(self, problem: Problem, start: Point, direction: np.ndarray, slope: np.ndarray):
-        super().__init__(problem, start, direction)
-        self._pseudo_gradient = slope
-        self._orthant = np.where(start.weights != 0.0, np.sign(start.weights), -np.sign(slope))
-
-    def point(self, distance: float) -> Point:
-        weights = self.start.weights + distance * self.direction
-        self.evaluations += 1
-        return evaluate(self.problem, np.where(weights * self._orthant > 0.0, weights, 0.0))
+class SparseRay(Ray):
+    """P with an l1 term along w + t·direction, which ends at weights that are zero where they are meant to be."""
 
     def search(self, curvature: float, previous_value: float | None) -> Point | None:
         """The first of 1, 1/2, 1/4, … with enough decrease."""
+        start, l1 = self.start, self.problem.l1
+        grown = float(np.abs(start.weights + self.direction).sum() - np.abs(start.weights).sum())
+        promised = self.slope + l1 * grown
         distance = 1.0
         for _ in range(_MAX_HALVINGS):
             found = self.point(distance)
-            slope = float(self._pseudo_gradient @ (found.weights - self.start.weights))
-            if found.value <= self.start.value + _SUFFICIENT_DECREASE * slope:
+            if found.value <= start.value + _SUFFICIENT_DECREASE * distance * promised:
                 return found
             distance *= 0.5
         return None

@@ -150,7 +150,7 @@ def test_a_warm_start_changes_solver_where_a_cold_one_would(monkeypatch: pytest.
 
 
 def test_weak_l2_on_many_weights_takes_double_precision() -> None:
-    random, n = np.random.default_rng(0), 30
+    random, n = np.random.default_rng(0), 200
     rows, labels = random.normal(size=(n, 50)).astype(np.float32), random.integers(0, 3, n)
     own = {"node": RowData(FeatureMap.build(3, 0, 50), None, rows)}
 

@@ -70,6 +70,18 @@ CASES = [
     Case("spanning trees", "hinge", 3.0, True),
     Case("projective trees", "log", 1.0),
     Case("projective trees", "hinge", 3.0),
+    *(Case("ten sentences", "log", l2, l2 == 0.1) for l2 in (0.1, 0.001)),
+    Case("ten sentences", "hinge", 0.1),
+    *(Case("small chains", "log", l2) for l2 in (1.0, 0.001)),
+    Case("small mixed chains", "log", 0.01),
+    Case("120 labels chains", "log", 0.1),
+    Case("small texts", "log", 0.01),
+    Case("small texts", "hinge", 0.1),
+    *(Case("small dense classes", "log", l2) for l2 in (1.0, 0.01)),
+    Case("small dense classes", "hinge", 0.01),
+    *(Case("badly scaled mixed classes", "log", l2) for l2 in (10.0, 0.1)),
+    *(Case("few projective trees", "log", l2) for l2 in (1.0, 0.01)),
+    Case("few spanning trees", "log", 0.1),
     *(Case("mnist", "log", l2) for l2 in (1000.0, 100.0, 10.0, 0.01)),
     *(Case("mnist", "hinge", l2) for l2 in (1000.0, 10.0)),
     *(Case("conll2000", "log", l2) for l2 in (2.0, 0.1)),
@@ -189,6 +201,9 @@ def _features(
         return _node(
             n_labels, 5000, _words(n, 5000, size, labels, random), _correlated(n, width, labels, random)
         )
+    if kind == "scaled and words":
+        scaled = _dense(n, width, labels, random, np.logspace(1.5, -2, width))
+        return _node(n_labels, 5000, _words(n, 5000, size, labels, random), scaled)
     return _node(n_labels, width, _words(n, width, size, labels, random), None)
 
 
@@ -245,4 +260,13 @@ _MADE: dict[str, Callable[[], Data]] = {
     "mixed chains": lambda: _chains(10000, 9, "mixed", 40),
     "spanning trees": lambda: _trees(300, Spanning(single_root=False)),
     "projective trees": lambda: _trees(300, Projective(single_root=False)),
+    "ten sentences": lambda: _chains(120, 5, "sparse", 300, 8),
+    "small chains": lambda: _chains(1000, 20, "sparse", 2000, 8),
+    "small mixed chains": lambda: _chains(300, 5, "mixed", 20),
+    "120 labels chains": lambda: _chains(3000, 120, "sparse", 5000),
+    "small texts": lambda: _classes(500, 6, "sparse", 2000, 15),
+    "small dense classes": lambda: _classes(500, 5, "dense", 30),
+    "badly scaled mixed classes": lambda: _classes(8000, 6, "scaled and words", 40, 10),
+    "few projective trees": lambda: _trees(20, Projective(single_root=False)),
+    "few spanning trees": lambda: _trees(60, Spanning(single_root=False)),
 }

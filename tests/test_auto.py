@@ -13,7 +13,7 @@ from problems import WrittenOut
 
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
-from partwise.core.rows import RowData
+from partwise.core.rows import AttributeRows, RowData
 from partwise.solvers import Auto, StopReason, solve, solver_for
 from partwise.solvers import auto as module
 from partwise.solvers.effort import stiffness
@@ -34,7 +34,8 @@ def restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every solver gives up as soon as it may, and starts with online steps."""
     for name, value in {
         "_SHARE": 0.0, "_LEAST_OF_SPARSE": 0.0, "_PATIENCE": 0.0, "_DOUBT": 0.0, "_FEWEST_PASSES": 0.0,
-        "_STIFF": np.inf, "_FEWEST_STEPS": 2, "_MOST_WAITED": 0.0, "evaluations_expected": lambda problem: 0.0,
+        "_FEW": 0.0, "_FEW_DENSE": 0.0, "_STIFF": np.inf,
+        "_FEWEST_STEPS": 2, "_MOST_WAITED": 0.0, "evaluations_expected": lambda problem: 0.0,
     }.items():  # fmt: skip
         monkeypatch.setattr(module, name, value)
 
@@ -93,10 +94,24 @@ def test_badly_scaled_features_do_not_take_long() -> None:
     assert not solve(problem, solver.online, max_passes=200).converged
 
 
+def test_few_examples_begin_with_evaluations_and_many_with_visits() -> None:
+    def begins(n: int, n_weights: int) -> str:
+        random = np.random.default_rng(0)
+        ids = random.integers(n_weights // 4, size=(n * 10, 3)).astype(np.int32)
+        sparse = AttributeRows(3 * np.arange(n * 10 + 1), ids.ravel(), None)
+        rows = {"node": RowData(FeatureMap.build(4, n_weights // 4), sparse)}
+        labels, lengths = random.integers(4, size=n * 10), np.full(n, 10)
+        problem = Problem.build(Chain(4), labels, lengths, rows, l2=0.1)
+        return str(Auto().init(problem, random).at_work())
+
+    assert [begins(n, 400) for n in (5, 200)] == ["lbfgs", "eg-gap"]
+    assert begins(5, 100_000) == "eg-gap"  # directions would cost more than visits
+
+
 def test_online_steps_that_lead_nowhere_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a clock: equal runs decide alike."""
-    monkeypatch.setattr(module, "_FEWEST_PASSES", 0.0)
-    monkeypatch.setattr(module, "_STIFF", np.inf)
+    for name, value in {"_FEWEST_PASSES": 0.0, "_FEW_DENSE": 0.0, "_STIFF": np.inf}.items():
+        monkeypatch.setattr(module, name, value)
     problem = _dense(400, 6, np.logspace(1.5, -2, 6), 0.1)
     first, second = (solve(problem, solver_for(problem), max_passes=100) for _ in range(2))
     assert first.converged and first.state.at_work() == "lbfgs"
@@ -131,7 +146,8 @@ def test_warm_starts_over_a_jump_of_l2_are_no_slower(before: float, after: float
 
 
 def test_a_warm_start_changes_solver_where_a_cold_one_would(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_FEWEST_PASSES", 0.0)
+    for name in ("_FEWEST_PASSES", "_FEW_DENSE"):
+        monkeypatch.setattr(module, name, 0.0)
     strong, weak = dense_chains(3000.0), dense_chains(0.1)
     before = solve(strong, Auto(), tol=1e-3)
     assert before.state.at_work() == "eg-gap" and stiffness(strong) < 1.0 < stiffness(weak)
@@ -143,7 +159,7 @@ def test_a_warm_start_changes_solver_where_a_cold_one_would(monkeypatch: pytest.
 
 
 def test_weak_l2_on_many_weights_takes_double_precision() -> None:
-    random, n = np.random.default_rng(0), 30
+    random, n = np.random.default_rng(0), 200
     rows, labels = random.normal(size=(n, 50)).astype(np.float32), random.integers(0, 3, n)
     own = {"node": RowData(FeatureMap.build(3, 0, 50), None, rows)}
 

@@ -60,6 +60,7 @@ SOLVERS: dict[str, Solver] = {
 
 _WEAKEST = 3e-8  # l2 · tol for each example where β = ∞
 _WEAKEST_SMOOTH = 1e-5  # l2 · tol by the mean weight of the examples
+_POSITIONS_FITTED = 4.0  # by one weight
 
 
 def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-3) -> Solver:
@@ -86,12 +87,13 @@ def _leaves_small_losses(problem: Problem, tol: float) -> bool:
     """Whether the margins of all examples can be kept, so that what is left to lose lies below single precision.
 
     For β = ∞ and a weak regulariser the objective is (l2 / 2)‖w‖², and its share of an example times `tol` is what
-    scores near 1 must be exact to. For finite β the same happens where weights outnumber positions.
+    scores near 1 must be exact to. For finite β the same happens where there is a weight for every few positions.
     """
     total = float(problem.batch.example_weight.sum())
     if problem.loss.is_hard:
         return problem.l2 * tol < _WEAKEST * total
-    is_fitted = problem.n_weights > problem.lengths.sum()
+    n_weights = sum(kind.n_weights * kind.width / kind.stride for kind in problem.scorer.kinds)  # no padding
+    is_fitted = _POSITIONS_FITTED * n_weights > problem.lengths.sum()
     return bool(is_fitted and problem.l2 * tol <= _WEAKEST_SMOOTH * total / problem.n_examples)
 
 

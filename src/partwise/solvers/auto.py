@@ -40,6 +40,8 @@ _FEWEST_PASSES = 6.0  # that online steps need to 1e-3 where they are fastest
 _FEWEST_EVALUATIONS = 20.0  # the same of L-BFGS, from zero
 _FEWEST_OF_EASY = 12.0  # of dense classes where l2 is strong, which it is up to a stiffness of
 _EASY = 1e-3
+_FEW = 25.0  # examples for which online steps take as many passes as L-BFGS takes evaluations; more go as √n
+_FEW_DENSE = 225.0  # the same where it is told the curvature
 _STIFF = 1.0  # from where on online steps on dense rows need many times as many passes
 _FEWEST_STEPS = 4  # before a solver is judged: at first gaps say little
 _SHARE = 0.4  # of what L-BFGS is expected to need, that online steps may take before they are judged
@@ -235,7 +237,7 @@ class Auto:
     def _hand_over(self, problem: Problem, state: AutoState, random: np.random.Generator) -> AutoState:
         spent = float(state.trace[(int(state.n_traced[0]) - 1) % _LONGEST, 0])
         if state.mode[0] == BATCH:
-            self._begin_online(problem, state, random)
+            self._begin_online(problem, state)
         else:
             weights = problem.weights_at(problem.settled(state.dual_average.astype(np.float64)))
             if state.trace[(int(state.n_traced[0]) - 1) % _LONGEST, 1] > _TELLING:
@@ -258,7 +260,7 @@ class Auto:
         state.least[0] = min(max(_PATIENCE * expected, rival), _MOST_WAITED * expected)
         return state
 
-    def _begin_online(self, problem: Problem, state: AutoState, random: np.random.Generator) -> None:
+    def _begin_online(self, problem: Problem, state: AutoState) -> None:
         """Potentials are the model's own scores; step sizes stay where there are any."""
         dual, loss = state.dual(), problem.loss
         point = dual.point()
@@ -276,6 +278,12 @@ class Auto:
         forget_gaps(dual.seen, dual.waited, dual.clock)
         state.mode[0] = ONLINE
 
+    def as_dual(self, problem: Problem, state: AutoState) -> EGState:
+        """The state of the online solver, made that of the weights first where L-BFGS is at work."""
+        if state.mode[0] == BATCH and not np.isnan(state.primal_value[0]):
+            self._begin_online(problem, state)
+        return state.dual()
+
     # -- certificate ------------------------------------------------------------------------------
 
     def certificate(self, problem: Problem, state: AutoState) -> tuple[AutoState, Certificate]:
@@ -292,10 +300,16 @@ class Auto:
 
 
 def _begins_with_batch(problem: Problem, effort: np.ndarray) -> bool:
-    """Whether L-BFGS comes first: it knows the curvature, and online steps are slow or not much faster."""
-    if not is_worthwhile(problem):
+    """Whether L-BFGS comes first: examples are few, or it knows the curvature and online steps are slow or not much
+    faster."""
+    is_shaped = is_worthwhile(problem)
+    is_dense = is_shaped and is_mostly_dense(problem)
+    few = _FEW_DENSE if is_dense else _FEW
+    if math.sqrt(few / problem.n_examples) * effort[ONLINE] > effort[BATCH]:
+        return True
+    if not is_shaped:
         return False
-    is_dense, stiff = is_mostly_dense(problem), stiffness(problem)
+    stiff = stiffness(problem)
     is_easy = is_dense and stiff < _EASY and problem.lengths.max(initial=1) == 1
     fewest = _FEWEST_OF_EASY if is_easy else _FEWEST_EVALUATIONS
     is_cheap = _FEWEST_PASSES * effort[ONLINE] > fewest * effort[BATCH]

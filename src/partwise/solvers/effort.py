@@ -19,7 +19,7 @@ _AN_EVALUATION = 2e5  # of all examples at once, whatever their number
 _ENTRY_ONLINE, _ENTRY_IN_BLOCK = 0.3, 0.1  # scored and scattered in a visit; dense ones of several rows
 _ENTRY_SHARED = 1.3  # scattered where another thread may have changed it last
 _ENTRY_DOUBLE, _ENTRY_DENSE = 0.9, 0.35  # the same in double precision; dense ones as products of matrices
-_A_WEIGHT_ONLINE, _A_WEIGHT = 4.0, 60.0  # averaging; the directions and bounds of L-BFGS
+_A_WEIGHT_ONLINE, _A_WEIGHT = 4.0, 25.0  # averaging; the directions and bounds of L-BFGS
 _A_POSITION, _A_CELL, _A_PART = 150.0, 1.0, 10.0  # of sums over labellings
 _SHAPED, _PARTLY_SHAPED, _UNSHAPED = (
     25.0,

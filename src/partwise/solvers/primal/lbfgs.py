@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dtrtrs
 
 from partwise.core.problem import Problem
 from partwise.core.products import on_own_thread
@@ -242,13 +243,14 @@ class LBFGS(BatchGradient):
         moves, changes = state.moves[: len(rows)], state.changes[: len(rows)]
         later = np.triu(state.along[np.ix_(rows, rows)])  # a pair with itself and those after it
         own, share, back = later.diagonal(), np.empty(len(rows)), np.empty(len(rows))
-        share[rows] = np.linalg.solve(later, -problem.inners(moves, gradient)[rows])
+        share[rows], _ = dtrtrs(later, -problem.inners(moves, gradient)[rows])
         direction = -gradient - share @ changes
         last_change = shaped = changes[rows[-1]]
         if shape is not None:
             direction, shaped = shape(direction), shape(last_change)
         direction *= own[-1] / problem.inner(last_change, shaped)
-        back[rows] = np.linalg.solve(later.T, own * share[rows] - problem.inners(changes, direction)[rows])
+        right = own * share[rows] - problem.inners(changes, direction)[rows]
+        back[rows], _ = dtrtrs(later, right, trans=1)
         direction += back @ moves
         return direction
 

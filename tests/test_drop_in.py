@@ -53,7 +53,7 @@ def test_the_same_script_gives_the_same_answers() -> None:
     assert (other >= best - 0.15).all() and np.mean(
         other == best
     ) > 0.8  # both stop near the optimum, not at it
-    assert ours["accuracy"] == pytest.approx(theirs["accuracy"], abs=0.03)
+    assert ours["accuracy"] == pytest.approx(theirs["accuracy"], abs=0.06)
     assert ours["one"] == list(ours["y_pred"][0]) and ours["one_marginals"] == ours["marginals"][0]
     for p, q in zip(ours["marginals"], theirs["marginals"], strict=True):
         for a, b in zip(p, q, strict=True):

@@ -94,7 +94,7 @@ def test_weak_l2_takes_few_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.converged
     exact = solve(problem, solver_for(problem, "lbfgs"), tol=1e-5, max_passes=3000).certificate.primal
     assert abs(found.certificate.primal - exact) <= 2e-3 * exact
-    monkeypatch.setattr(mixtures, "_ACCELERATION", Acceleration(rest=1000))
+    monkeypatch.setattr(mixtures, "_ACCELERATION", Acceleration(rest=1000, may_hold=False))
     assert not solve(problem, MixtureAscent(), tol=1e-3, max_passes=100).converged
 
 

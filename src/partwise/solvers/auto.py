@@ -201,7 +201,7 @@ class Auto:
         so_far = float(state.trace[(n - 1) % _LONGEST, 0]) if n else 0.0
         gap, size = info.estimated_gap, abs(info.dual + info.estimated_gap)
         is_known = 0.0 < gap < math.inf and size > 0.0
-        log_gap = math.log(gap / size) if is_known else math.inf
+        log_gap = math.log(gap / size) if is_known else -math.inf if gap <= 0.0 else math.inf
         state.trace[n % _LONGEST] = so_far + spent, log_gap
         state.n_traced[0] += 1
 

@@ -175,8 +175,8 @@ class ExponentiatedGradient:
 
     def _n_accelerated(self, problem: Problem) -> int:
         """How many weights there are two more vectors of."""
-        is_apt = self.order == "gap" and self.annealing is None and problem.has_features
-        is_apt = is_apt and not problem.loss.is_hard and problem.l1 == 0.0
+        is_apt = self.order == "gap" and self.step_rule != "safe" and self.annealing is None
+        is_apt = is_apt and problem.has_features and not problem.loss.is_hard and problem.l1 == 0.0
         return problem.n_weights if self.acceleration is not None and is_apt else 0
 
     def _initial_step(self, problem: Problem, point: AnyPoint, random: np.random.Generator) -> float:

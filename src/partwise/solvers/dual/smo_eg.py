@@ -99,11 +99,12 @@ class SMOThenEG:
         )
 
     def carry_over(self, problem: Problem, state: HybridState, changed: Set[str]) -> HybridState:
+        """Marginals of SMO stay; potentials of EG have grown towards another optimum, and take longer to turn back
+        than SMO takes to begin again."""
         if state.passes[0] < self.smo_passes:
             self.smo.carry_over(problem, state.smo_state(), changed)
-        else:
-            _EG.carry_over(untied(problem), state.eg_state(), changed)
-        return state
+            return state
+        return self.init(problem, np.random.default_rng(0))
 
     def step(
         self, problem: Problem, state: HybridState, random: np.random.Generator

@@ -45,6 +45,8 @@ class PartialProblem(Problem):
     Costs must be the same for all that agrees with what is known.
     """
 
+    visits_read_rows = False
+
     gaps: Gaps = field(default_factory=lambda: Gaps(*np.zeros((3, 0), np.int64)))
 
     @classmethod

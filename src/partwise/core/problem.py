@@ -64,6 +64,7 @@ class Problem:
     """
 
     looked_at: ClassVar[int] = 1 << 25  # parts that estimates from some of the examples may look at
+    visits_read_rows: ClassVar[bool] = True  # those of the scorer, and no others
 
     scorer: Scorer
     gold: PartLists

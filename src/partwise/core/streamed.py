@@ -251,6 +251,8 @@ class StreamedProblem(Problem):
         Hears how many examples were visited, shard by shard; for progress.
     """
 
+    visits_read_rows = False
+
     held: Shards = field(default=None)  # type: ignore[assignment]
     n_bytes: int = 0
     note: Callable[[int], None] = lambda n_visits: None

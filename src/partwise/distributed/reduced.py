@@ -26,6 +26,8 @@ class ReducedProblem(Problem):
     examples, divided by its weight, and all others are zero: whoever adds up by weight finds the sum.
     """
 
+    visits_read_rows = False
+
     cluster: Cluster = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
     places: Any = field(default=None, repr=False, compare=False)
 

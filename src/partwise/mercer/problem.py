@@ -43,6 +43,8 @@ class KernelProblem(Problem):
     up coefficients as features.
     """
 
+    visits_read_rows = False
+
     grams: dict[str, Gram] = field(default_factory=dict)
 
     @classmethod

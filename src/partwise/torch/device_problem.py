@@ -71,6 +71,8 @@ class _Chunk(NamedTuple):
 class DeviceProblem(Problem):
     """The same problem, with :meth:`at_weights` and :meth:`primal` on `device`; all else as on the host."""
 
+    visits_read_rows = False
+
     looked_at: ClassVar[int] = 1 << 21
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     chunks: list[_Chunk] = field(default_factory=list, repr=False)

@@ -41,12 +41,15 @@ def rescaled(problem: Problem) -> Rescaled | None:
     if key not in made:
         made.clear()
         made[key] = _rescaled(problem)
-    return made[key]
+    found = made[key]
+    if found is not None:
+        found.problem.scorer.n_jobs = problem.n_jobs
+    return found
 
 
 def n_scaled(problem: Problem) -> int:
     """Values that are kept beside those of the rows; none where rows are elsewhere than in memory."""
-    kinds = problem.scorer.kinds if type(problem) is Problem else ()
+    kinds = problem.scorer.kinds if problem.visits_read_rows else ()
     return sum(rows.wide_start.size + rows.narrow_start.size for rows in kinds)
 
 

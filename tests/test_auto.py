@@ -127,13 +127,27 @@ def test_another_l2_starts_from_the_last_solution() -> None:
     assert warm.converged and warm.passes <= cold.passes
 
 
-def dense_chains(l2: float) -> Problem:
+def dense_chains(l2: float, loss: str = "log") -> Problem:
     random, lengths = np.random.default_rng(2), np.full(40, 12)
     labels, n = random.integers(0, 4, 480), 480
     rows = (random.normal(size=(n, 30)) + random.normal(size=(4, 30))[labels]).astype(np.float32)
     return Problem.build(
-        Chain(4), labels, lengths, {"node": RowData(FeatureMap.build(4, 0, 30), None, rows)}, l2=l2
+        Chain(4),
+        labels,
+        lengths,
+        {"node": RowData(FeatureMap.build(4, 0, 30), None, rows)},
+        l2=l2,
+        loss=loss,
     )
+
+
+def test_max_margin_chains_of_dense_attributes_do_not_take_segments() -> None:
+    for l2, name in ((1.0, "extragradient"), (100.0, "eg-gap")):
+        problem = dense_chains(l2, "hinge")
+        solver = solver_for(problem, "auto")
+        assert solver.name == name
+        found = solve(problem, solver, tol=1e-2, max_passes=2000)
+        assert found.converged
 
 
 @pytest.mark.parametrize(("before", "after"), [(30.0, 1.0), (1.0, 30.0), (3000.0, 100.0)])

@@ -18,6 +18,7 @@ from partwise.solvers.dual.mixtures import MixtureAscent
 from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
+from partwise.solvers.effort import is_mostly_dense, pull_of_an_example
 from partwise.solvers.needs import Needs, is_first_order, refusal
 from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.solvers.primal.gradient import ConjugateGradient
@@ -61,6 +62,9 @@ SOLVERS: dict[str, Solver] = {
 _WEAKEST = 3e-8  # l2 · tol for each example where β = ∞
 _WEAKEST_SMOOTH = 1e-5  # l2 · tol by the mean weight of the examples
 _POSITIONS_FITTED = 4.0  # by one weight
+_STRONG_PULL = (
+    150.0  # of a max-margin example with dense attributes: visits of others undo what one has gained
+)
 
 
 def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-3) -> Solver:
@@ -110,7 +114,12 @@ def _fastest(problem: Problem) -> Solver:
         # Sums over trees and segments become slower as potentials grow sharp; best ones do not.
         return BlockFrankWolfe()
     if problem.is_in_memory and is_first_order(problem.structure):
-        return BlockFrankWolfe() if problem.l1 else SegmentAscent()
+        if problem.l1:
+            return BlockFrankWolfe()
+        if not (problem.has_features and is_mostly_dense(problem)):
+            return SegmentAscent()
+        if pull_of_an_example(problem) > _STRONG_PULL:
+            return Extragradient()
     return ExponentiatedGradient("gap", "newton", sharpen=True)
 
 

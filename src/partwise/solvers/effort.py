@@ -88,9 +88,14 @@ def is_mostly_dense(problem: Problem) -> bool:
 
 def stiffness(problem: Problem) -> float:
     """β Σ ‖x‖² over the rows of an example, by l2 · n: above one, the visits of examples undo one another."""
-    squares = problem.kept("squared features in all", lambda: _all_squares(problem))
     weight = float(problem.example_weight.sum())
-    return problem.loss.beta * squares / max(problem.l2 * weight * problem.n_examples, 1e-300)
+    return problem.loss.beta * pull_of_an_example(problem) / max(weight, 1e-300)
+
+
+def pull_of_an_example(problem: Problem) -> float:
+    """Σ ‖x‖² over its rows, by l2: how far its scores move when it changes its mind."""
+    squares = problem.kept("squared features in all", lambda: _all_squares(problem))
+    return float(squares) / max(problem.l2 * problem.n_examples, 1e-300)
 
 
 def _all_squares(problem: Problem) -> float:

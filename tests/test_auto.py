@@ -141,8 +141,8 @@ def dense_chains(l2: float, loss: str = "log") -> Problem:
     )
 
 
-def test_max_margin_chains_of_dense_attributes_do_not_take_segments() -> None:
-    for l2, name in ((1.0, "extragradient"), (100.0, "eg-gap")):
+def test_max_margin_chains_of_large_dense_attributes_do_not_take_segments() -> None:
+    for l2, name in ((1.0, "extragradient"), (100.0, "segments")):
         problem = dense_chains(l2, "hinge")
         solver = solver_for(problem, "auto")
         assert solver.name == name

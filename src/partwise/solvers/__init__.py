@@ -116,10 +116,8 @@ def _fastest(problem: Problem) -> Solver:
     if problem.is_in_memory and is_first_order(problem.structure):
         if problem.l1:
             return BlockFrankWolfe()
-        if not (problem.has_features and is_mostly_dense(problem)):
-            return SegmentAscent()
-        if pull_of_an_example(problem) > _STRONG_PULL:
-            return Extragradient()
+        is_dense = problem.has_features and is_mostly_dense(problem)
+        return Extragradient() if is_dense and pull_of_an_example(problem) > _STRONG_PULL else SegmentAscent()
     return ExponentiatedGradient("gap", "newton", sharpen=True)
 
 

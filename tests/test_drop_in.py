@@ -44,7 +44,8 @@ def run(imported: str) -> dict:
 
 def test_the_same_script_gives_the_same_answers() -> None:
     pytest.importorskip("sklearn_crfsuite")
-    theirs, ours = run("from sklearn_crfsuite import CRF"), run("from partwise import CRF")
+    theirs = run("from sklearn_crfsuite import CRF")
+    ours = run("from functools import partial\nfrom partwise import CRF\nCRF = partial(CRF, tol=1e-6)")
     assert ours["labels"] == sorted(theirs["labels"])
     best, other = (
         ours["crf"].predict_log_proba_of(ours["X_test"], [list(each) for each in side["y_pred"]])
@@ -53,7 +54,7 @@ def test_the_same_script_gives_the_same_answers() -> None:
     assert (other >= best - 0.15).all() and np.mean(
         other == best
     ) > 0.8  # both stop near the optimum, not at it
-    assert ours["accuracy"] == pytest.approx(theirs["accuracy"], abs=0.06)
+    assert ours["accuracy"] == pytest.approx(theirs["accuracy"], abs=0.03)
     assert ours["one"] == list(ours["y_pred"][0]) and ours["one_marginals"] == ours["marginals"][0]
     for p, q in zip(ours["marginals"], theirs["marginals"], strict=True):
         for a, b in zip(p, q, strict=True):

@@ -11,7 +11,17 @@ from typing import Annotated, Any
 import typer
 
 from partwise.cli.common import DataOptions, error_console, print_json
-from partwise.cli.options import Comment, LabelColumn, Layout, OneObject, add_command, column_of, one_of
+from partwise.cli.options import (
+    Comment,
+    LabelColumn,
+    LabelNumber,
+    Layout,
+    OneObject,
+    Template,
+    add_command,
+    column_of,
+    one_of,
+)
 from partwise.cli.paths import STANDARD
 from partwise.errors import InputError
 
@@ -53,11 +63,9 @@ def encode_sequence(
     *,
     train: Train,
     output: Output,
-    template: Annotated[
-        str | None, typer.Option(help="chunking, ner, pos, or a file in partwise's or CRF++'s syntax.")
-    ] = None,
+    template: Template = None,
     layout: Layout,
-    label_column: Annotated[int, typer.Option(help="Column of the label; negative from the right.")] = -1,
+    label_column: LabelNumber = -1,
     comment: Comment = None,
     min_count: Annotated[int, typer.Option(help="Drop attributes seen less often.")] = 1,
     hash_size: Annotated[int | None, typer.Option(help="Hash attributes to this many numbers.")] = None,

@@ -28,6 +28,10 @@ Format = Annotated[
     ),
 ]
 Comment = Annotated[str | None, typer.Option("--comment", help="Skip lines that start with this.")]
+LabelNumber = Annotated[int, typer.Option(help="Column of the label; negative from the right.")]
+Template = Annotated[
+    str | None, typer.Option(help="chunking, ner, pos, or a file in partwise's or CRF++'s syntax.")
+]
 
 
 @dataclass

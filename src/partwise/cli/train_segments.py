@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from partwise.cli.common import DataOptions
-from partwise.cli.options import Comment, Files, Layout, Objective, Running, one_of
+from partwise.cli.options import Comment, Files, LabelNumber, Layout, Objective, Running, one_of
 from partwise.errors import InputError
 
 
@@ -46,7 +46,7 @@ def train_segments(
         str | None, typer.Option(help="Features of positions: chunking, ner, pos, or a file.")
     ] = None,
     layout: Layout,
-    label_column: Annotated[int, typer.Option(help="Column of the label; negative from the right.")] = -1,
+    label_column: LabelNumber = -1,
     comment: Comment = None,
     segments: SegmentOptions,
     running: Running,

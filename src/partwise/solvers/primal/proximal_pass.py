@@ -9,6 +9,17 @@ _TURNS = 3  # over the labels of an attribute, before its neighbours hear of it
 
 
 @inner
+def _note(own, mix, ridge, slope, moved, turned, along, k, move):  # type: ignore
+    """The weight of label k has moved: what the model's slope is now."""
+    moved[k] += move
+    for r in range(along.size):
+        along[r] += turned[k, r] * move
+    for other in range(slope.size):
+        slope[other] += own * mix[other, k] * move
+    slope[k] += ridge[k] * move
+
+
+@inner
 def _turn(own, mix, ridge, bend, weights, slope, moved, shared, turned, along, l1, only_active):  # type: ignore
     """Minimise over the weights of one attribute, label after label; `slope` is the model's, but for what pairs add."""
     width, rank, fall = weights.size, along.size, 0.0
@@ -26,12 +37,7 @@ def _turn(own, mix, ridge, bend, weights, slope, moved, shared, turned, along, l
             continue
         fall -= move * (derivative + 0.5 * bend[k] * move) + l1 * (abs(target) - abs(here))
         weights[k] = target
-        moved[k] += move
-        for r in range(rank):
-            along[r] += turned[k, r] * move
-        for other in range(width):
-            slope[other] += own * mix[other, k] * move
-        slope[k] += ridge[k] * move
+        _note(own, mix, ridge, slope, moved, turned, along, k, move)
     return fall
 
 
@@ -88,12 +94,7 @@ def _shift(own, mix, ridge, whole, weights, slope, moved, shared, turned, along,
         target = weights[k] + move
         fall -= l1 * (abs(target) - abs(weights[k]))
         weights[k] = target
-        moved[k] += move
-        for r in range(rank):
-            along[r] += turned[k, r] * move
-        for other in range(width):
-            slope[other] += own * mix[other, k] * move
-        slope[k] += ridge[k] * move
+        _note(own, mix, ridge, slope, moved, turned, along, k, move)
     return fall
 
 

@@ -151,12 +151,12 @@ def test_max_margin_chains_of_large_dense_attributes_do_not_take_segments() -> N
 
 
 @pytest.mark.parametrize(("before", "after"), [(30.0, 1.0), (1.0, 30.0), (3000.0, 100.0)])
-def test_warm_starts_over_a_jump_of_l2_are_hardly_slower(before: float, after: float) -> None:
+def test_warm_starts_over_a_jump_of_l2_are_no_slower(before: float, after: float) -> None:
     """Also where one of them begins online and the other does not."""
     first = solve(dense_chains(before), Auto(), tol=1e-5)
     there = dense_chains(after)
     cold, warm = solve(there, Auto(), tol=1e-5), solve(there, Auto(), tol=1e-5, warm_start=first)
-    assert cold.converged and warm.converged and warm.passes <= 1.35 * cold.passes
+    assert cold.converged and warm.converged and warm.passes <= cold.passes + 2
 
 
 def test_a_warm_start_changes_solver_where_a_cold_one_would(monkeypatch: pytest.MonkeyPatch) -> None:

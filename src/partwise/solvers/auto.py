@@ -52,6 +52,7 @@ _DOUBT = 2.0  # by how much online steps must look better for L-BFGS to give up
 _MOST_WAITED = 10.0  # times the evaluations expected
 _MOST_PASSES = 300.0  # that a solver without progress is taken to need
 _TELLING = math.log(0.5)  # a relative gap below which weights are a better start than zero
+_FAR_WEAKER = 0.05  # times the l2 that weights are of: the way from zero is no longer
 _LONGEST = 64  # gaps of a stretch that are remembered
 
 _DUAL = tuple(f"dual_{name}" for name in EGState._fields)
@@ -160,11 +161,13 @@ class Auto:
         Where l2 is so different that the solver at work does without what it has, it is as at first.
         """
         fresh = np.random.default_rng(0)
+        shrinkage = problem.l2 / float(state.dual_step_l2[0])
         if state.mode[0] == ONLINE and self.online.is_behind(problem, state.dual(), changed):
+            return self.init(problem, fresh)
+        if state.mode[0] == BATCH and shrinkage < _FAR_WEAKER:
             return self.init(problem, fresh)
         state.bound[0], state.rival[0], state.n_traced[0] = -np.inf, np.nan, 0
         state.effort[:] = online_pass_effort(problem), evaluation_effort(problem)
-        shrinkage = problem.l2 / float(state.dual_step_l2[0])
         self.online.carry_over(problem, state.dual(), changed)
         if len(state.primal_weights):
             primal = LBFGS().carry_over(problem, state.primal(), changed)

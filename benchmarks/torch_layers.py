@@ -2,6 +2,7 @@
 
     python benchmarks/torch_layers.py chains [--device cuda]
     python benchmarks/torch_layers.py trees grammars
+    python benchmarks/torch_layers.py segments labellings
 
 The loop is what CRF layers in plain PyTorch do: a log-sum-exp over (B, L, L) at every position, differentiated by
 autograd; `graph` is the same replayed as a CUDA graph, without Python in between. Figures of torch-struct are ones that
@@ -20,11 +21,13 @@ import numpy as np
 import torch
 
 import partwise.torch as layers
-from partwise.structures import Chain, Grammar, Projective, Spanning
+from partwise.structures import Chain, Grammar, Projective, SemiMarkov, Spanning
 from partwise.structures.contract import Structure
 
 TIED = ((256, 128, 64), (256, 512, 16), (1024, 128, 32), (64, 128, 128))
 OWN = ((256, 128, 32), (256, 128, 64), (64, 128, 128))
+WIDE = ((256, 128, 200), (64, 64, 500))
+SEGMENTS = ((256, 64, 8, 9), (64, 128, 16, 20), (16, 128, 8, 100))
 TREES = ((256, 20), (256, 40), (64, 80))
 GRAMMARS = ((64, 20), (16, 40))
 NONTERMINALS = PRETERMINALS = 30
@@ -88,22 +91,42 @@ def copy_milliseconds(size: int, device: str) -> float:
     return milliseconds(lambda: target.copy_(source), device)
 
 
+def loop_segments(segment: torch.Tensor, edge: torch.Tensor) -> torch.Tensor:
+    """Log-sums over segmentations, one end after another."""
+    longest, into, ends = segment.shape[2], [torch.zeros_like(segment[:, 0, 0])], []
+    for e in range(segment.shape[1]):
+        lasting = [segment[:, e - d, d] + into[e - d] for d in range(min(longest, e + 1))]
+        ends.append(torch.logsumexp(torch.stack(lasting), dim=0))
+        into.append(torch.logsumexp(ends[-1][:, :, None] + edge, dim=1))
+    return torch.logsumexp(ends[-1], dim=1)
+
+
+def beside_loop(
+    name: str, structure: Structure, loop: Callable[..., torch.Tensor], *scores: torch.Tensor
+) -> None:
+    """Our time and that of the loop, both as they are and as graphs."""
+    device = scores[0].device.type
+    ours, theirs = gradient_of(partial(layers.log_partition, structure), *scores), gradient_of(loop, *scores)
+    own, slow = milliseconds(ours, device), milliseconds(theirs, device, 5)
+    line = f"{name}: ours {own:.3f}"
+    if device == "cuda":
+        captured, replay = milliseconds(graphed(ours), device), milliseconds(graphed(theirs), device)
+        line += f" (graph {captured:.3f}), loop {slow:.1f} ({slow / own:.0f}×), its graph {replay:.2f}"
+        line += f" ({replay / own:.0f}×; graph against graph {replay / captured:.0f}×)"
+    else:
+        line += f", loop {slow:.1f} ({slow / own:.0f}×)"
+    print(line, flush=True)
+
+
+def scores_of(*shape: int, device: str) -> torch.Tensor:
+    return torch.randn(*shape, device=device, requires_grad=True)
+
+
 def chains(device: str) -> None:
     print("tied chains, forward + backward, ms")
-    for n, length, width in TIED:
-        node = torch.randn(n, length, width, device=device, requires_grad=True)
-        edge = torch.randn(width, width, device=device, requires_grad=True)
-        ours = gradient_of(partial(layers.log_partition, Chain(width)), node, edge)
-        own, loop = milliseconds(ours, device), gradient_of(loop_log_partition, node, edge)
-        slow = milliseconds(loop, device, 5)
-        line = f"B{n} T{length} L{width}: ours {own:.3f}"
-        if device == "cuda":
-            captured, replay = milliseconds(graphed(ours), device), milliseconds(graphed(loop), device)
-            line += f" (graph {captured:.3f}), loop {slow:.1f} ({slow / own:.0f}×), its graph {replay:.2f}"
-            line += f" ({replay / own:.0f}×; graph against graph {replay / captured:.0f}×)"
-        else:
-            line += f", loop {slow:.1f} ({slow / own:.0f}×)"
-        print(line, flush=True)
+    for n, length, width in (*TIED, *WIDE):
+        scores = scores_of(n, length, width, device=device), scores_of(width, width, device=device)
+        beside_loop(f"B{n} T{length} L{width}", Chain(width), loop_log_partition, *scores)
     print("chains with transitions of their own, forward + backward, ms")
     for n, length, width in OWN:
         node = torch.randn(n, length, width, device=device, requires_grad=True)
@@ -121,6 +144,50 @@ def chains(device: str) -> None:
             ours()
             peak = torch.cuda.max_memory_allocated() - before + edge.numel() * 4
             line += f", memory {peak / edge.numel() / 4:.2f}× the input"
+        print(line, flush=True)
+
+
+def segments(device: str) -> None:
+    print("segments, shared transitions, forward + backward, ms")
+    for n, length, longest, width in SEGMENTS:
+        scores = (
+            scores_of(n, length, longest, width, device=device),
+            scores_of(width, width, device=device),
+        )
+        name = f"B{n} T{length} D{longest} L{width}"
+        beside_loop(name, SemiMarkov(width, longest), loop_segments, *scores)
+
+
+def from_host(function: Callable[..., object], structure: Structure, scores: list[torch.Tensor]) -> object:
+    return function(structure, *(each.cpu() for each in scores))
+
+
+def labellings(device: str) -> None:
+    """Best and random labellings where the scores lie, and by compiled code on the CPU with copies both ways."""
+    print("labellings, ms")
+    cases = [
+        (f"chain B{n} T{length} L{width}", Chain(width), (n, length, width), (width, width))
+        for n, length, width in (TIED[0], WIDE[0])
+    ]
+    n, length, longest, width = SEGMENTS[0]
+    shapes = (n, length, longest, width), (width, width)
+    cases.append((f"segments B{n} T{length} D{longest} L{width}", SemiMarkov(width, longest), *shapes))
+    cases += [
+        (f"{structure!r} B{n} n{words}", structure, (n, words + 1, words + 1))
+        for structure in (Projective(), Spanning())
+        for n, words in TREES[:2]
+    ]
+    for name, structure, *shapes in cases:
+        there = [torch.randn(*shape, device=device) for shape in shapes]
+        line = f"{name}:"
+        for what, function in (
+            ("argmax", layers.argmax),
+            ("sample", layers.sample),
+            ("5 best", partial(layers.kbest, k=5)),
+        ):
+            ours = milliseconds(partial(function, structure, *there), device, 3)
+            host = milliseconds(partial(from_host, function, structure, there), device, 3)
+            line += f" {what} {ours:.2f} (CPU {host:.1f})"
         print(line, flush=True)
 
 
@@ -163,11 +230,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("chains", "trees", "grammars"), nargs="+")
+    kinds = {each.__name__: each for each in (chains, segments, trees, grammars, labellings)}
+    parser.add_argument("what", choices=tuple(kinds), nargs="+")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
     for what in arguments.what:
-        {"chains": chains, "trees": trees, "grammars": grammars}[what](arguments.device)
+        kinds[what](arguments.device)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ pytest.importorskip("triton", reason="kernels need Triton")
 import partwise.torch as layers  # noqa: E402
 from partwise.core.losses import Loss  # noqa: E402
 from partwise.solvers.base import evaluate_model  # noqa: E402
-from partwise.structures import Chain, Grammar, Projective, SemiMarkov, Spanning  # noqa: E402
+from partwise.structures import Chain, Grammar, Multiclass, Projective, SemiMarkov, Spanning  # noqa: E402
 from partwise.torch import sums  # noqa: E402
 from partwise.torch.activations import gather  # noqa: E402
 from partwise.torch.device_problem import DeviceProblem  # noqa: E402
@@ -26,6 +26,7 @@ from partwise.torch.rows import Feed  # noqa: E402
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 LENGTHS = torch.tensor([4, 2, 1, 3])
 STRUCTURES = [
+    Multiclass(4),
     Chain(3),
     Chain(3, allowed=[[1, 1, 0], [1, 1, 1], [0, 1, 1]], allowed_start=[1, 1, 0]),
     Chain(3, tied=False),
@@ -49,9 +50,10 @@ def loader_of(structure: Any) -> tuple[Any, Feed]:
         scores.append(torch.randn(each.tail if each.tied else size, generator=random))
         if not each.tied:
             activations.append(torch.randn(*size[: len(size) - len(each.tail)], 5, generator=random))
-    target = layers.sample(structure, *scores, lengths=LENGTHS, generator=random)[0]
+    lengths = () if isinstance(structure, Multiclass) else (LENGTHS,)
+    target = layers.sample(structure, *scores, lengths=lengths[0] if lengths else None, generator=random)[0]
     inputs = tuple(each.to(DEVICE) for each in activations)
-    return [(inputs, target, LENGTHS)], feed
+    return [(inputs, target, *lengths)], feed
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -13,11 +13,12 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton", reason="kernels need Triton")
 
 from partwise.errors import InputError  # noqa: E402
-from partwise.structures import Chain, Grammar, Projective, Spanning  # noqa: E402
+from partwise.structures import Chain, Grammar, Multiclass, Projective, Spanning  # noqa: E402
 from partwise.torch import functions  # noqa: E402
-from partwise.torch.kernels import chain, grammar, trees  # noqa: E402
+from partwise.torch.kernels import chain, classes, grammar, trees  # noqa: E402
 from partwise.torch.kernels.function import LogPartition, sums_by  # noqa: E402
 from partwise.torch.layouts.chains import ChainLayout  # noqa: E402
+from partwise.torch.layouts.classes import ClassLayout  # noqa: E402
 from partwise.torch.layouts.grammars import GrammarLayout  # noqa: E402
 from partwise.torch.layouts.trees import TreeLayout  # noqa: E402
 from partwise.torch.sums import host_answer  # noqa: E402
@@ -30,6 +31,25 @@ def agree(found: list, expected: list, near: float) -> None:
     for one, other in zip(found, expected, strict=True):
         scale = 1.0 + float(other[torch.isfinite(other)].abs().max()) if other.numel() else 1.0
         torch.testing.assert_close(one.cpu(), other, rtol=0.0, atol=near * scale)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("dtype", "size"), [(torch.float64, 1e4), (torch.float32, 3.0)])
+def test_classes(dtype: object, size: float) -> None:
+    scores = size * torch.randn(5, 4, generator=torch.Generator().manual_seed(1), dtype=dtype)
+    scores[0, 1], scores[3] = -torch.inf, -torch.inf
+    batch = ClassLayout(Multiclass(4)).batch((scores,), None, True)
+    on_device = ClassLayout(Multiclass(4)).batch((scores.to(DEVICE),), None, True)
+    agree(sums_by(classes.Given, on_device), host_answer(batch, "sums"), NEAR[dtype])
+    agree(classes.best(on_device), host_answer(batch, "best"), NEAR[dtype])
+
+
+def test_classes_are_drawn_as_often_as_they_are_likely() -> None:
+    scores = torch.tensor([[0.0, 1.0, -torch.inf], [2.0, 0.0, 1.0]], device=DEVICE)
+    batch = ClassLayout(Multiclass(3)).batch((scores,), None, True)
+    labels, _ = classes.drawn(batch, 4000, torch.Generator(DEVICE).manual_seed(0))
+    found = torch.nn.functional.one_hot(torch.stack(labels), 3).double().mean(0)
+    torch.testing.assert_close(found, torch.softmax(scores.double(), 1), rtol=0.0, atol=0.04)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -444,6 +444,10 @@ class Problem:
         self.over_examples(np.float64, work)
         return loss, inner
 
+    def inverse_of_gram(self, rows: np.ndarray, rest: np.ndarray) -> np.ndarray:
+        """(XᵀX + rest)⁻¹ of rows X (n, m) in single precision, (m, m): here, or where the problem's products are."""
+        return np.linalg.inv((rows.T @ rows).astype(np.float64) + rest)
+
     def primal(self, weights: np.ndarray) -> float:
         """P(w) = Σ_i weight_i ℓ_i(w) + (l2 / 2) ‖w‖² + l1 ‖w‖₁."""
         loss, _ = self.losses(weights)

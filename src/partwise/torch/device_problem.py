@@ -73,7 +73,7 @@ class DeviceProblem(Problem):
 
     visits_read_rows = False
 
-    looked_at: ClassVar[int] = 1 << 21
+    looked_at: ClassVar[int] = 1 << 23
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     chunks: list[_Chunk] = field(default_factory=list, repr=False)
     feed: Any = field(default=None, repr=False)
@@ -160,6 +160,10 @@ class DeviceProblem(Problem):
         point = self.at_weights(weights, beta, beta * self.loss.gamma, hard=self.loss.is_hard)
         loss = (point.log_total - point.gold) / beta
         return float(self.batch.example_weight @ loss) + self.penalty(weights)
+
+    def inverse_of_gram(self, rows: np.ndarray, rest: np.ndarray) -> np.ndarray:
+        there = torch.from_numpy(rows).to(self.device).double()
+        return torch.linalg.inv(there.T @ there + torch.from_numpy(rest).to(self.device)).cpu().numpy()
 
     def _potentials(
         self, chunk: _Chunk, tables: list[torch.Tensor], scale: float, cost_scale: float

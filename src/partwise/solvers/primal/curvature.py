@@ -60,7 +60,7 @@ class Curvature:
         for number, kind in enumerate(problem.structure.kinds):
             n_columns = columns_of(problem.scorer.kinds[number])
             if n_columns:
-                self.blocks.append(_block(sample, number, n_columns, variance, problem.l2))
+                self.blocks.append(_block(problem, sample, number, n_columns, variance))
             elif kind.tied and kind.width <= MOST_COLUMNS and weights.any():
                 # at zero, differences to the truth say nothing of variances
                 block = tied_block(sample, number, counts, scale, problem.l2)
@@ -192,10 +192,10 @@ def uses(problem: Problem, number: int) -> tuple[np.ndarray, np.ndarray]:
 # -- blocks -------------------------------------------------------------------------------------------
 
 
-def _block(problem: Problem, number: int, n_columns: int, variance: np.ndarray, l2: float) -> _Block:
-    """Of the first attributes of a kind."""
-    rows: KindRows = problem.scorer.kinds[number]
-    row, part = uses(problem, number)
+def _block(whole: Problem, sample: Problem, number: int, n_columns: int, variance: np.ndarray) -> _Block:
+    """Of the first attributes of a kind, from some examples of the whole."""
+    rows: KindRows = sample.scorer.kinds[number]
+    row, part = uses(sample, number)
     own = variance[part[:, None] + np.arange(rows.width)]
     columns = _Columns(rows.first_weight, (n_columns, rows.stride), rows.width)
     size = max(SAMPLE, 3 * n_columns)
@@ -208,16 +208,16 @@ def _block(problem: Problem, number: int, n_columns: int, variance: np.ndarray, 
     costly = n_columns * min(size, len(row)) > 2 * _LABELS_APART * len(row)
     if costly or rows.width * n_columns**2 > _MOST_NUMBERS:
         eigenvalue, eigenvector = np.linalg.eigh(of_all * scale * scale[:, None])
-        return _SharedBlock(columns, eigenvector, l2 + np.maximum(eigenvalue, 0.0)[:, None] * totals)
+        return _SharedBlock(columns, eigenvector, whole.l2 + np.maximum(eigenvalue, 0.0)[:, None] * totals)
     inverse = np.empty((rows.width, n_columns, n_columns))
-    at = np.arange(n_columns)
     for label, share in enumerate(totals):
         chosen, weight = chosen_rows(own[:, label], size)
-        values = written_out(rows, row[chosen], n_columns)
-        block = weighted_gram((values / scale).astype(np.float32), weight)
-        block = (1.0 - _OF_ALL) * block + _OF_ALL * share * of_all
-        block[at, at] += l2 / scale**2 + _ROUNDING * np.trace(block) / n_columns
-        inverse[label] = np.linalg.inv(block) / (scale * scale[:, None])
+        values = (written_out(rows, row[chosen], n_columns) / scale).astype(np.float32)
+        rooted = values * np.sqrt((1.0 - _OF_ALL) * weight)[:, None].astype(np.float32)
+        rest = _OF_ALL * share * of_all
+        trace = float(np.square(rooted, dtype=np.float64).sum()) + np.trace(rest)
+        rest[np.diag_indices(n_columns)] += whole.l2 / scale**2 + _ROUNDING * trace / n_columns
+        inverse[label] = whole.inverse_of_gram(rooted, rest) / (scale * scale[:, None])
     return _LabelBlocks(columns, inverse)
 
 

@@ -1,4 +1,4 @@
-"""Kernels for GPUs, in Triton; what has none is computed on the CPU."""
+"""What is computed on a GPU: classes by PyTorch, the rest by kernels in Triton; what has none goes to the CPU."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 
 from partwise.torch.layouts.base import Batch, Layout
 from partwise.torch.layouts.chains import ChainLayout
+from partwise.torch.layouts.classes import ClassLayout
 from partwise.torch.layouts.grammars import GrammarLayout
 from partwise.torch.layouts.segments import SegmentLayout
 from partwise.torch.layouts.trees import TreeLayout
 
 _MODULES: dict[type[Layout], tuple[str, ...]] = {
+    ClassLayout: ("classes",),
     ChainLayout: ("chain", "wide_chain"),
     TreeLayout: ("trees",),
     SegmentLayout: ("segments",),

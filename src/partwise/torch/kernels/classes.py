@@ -1,0 +1,59 @@
+"""Classes on a GPU: PyTorch's own operations, without a copy to the CPU."""
+
+from __future__ import annotations
+
+import torch
+
+from partwise.torch.layouts.base import Batch
+
+
+def fits(batch: Batch) -> bool:
+    """Whether there is anything to add up."""
+    return batch.n_examples > 0
+
+
+class Given:
+    """Scores (B, K)."""
+
+    def __init__(self, batch: Batch, scores: tuple[torch.Tensor, ...]):
+        (self.scores,) = scores
+
+    def forward(self) -> torch.Tensor:
+        """Values (B,)."""
+        return torch.logsumexp(self.scores, 1)
+
+    def lost_digits(self, value: torch.Tensor) -> bool:
+        """Never: sums are of what is left after the largest is taken out."""
+        return False
+
+    def backward(
+        self, value: torch.Tensor, weight: torch.Tensor, together: bool = False
+    ) -> list[torch.Tensor]:
+        """Probabilities times `weight` (B,); none where no class is possible."""
+        finite = torch.where(value == -torch.inf, 0.0, value)
+        return [torch.exp(self.scores - finite[:, None]) * weight[:, None]]
+
+
+def best(batch: Batch) -> list[torch.Tensor]:
+    """Largest scores, and indicators of a class that has each."""
+    labels, value = best_labels(batch)
+    possible = (value > -torch.inf).to(value.dtype)
+    return [value, torch.zeros_like(batch.scores[0]).scatter_(1, labels[:, None], possible[:, None])]
+
+
+def best_labels(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """A best class of every example, int64 (B,), and its score."""
+    value, labels = batch.scores[0].max(1)
+    return labels, value
+
+
+def drawn(
+    batch: Batch, n_samples: int, generator: torch.Generator
+) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Random classes, n_samples times (B,), and log-partitions (B,)."""
+    scores = batch.scores[0].double()
+    uniform = torch.rand(
+        n_samples, *scores.shape, generator=generator, dtype=scores.dtype, device=scores.device
+    )
+    noisy = scores - torch.log(-torch.log(uniform))  # the largest is a draw (Gumbel)
+    return list(noisy.argmax(2)), torch.logsumexp(scores, 1)

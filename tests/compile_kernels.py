@@ -19,7 +19,7 @@ from absent_card import AbsentCard, use
 from triton.runtime.jit import JITFunction
 
 from partwise.structures import Chain, Grammar, Projective, SemiMarkov, Spanning
-from partwise.torch.kernels import chain, grammar, launch, segments, trees, wide_chain
+from partwise.torch.kernels import chain, grammar, launch, segments, tied_steps, trees, wide_chain
 from partwise.torch.layouts.chains import ChainLayout
 from partwise.torch.layouts.grammars import GrammarLayout
 from partwise.torch.layouts.segments import SegmentLayout
@@ -58,6 +58,8 @@ def compile_wide_chains(n_labels: int) -> None:
         )
     given.best_tags()
     given.drawn_tags(2, torch.Generator())
+    scores = torch.zeros(2, 4, n_labels), torch.zeros(n_labels, n_labels)
+    both_ways(tied_steps, layout, *scores, lengths=lengths)
 
 
 def compile_segments(n_labels: int) -> None:

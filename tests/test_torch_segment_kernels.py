@@ -19,7 +19,7 @@ import partwise.torch as layers  # noqa: E402
 from partwise.errors import InputError  # noqa: E402
 from partwise.structures import Chain, SemiMarkov  # noqa: E402
 from partwise.torch import functions, sums  # noqa: E402
-from partwise.torch.kernels import kernels_for, segments, wide_chain  # noqa: E402
+from partwise.torch.kernels import kernels_for, segments, tied_steps, wide_chain  # noqa: E402
 from partwise.torch.kernels.function import LogPartition, sums_by  # noqa: E402
 from partwise.torch.kernels.segment_sums import SegmentSums  # noqa: E402
 from partwise.torch.layouts.chains import ChainLayout  # noqa: E402
@@ -75,9 +75,37 @@ def test_chains_of_more_labels_than_registers(own_edges: bool, dtype: Any, size:
     node = size * torch.randn(2, 3, L, generator=random, dtype=dtype)
     edge = size * torch.randn(*((2, 2) if own_edges else ()), L, L, generator=random, dtype=dtype)
     batch, on_device = both(ChainLayout(structure), [node, edge], lengths)
-    assert kernels_for(on_device) is wide_chain
+    products = not own_edges and dtype == torch.float32
+    assert kernels_for(on_device) is (tied_steps if products else wide_chain)
     agree(sums_by(wide_chain.Given, on_device), host_answer(batch, "sums"), NEAR[dtype])
     agree(wide_chain.best(on_device), host_answer(batch, "best"), NEAR[dtype])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_many_labels_position_by_position() -> None:
+    """Also a sequence whose sums are too small for single precision, one that is impossible, and only some lengths."""
+    random = torch.Generator().manual_seed(5)
+    L, lengths = 131, torch.tensor([7, 6, 2, 1, 5, 4, *range(1, 7), 7, 7, 7, 7, 3])
+    allowed = np.arange(L)[:, None] != np.arange(L) - 7
+    structure = Chain(L, allowed=allowed, allowed_end=np.arange(L) % 3 > 0)
+    node = 3.0 * torch.randn(len(lengths), 7, L, generator=random)
+    edge = 2.0 * torch.randn(L, L, generator=random)
+    node[4, :2] = -60.0
+    node[4, 0, 7] = node[4, 1, 5] = 0.0
+    edge[7, 5] = -52.0
+    node[5, 2] = -torch.inf
+    batch, on_device = both(ChainLayout(structure), [node, edge], lengths)
+    assert kernels_for(on_device) is tied_steps
+    expected = host_answer(batch, "sums")
+    agree(sums_by(tied_steps.Given, on_device), expected, 1e-5)
+    given = tied_steps.Given(on_device, on_device.scores)
+    value, weight = given.forward(), torch.rand(len(lengths), generator=random)
+    strained = torch.tensor([4, 5])  # on logarithms
+    assert (given.whole[strained.to(DEVICE)] == 0.0).all() and (given.whole > 0.0).sum() == len(lengths) - 2
+    for _ in range(2):  # what the first leaves does for a second
+        node_count, edge_count = given.backward(value, weight.to(DEVICE), together=True)
+        parts = [each * weight.reshape(-1, 1, 1) for each in expected[1:]]
+        agree([node_count, edge_count], [parts[0], parts[1].sum(0)], 1e-5)
 
 
 def test_where_nothing_is_possible_counts_are_zero() -> None:

@@ -15,7 +15,7 @@ from partwise.torch.layouts.trees import TreeLayout
 
 _MODULES: dict[type[Layout], tuple[str, ...]] = {
     ClassLayout: ("classes",),
-    ChainLayout: ("chain", "wide_chain"),
+    ChainLayout: ("chain", "tied_steps", "wide_chain"),
     TreeLayout: ("trees",),
     SegmentLayout: ("segments",),
     GrammarLayout: ("grammar",),

@@ -47,7 +47,8 @@ def masked(batch: Batch, node: torch.Tensor, edge: torch.Tensor) -> tuple[torch.
         return node, edge
     between, first, last = _masks(structure, node.device)
     if between is not None:
-        edge = edge.masked_fill(between, -torch.inf)
+        is_shared = edge.ndim == 3 and edge.stride(0) == 0  # and stays so
+        edge = (edge[:1] if is_shared else edge).masked_fill(between, -torch.inf).expand(edge.shape)
     if first is not None:
         node = node.clone()
         node[:, 0].masked_fill_(first, -torch.inf)

@@ -56,9 +56,11 @@ def forward(
     segment, edge, lengths, alpha, into, shift, value, T, D, L, edge_stride, position_stride,
     TILE: tl.constexpr, SPAN: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """Fill `alpha` and `into` (B, T, L), `shift` (B, T + 1) of float64, and `value` (B,)."""
+    """Fill `alpha` and `into` (B, T, L), `shift` (B, T + 1) of float64, and `value` (B,); nothing for length 0."""
     b = tl.program_id(0).to(tl.int64)
     n = length_of(lengths, b, T, RAGGED)
+    if n == 0:
+        return
     own, table = segment + b * T * D * L, edge + b * edge_stride
     ends, begins, c = alpha + b * T * L, into + b * T * L, shift + b * (T + 1)
     kind = alpha.dtype.element_ty
@@ -133,6 +135,8 @@ def backward(
     `ending` (B, T, L) is room for μ."""
     b = tl.program_id(0).to(tl.int64)
     n = length_of(lengths, b, T, RAGGED)
+    if n == 0:
+        return
     own, table, out = segment + b * T * D * L, edge + b * edge_stride, count + b * T * D * L
     ends, begins, c = alpha + b * T * L, into + b * T * L, shift + b * (T + 1)
     mu, after = ending + b * T * L, rest + b * T * L

@@ -37,12 +37,12 @@ class SegmentSums:
         self.sizes = self.length, self.longest, self.n_labels
         self.key = (*self.sizes, *self.strides, *map(kind, (self.segment, self.edge, lengths)))
 
-    def forward(self) -> torch.Tensor:
-        """Values (B,); leaves the sums that all else reads."""
+    def forward(self, value: torch.Tensor | None = None) -> torch.Tensor:
+        """Values (B,), which may be there already for sequences of length 0; leaves the sums that all else reads."""
         n, T, L = self.n, self.length, self.n_labels
         self.alpha, self.into = self.segment.new_empty(n, T, L), self.segment.new_empty(n, T, L)
         self.shift = self.segment.new_empty(n, T + 1, dtype=torch.float64)
-        value = self.segment.new_empty(n)
+        value = self.segment.new_empty(n) if value is None else value
         ready("segments", *self.key)(
             segment_kernel.forward, (n,), self.segment, self.edge, self.lengths, self.alpha, self.into, self.shift,
             value, *self.sizes, *self.strides, SPAN=self.span, **self.common,

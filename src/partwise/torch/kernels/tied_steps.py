@@ -1,0 +1,93 @@
+"""Chains of many labels with shared transitions on a GPU: products of matrices, one launch a position."""
+
+from __future__ import annotations
+
+import torch
+import triton
+
+from partwise.torch.kernels import tied_steps_kernel as kernel
+from partwise.torch.kernels import wide_chain
+from partwise.torch.kernels.chain import masked
+from partwise.torch.kernels.launch import kind, ready
+from partwise.torch.kernels.segment_sums import SegmentSums
+from partwise.torch.layouts.base import Batch
+
+best, best_labels, drawn = wide_chain.best, wide_chain.best_labels, wide_chain.drawn
+
+_TILE = 64
+_BLOCK = 256
+
+
+def fits(batch: Batch) -> bool:
+    """Whether the kernels take this batch."""
+    node, edge = batch.scores
+    return wide_chain.fits(batch) and edge.ndim == 3 and edge.stride(0) == 0 and node.dtype == torch.float32
+
+
+class Given:
+    """Scores with masks applied, transitions as factors, and sizes: what all launches share."""
+
+    def __init__(self, batch: Batch, scores: tuple[torch.Tensor, ...]):
+        node, edge = masked(batch, *scores)
+        self.node, self.edge, self.lengths = node.contiguous(), edge, batch.lengths
+        self.n, self.length, self.n_labels = node.shape
+        self.grid = triton.cdiv(self.n, kernel.ROWS), triton.cdiv(self.n_labels, _TILE), 2
+        self.ragged = {"RAGGED": batch.lengths is not None}
+        self.tiles = {"TILE": _TILE, "num_warps": 4, **self.ragged}
+        self.key = self.length, self.n_labels, kind(self.node), kind(self.lengths)
+        self.half = (self.length + 1) // 2  # positions of the longer side
+
+    def forward(self) -> torch.Tensor:
+        """Values (B,); leaves sums and one of the two factors of every pair for the backward pass."""
+        n, T, L = self.n, self.length, self.n_labels
+        launch, empty = ready("tied steps", *self.key), self.node.new_empty
+        self.top = self.edge[0].max()
+        table = torch.exp(self.edge[0] - torch.where(self.top == -torch.inf, 0.0, self.top))
+        self.tables = torch.stack([table, table.T])
+        largest, self.sums, moved = self.node.amax(2), empty(n, T, L), empty(n, T)
+        self.left, self.right = self.node.new_zeros(2, n, T, L).unbind()
+        strained = torch.zeros(n, dtype=torch.int32, device=self.node.device)
+        for step in range(self.half):
+            launch(
+                kernel.forward, self.grid, self.node, largest, self.tables, self.lengths, self.sums, self.left,
+                self.right, moved, strained, n, step, T, L, **self.tiles,
+            )  # fmt: skip
+        self.between, self.whole, value = empty(n, 3, L), empty(n), empty(n)
+        left_over = torch.empty(n, dtype=torch.int64, device=self.node.device)
+        launch(
+            kernel.middle, self.grid, self.tables, self.lengths, self.left, self.right, self.between, n, T, L,
+            **self.tiles,
+        )  # fmt: skip
+        launch(
+            kernel.join, (n,), self.lengths, self.between, moved, strained, self.top, self.whole, left_over, value,
+            T, L, BLOCK=_BLOCK, num_warps=4, **self.ragged,
+        )  # fmt: skip
+        self.rest = SegmentSums(self.node[:, :, None], self.edge, left_over)
+        return self.rest.forward(value)
+
+    def lost_digits(self, value: torch.Tensor) -> bool:
+        """Never: such sequences are done on logarithms."""
+        return False
+
+    def backward(
+        self, value: torch.Tensor, weight: torch.Tensor, together: bool = False
+    ) -> list[torch.Tensor]:
+        """Counts of nodes and edges, times `weight` (B,)."""
+        n, T, L = self.n, self.length, self.n_labels
+        launch = ready("tied steps backward", *self.key, weight.stride(0), kind(weight))
+        count, edge_count = self.rest.backward(value, weight, together)
+        node_count = count[:, :, 0]
+        launch(
+            kernel.begin, (n,), self.lengths, self.sums, self.left, self.right, self.between, self.whole, weight,
+            weight.stride(0), node_count, T, L, BLOCK=_BLOCK, num_warps=4, **self.ragged,
+        )  # fmt: skip
+        for step in range(1, self.half):
+            launch(
+                kernel.backward, self.grid, self.tables, self.lengths, self.sums, self.left, self.right, self.whole,
+                node_count, n, step, T, L, **self.tiles,
+            )  # fmt: skip
+        if together:  # neighbours in memory are neighbours; what a sequence's first position has on its left is 0
+            left, right = self.left.view(-1, L)[:-1], self.right.view(-1, L)[1:]
+            return [node_count, edge_count + self.tables[0] * (left.T @ right)]
+        pairs = self.left[:, :-1].transpose(1, 2) @ self.right[:, 1:]
+        return [node_count, edge_count + self.tables[0] * pairs]

@@ -152,8 +152,8 @@ class Chain(ChainParts):
         scores = self._read(node_scores, edge_scores, start_scores, end_scores)
         results = []
         for i, (nodes, edges) in enumerate(self._histories(scores)):
-            possible = self.log_count(len(nodes))
-            room = k if possible > 30 else max(1, min(k, round(np.exp(possible))))
+            at_most = len(nodes) * np.log(self.n_labels)  # labellings, as a logarithm
+            room = k if at_most > 30 else min(k, self.n_labels ** len(nodes))
             labels, values = np.empty((room, len(nodes)), np.int64), np.empty(room)
             found = best_paths(nodes, edges, self.order, room, labels, values)
             _require_found(found > 0, i, scores)

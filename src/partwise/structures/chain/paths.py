@@ -15,6 +15,8 @@ import numpy as np
 
 from partwise.compiled.dispatch import entry, inner
 
+_LEAST = 1e-200  # a sum of products that has all its digits
+
 
 @entry(allocates=True)
 def best_paths(nodes, edges, order, n_best, labels, values):  # type: ignore
@@ -32,21 +34,31 @@ def best_paths(nodes, edges, order, n_best, labels, values):  # type: ignore
     dropped = np.zeros((length + 1, n_histories, n_best), np.int32)
     ranks = np.zeros((length + 1, n_histories, n_best), np.int32)
     scores[0, n_histories - 1, 0] = 0.0
+    arriving = np.empty(
+        (n_labels, n_histories)
+    )  # edges by [label, history], which lie in the order they are read
+    best = np.empty(n_histories)
     for t in range(length):
-        block = edges[t if edges.shape[0] > 1 else 0]
+        if t == 0 or edges.shape[0] > 1:
+            arriving[:] = edges[t if edges.shape[0] > 1 else 0].T
+        best[:] = scores[t, :, 0]
         for group in range(n_groups):
             for y in range(n_labels):
                 here = group * n_symbols + y
+                worst = -np.inf  # of what is kept
                 for oldest in range(n_symbols):
                     history = oldest * n_groups + group
-                    edge = block[history, y]
+                    if not best[history] + arriving[y, history] + nodes[t, y] > worst:
+                        continue
+                    edge = arriving[y, history]
                     for rank in range(n_best):
                         score = scores[t, history, rank] + edge + nodes[t, y]
-                        if score == -np.inf or not score > scores[t + 1, here, n_best - 1]:
+                        if not score > worst:
                             break
                         at = _insert(scores[t + 1, here], dropped[t + 1, here], ranks[t + 1, here], score)
                         dropped[t + 1, here, at] = oldest
                         ranks[t + 1, here, at] = rank
+                        worst = scores[t + 1, here, n_best - 1]
     return _trace_paths(scores, dropped, ranks, n_groups, labels, values)
 
 
@@ -93,24 +105,73 @@ def _trace_paths(scores, dropped, ranks, n_groups, labels, values):  # type: ign
 
 @inner(allocates=True)
 def _log_endings(nodes, edges, n_groups, endings):  # type: ignore
-    """endings[t, h] = log Σ over labels from t on of their scores, given history h before t."""
+    """endings[t, h] = log Σ over labels from t on of their scores, given history h before t.
+
+    Where positions share their edges, sums are of products: of exp(edge − largest), once, and one exponential a label.
+    What is too small for that is done again on logarithms.
+    """
     length, n_labels = nodes.shape
     n_histories = endings.shape[1]
-    row = np.empty(n_labels)
     endings[length, :] = 0.0
+    tied = edges.shape[0] == 1
+    factor, top_edge = _scaled_edges(edges[0]) if tied else (edges[0], 0.0)
+    later = np.empty(n_histories)
     for t in range(length - 1, -1, -1):
-        block = edges[t if edges.shape[0] > 1 else 0]
+        top = _scaled_endings(nodes[t], endings[t + 1], later) if tied else 0.0
+        block = edges[0 if tied else t]
         for history in range(n_histories):
             after = (history % n_groups) * (n_labels + 1)
-            top = -np.inf
-            for y in range(n_labels):
-                row[y] = nodes[t, y] + block[history, y] + endings[t + 1, after + y]
-                top = max(top, row[y])
             total = 0.0
-            if top > -np.inf:
+            if tied:
                 for y in range(n_labels):
-                    total += math.exp(row[y] - top)
-            endings[t, history] = top + math.log(total) if total > 0.0 else -np.inf
+                    total += factor[history, y] * later[after + y]
+            if total > _LEAST:
+                endings[t, history] = top + top_edge + math.log(total)
+            else:
+                endings[t, history] = _log_sum(nodes[t], block[history], endings[t + 1], after)
+
+
+@inner(allocates=True)
+def _scaled_edges(block):  # type: ignore
+    """exp(edge − largest), and the largest."""
+    top = -np.inf
+    for edge in block.flat:
+        top = max(top, edge)
+    factor = np.zeros(block.shape)
+    if top > -np.inf:
+        for history in range(block.shape[0]):
+            for y in range(block.shape[1]):
+                factor[history, y] = math.exp(block[history, y] - top)
+    return factor, top
+
+
+@inner
+def _scaled_endings(nodes, endings, later):  # type: ignore
+    """Fill `later` with exp(node + ending − largest) of histories that end in a label; returns the largest."""
+    n_labels, top = nodes.size, -np.inf
+    for first in range(0, endings.size, n_labels + 1):
+        for y in range(n_labels):
+            top = max(top, nodes[y] + endings[first + y])
+    later[:] = 0.0
+    if top > -np.inf:
+        for first in range(0, endings.size, n_labels + 1):
+            for y in range(n_labels):
+                later[first + y] = math.exp(nodes[y] + endings[first + y] - top)
+    return top
+
+
+@inner
+def _log_sum(nodes, edges, endings, after):  # type: ignore
+    """log Σ_y exp(node + edge + ending after y)."""
+    top = -np.inf
+    for y in range(nodes.size):
+        top = max(top, nodes[y] + edges[y] + endings[after + y])
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for y in range(nodes.size):
+        total += math.exp(nodes[y] + edges[y] + endings[after + y] - top)
+    return top + math.log(total)
 
 
 @entry(allocates=True)

@@ -86,7 +86,9 @@ class Given:
                 kernel.backward, self.grid, self.tables, self.lengths, self.sums, self.left, self.right, self.whole,
                 node_count, n, step, T, L, **self.tiles,
             )  # fmt: skip
-        if together:  # neighbours in memory are neighbours; what a sequence's first position has on its left is 0
+        if (
+            together
+        ):  # neighbours in memory are neighbours; what a sequence's first position has on its left is 0
             left, right = self.left.view(-1, L)[:-1], self.right.view(-1, L)[1:]
             return [node_count, edge_count + self.tables[0] * (left.T @ right)]
         pairs = self.left[:, :-1].transpose(1, 2) @ self.right[:, 1:]

@@ -45,9 +45,7 @@ def _product(vectors, row, used, table, j, L, TILE: tl.constexpr):
     for first in range(0, L, 32):
         k = first + tl.arange(0, 32)
         p = tl.load(vectors + row[:, None] * L + k[None, :], mask=used[:, None] & (k[None, :] < L), other=0.0)
-        x = tl.load(
-            table + k[:, None] * L + j[None, :], mask=(k[:, None] < L) & (j[None, :] < L), other=0.0
-        )
+        x = tl.load(table + k[:, None] * L + j[None, :], mask=(k[:, None] < L) & (j[None, :] < L), other=0.0)
         total = tl.dot(p, x, total, input_precision="tf32x3")
         most = tl.maximum(most, tl.max(p, 1))
     return total, most
@@ -97,9 +95,7 @@ def forward(
 
 
 @triton.jit(do_not_specialize=["n_all"])
-def middle(
-    tables, lengths, left, right, between, n_all, T, L, TILE: tl.constexpr, RAGGED: tl.constexpr
-):
+def middle(tables, lengths, left, right, between, n_all, T, L, TILE: tl.constexpr, RAGGED: tl.constexpr):
     """Fill `between` (B, 3, L): counts of positions h and h − 1 but for a factor, and p_{h−1}."""
     b, inside, n = _rows(tl.program_id(0), lengths, n_all, T, RAGGED)
     side, h = tl.program_id(2), (n + 1) // 2

@@ -71,8 +71,10 @@ def compile_segments(n_labels: int) -> None:
 
 
 def compile_trees(n_words: int) -> None:
+    arcs = torch.zeros(2, n_words + 1, n_words + 1)
     for structure in (Projective(), Spanning()):
-        both_ways(trees, TreeLayout(structure), torch.zeros(2, n_words + 1, n_words + 1))
+        both_ways(trees, TreeLayout(structure), arcs)
+        trees.best_labels(TreeLayout(structure).batch((arcs,), torch.tensor([n_words, 1]), False))
 
 
 def compile_grammars(n_symbols: int) -> None:

@@ -1,4 +1,4 @@
-"""Trees on a GPU: what the kernels are given, and the log-partition with a backward pass of one launch."""
+"""Trees on a GPU: what the kernels of sums are given; `best_trees` has the best ones."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import triton
 
 from partwise.structures.trees.projective import Projective
 from partwise.torch.kernels import eisner_kernel, matrix_tree_kernel
+from partwise.torch.kernels.best_trees import best, best_labels
 from partwise.torch.kernels.launch import kind, ready
 from partwise.torch.layouts.base import Batch
+
+__all__ = ["Given", "best", "best_labels", "fits"]
 
 MOST_WORDS = 255
 MOST_STRAIN = 600.0  # beyond it derivatives may leave the range of double precision

@@ -285,7 +285,8 @@ def _true_entries(
     part, example = shard.gold_places(), block_of(shard.gold.ptr)
     amount = shard.gold.amount if shard.gold.amount.size else np.ones(len(part))
     found, n_parts = [], int(plan.part_ptr[-1])
-    for own, entry in plan.places:
+    for places in plan.places:
+        own, entry = places.pairs()
         entry_of = np.full(n_parts, -1)
         entry_of[own] = entry
         mine = entry_of[part] >= 0

@@ -53,6 +53,8 @@ def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 def read_batch(structure: Structure, scores: tuple[Any, ...], lengths: Any, validate: bool | None) -> Batch:
     """Checked scores of a batch; raises :class:`InputError` naming the argument."""
     scores, lengths = unpacked(scores, lengths)
+    if any(isinstance(each, torch.Tensor) and torch._C._functorch.is_batchedtensor(each) for each in scores):
+        raise InputError("scores are a batch already: instead of vmap, let the examples be one axis")
     return layout_for(structure).batch(scores, lengths, validate)
 
 
@@ -119,7 +121,8 @@ def marginals(structure: Structure, *scores: Any, lengths: Any = None, validate:
 def entropy(
     structure: Structure, *scores: Any, lengths: Any = None, validate: bool | None = None
 ) -> torch.Tensor:
-    """Entropy in nats of the distribution over labellings, (B,): A(s) − s·μ, differentiable."""
+    """Entropy in nats of the distribution over labellings, (B,): A(s) − s·μ, differentiable; −inf where there is
+    none."""
     batch = read_batch(structure, scores, lengths, validate)
     values, *counts = answer(batch, "sums")
     for own, amount in zip(batch.scores, counts, strict=True):

@@ -53,10 +53,12 @@ class StructuredLoss(torch.nn.Module):
 
     @not_compiled
     def forward(self, *scores: Any, target: Any, lengths: Any = None) -> torch.Tensor:
-        """The loss of the true labels `target`, as :func:`argmax` gives labels, under scores."""
+        """The loss of the true labels `target`, as :func:`argmax` gives labels, under scores; +inf where they are
+        impossible."""
         batch, target = read_batch(self.structure, scores, lengths, self.validate), padded_target(target)
         gold, costs, base = batch.layout.truth(batch, target, self.cost if self.loss.gamma else None)
-        values = self._values(batch, costs) - gold
+        totals = self._values(batch, costs)
+        values = torch.where(totals == -torch.inf, torch.inf, totals - gold)
         if base is not None:
             values = values - self.loss.gamma * base
         return {"mean": values.mean, "sum": values.sum, "none": lambda: values}[self.reduction]()

@@ -140,7 +140,7 @@ class Feed:
         plan: Any = self.layout.arrange(self.sizes(len(lengths), longest), lengths)
         run_ptr, runs = self.structure.runs(shapes)
         found = {}
-        for each, (part, entry) in zip(self.tensors, plan.places, strict=True):
+        for each, own_places in zip(self.tensors, plan.places, strict=True):
             if each.tied:
                 continue
             mine = runs[:, _KIND] == each.number
@@ -148,6 +148,7 @@ class Feed:
             begin = np.repeat(plan.part_ptr[example] + own[:, _FIRST_PART], own[:, _N_ROWS])
             begin += each.width * positions(own[:, _N_ROWS])
             entry_of = np.zeros(int(plan.part_ptr[-1]), np.int64)
+            part, entry = own_places.pairs()
             entry_of[part] = entry
             found[each.name] = entry_of[begin] // each.n_entries
         return found

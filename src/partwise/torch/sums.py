@@ -27,12 +27,15 @@ class Sums(torch.autograd.Function):
     """(A, *μ) of a batch; counts come in the shapes of the scores."""
 
     @staticmethod
-    def forward(ctx: Any, batch: Batch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        values, *counts = compute(batch._replace(scores=scores), "sums")
-        ctx.batch = batch._replace(scores=())
-        ctx.save_for_backward(*scores, *counts)
+    def forward(batch: Batch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(compute(batch._replace(scores=scores, given=()), "sums"))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
+        batch, *scores = inputs
+        ctx.batch = batch._replace(scores=(), given=())
+        ctx.save_for_backward(*scores, *output[1:])
         ctx.set_materialize_grads(False)
-        return (values, *counts)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
@@ -54,11 +57,13 @@ class Best(torch.autograd.Function):
     """(max, *indicators of a best labelling): piecewise linear, with those as a subgradient."""
 
     @staticmethod
-    def forward(ctx: Any, batch: Batch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        values, *counts = compute(batch._replace(scores=scores), "best")
-        ctx.save_for_backward(*counts)
-        ctx.mark_non_differentiable(*counts)
-        return (values, *counts)
+    def forward(batch: Batch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(compute(batch._replace(scores=scores, given=()), "best"))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
+        ctx.save_for_backward(*output[1:])
+        ctx.mark_non_differentiable(*output[1:])
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
@@ -73,17 +78,21 @@ def answer(batch: Batch, which: str) -> tuple[torch.Tensor, ...]:
 
 def values_of(batch: Batch, which: str) -> torch.Tensor:
     """Log-partitions or largest scores, (B,): without counts where nobody asks for a gradient."""
-    if which == "sums":
+    if which == "sums" and not is_transformed(batch.scores):  # a best labelling is written down in any case
         kernels = device_kernels(batch)
         if kernels is not None:
             return _log_partition().apply(kernels.Given, batch, *(batch.given or batch.scores))
         wanted = torch.is_grad_enabled() and any(each.requires_grad for each in batch.scores)
-        if (
-            not wanted and batch.scores[0].device.type == "cpu"
-        ):  # a best labelling is written down in any case
+        if not wanted and batch.scores[0].device.type == "cpu":
             values, _ = pack(batch).answers("sums", 0, torch.get_num_threads())
             return torch.from_numpy(values).to(batch.scores[0].dtype)
     return answer(batch, which)[0]
+
+
+def is_transformed(scores: tuple[torch.Tensor, ...]) -> bool:
+    """Whether `torch.func` or forward-mode differentiation has to see what is done with the scores."""
+    level = getattr(torch.autograd.forward_ad, "_current_level", -1)
+    return level >= 0 or any(torch._C._functorch.is_functorch_wrapped_tensor(each) for each in scores)
 
 
 @cache
@@ -147,8 +156,11 @@ def host_answer(batch: Batch, which: str) -> list[torch.Tensor]:
     """Values and counts by compiled code on the CPU, in double precision."""
     plan, like = batch.arrangement(), batch.scores[0]
     values, counts = pack(batch).answers(which, 1, torch.get_num_threads())
-    counts[np.repeat(values == -np.inf, np.diff(plan.part_ptr))] = 0.0
-    arrays = [values, *plan.spread(counts, batch.sizes)]
+    impossible = values == -np.inf
+    if impossible.any():
+        counts[np.repeat(impossible, np.diff(plan.part_ptr))] = 0.0
+    kind = np.float32 if like.dtype == torch.float32 else np.float64
+    arrays = [values, *plan.spread(counts, batch.sizes, kind)]
     return [torch.from_numpy(each).to(dtype=like.dtype, device=like.device) for each in arrays]
 
 
@@ -156,6 +168,6 @@ def pack(batch: Batch) -> Packed:
     """The batch as compiled code reads it."""
     plan = batch.arrangement()
     flat = np.zeros(int(plan.part_ptr[-1]) + LANES)
-    for (part, entry), scores in zip(plan.places, batch.scores, strict=True):
-        flat[part] = scores.detach().cpu().numpy().reshape(-1)[entry]
+    for places, scores in zip(plan.places, batch.scores, strict=True):
+        places.to_parts(scores.detach().cpu().numpy().reshape(-1), flat)
     return Packed(plan.structure, plan.specification, plan.shapes, plan.part_ptr, flat, False)

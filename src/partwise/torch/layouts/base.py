@@ -12,6 +12,7 @@ import torch
 from partwise.core.arrays import offsets
 from partwise.errors import InputError
 from partwise.structures.contract import PartLists, Shapes, Structure
+from partwise.torch.layouts.places import Places
 
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -26,22 +27,23 @@ class Arrangement(NamedTuple):
     specification : NamedTuple
     shapes : Shapes
     part_ptr : int64 array, shape (B + 1,)
-    places : tuple of (part, entry)
-        For every score tensor the parts, int64, that its entries (of the flattened tensor) score. Parts that no
-        entry scores are 0.
+    places : tuple of Places
+        For every score tensor the parts that its entries score. Parts that no entry scores are 0.
     """
 
     structure: Structure
     specification: Any
     shapes: Shapes
     part_ptr: np.ndarray
-    places: tuple[tuple[np.ndarray, np.ndarray], ...]
+    places: tuple[Places, ...]
 
-    def spread(self, values: np.ndarray, sizes: tuple[tuple[int, ...], ...]) -> list[np.ndarray]:
-        """Values of all parts as arrays of the tensors' sizes; sums where an entry scores several parts."""
+    def spread(
+        self, values: np.ndarray, sizes: tuple[tuple[int, ...], ...], dtype: Any = np.float64
+    ) -> list[np.ndarray]:
+        """Values of all parts as arrays of the tensors' sizes, 0 elsewhere."""
         return [
-            np.bincount(entry, values[part], int(np.prod(size))).reshape(size)
-            for (part, entry), size in zip(self.places, sizes, strict=True)
+            own.to_entries(values, size, np.dtype(dtype))
+            for own, size in zip(self.places, sizes, strict=True)
         ]
 
     def counts_of(self, found: PartLists) -> np.ndarray:
@@ -81,7 +83,7 @@ class Batch(NamedTuple):
         """Lengths, int64 (B,), on the CPU."""
         if self.lengths is None:
             return np.full(self.n_examples, self.layout.longest(self.sizes), np.int64)
-        return self.lengths.cpu().numpy().astype(np.int64)
+        return on_host(self.lengths)
 
     def arrangement(self) -> Arrangement:
         return _arrangement(self.layout, self.sizes, self.host_lengths().tobytes())
@@ -214,7 +216,7 @@ def read_lengths(
     lengths: Any, n_examples: int, longest: int, device: torch.device, checked: bool
 ) -> torch.Tensor:
     """Lengths as int64 (B,); a boolean mask (B, length) with True first stands for its row sums."""
-    given = torch.as_tensor(lengths)
+    given = whole_numbers(lengths, "lengths")
     if given.dtype == torch.bool:
         if tuple(given.shape) != (n_examples, longest):
             raise InputError(f"the mask has shape {tuple(given.shape)}, expected ({n_examples}, {longest})")
@@ -223,12 +225,31 @@ def read_lengths(
                 "the mask must be True at the first positions of an example and False behind them"
             )
         given = given.sum(1)
-    if given.shape != (n_examples,) or given.is_floating_point():
-        raise InputError(f"lengths must be {n_examples} whole numbers, not of shape {tuple(given.shape)}")
+    if given.shape != (n_examples,) or given.is_floating_point() or given.is_complex():
+        kind = str(given.dtype).removeprefix("torch.")
+        raise InputError(
+            f"lengths must be {n_examples} whole numbers, not {kind} of shape {tuple(given.shape)}"
+        )
     if checked and n_examples and (int(given.min()) < 1 or int(given.max()) > longest):
         wrong = int(given.max()) if int(given.max()) > longest else int(given.min())
         raise InputError(f"lengths holds {wrong}; they run from 1 to {longest}, the length of the padding")
     return given.to(device=device, dtype=torch.int64)
+
+
+def whole_numbers(values: Any, name: str) -> torch.Tensor:
+    """`values` as a tensor, if they can be one."""
+    try:
+        return torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"{name} must be whole numbers, not {type(values).__name__} of others") from None
+
+
+def on_host(whole: torch.Tensor) -> np.ndarray:
+    """Whole numbers as an array, also under `torch.func`, where memory cannot be looked at."""
+    try:
+        return whole.cpu().numpy()
+    except RuntimeError:
+        return np.array(whole.tolist(), np.int64).reshape(tuple(whole.shape))
 
 
 def require_tensor(value: Any, name: str, shape: tuple[int | None, ...], what: str) -> torch.Tensor:
@@ -253,9 +274,11 @@ def padded(rows: list[Any], longest: int, device: torch.device) -> torch.Tensor:
 
 def unpadded(target: Any, lengths: np.ndarray, name: str = "target") -> np.ndarray:
     """The first `lengths` entries of every row of a whole-number tensor (B, T), one after another."""
-    array = torch.as_tensor(target).cpu().numpy()
+    array = on_host(whole_numbers(target, name))
     if array.ndim != 2 or len(array) != len(lengths) or array.dtype.kind not in "iu":
-        raise InputError(f"{name} must be whole numbers of shape ({len(lengths)}, length), not {array.shape}")
+        raise InputError(
+            f"{name} must be whole numbers of shape ({len(lengths)}, length), not {array.dtype} of {array.shape}"
+        )
     if len(lengths) and array.shape[1] < lengths.max():
         raise InputError(f"{name} has {array.shape[1]} positions for an example of length {lengths.max()}")
     return array[np.arange(array.shape[1]) < lengths[:, None]].astype(np.int64)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from partwise.core.arrays import ranges
 from partwise.errors import InputError
 from partwise.structures.chain.chain import Chain
 from partwise.torch.layouts.base import (
@@ -20,6 +19,7 @@ from partwise.torch.layouts.base import (
     require_tensor,
     unpadded,
 )
+from partwise.torch.layouts.places import Places
 
 
 class ChainLayout(Layout):
@@ -91,12 +91,10 @@ class ChainLayout(Layout):
         node, edge, *rest = batch.scores
         remaining = iter(rest)
         if given.get("start_scores") is not None:
-            first = node.new_zeros(node.shape[1], 1)
-            first[0] = 1.0
-            node = node + first * next(remaining)
+            first = torch.arange(node.shape[1], device=node.device)[:, None] == 0
+            node = node + torch.where(first, next(remaining), 0.0)  # not a product: 0 · −inf is no number
         if given.get("end_scores") is not None:
-            last = is_last(node, batch.lengths)
-            node = node + last * next(remaining)
+            node = node + torch.where(is_last(node, batch.lengths), next(remaining), 0.0)
         return batch._replace(scores=(node, edge), given=(node, batch.given[1]))
 
     def arrange(self, sizes: tuple[tuple[int, ...], ...], lengths: np.ndarray) -> Arrangement:
@@ -107,8 +105,8 @@ class ChainLayout(Layout):
         edge_stride = (longest - 1) * L * L if self.per_position else L * L
         example = np.arange(n)
         places = (
-            (ranges(node_part, n_nodes), ranges(example * longest * L, n_nodes)),
-            (ranges(edge_part, n_edges), ranges(example * edge_stride, n_edges)),
+            Places.runs(node_part, example * longest * L, n_nodes),
+            Places.runs(edge_part, example * edge_stride, n_edges),
         )
         shapes = structure.shapes(lengths)
         return Arrangement(structure, structure.specification(), shapes, part_ptr, places)
@@ -140,7 +138,7 @@ class ChainLayout(Layout):
 
 
 def is_last(node: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-    """1 at the last position of every example, else 0: (B or 1, T, 1)."""
+    """Whether each position is the last of its example: bool (B or 1, T, 1)."""
     position = torch.arange(node.shape[1], device=node.device)
     last = position == node.shape[1] - 1 if lengths is None else position[None] == (lengths[:, None] - 1)
-    return last.to(node.dtype).reshape(-1, node.shape[1], 1)
+    return last.reshape(-1, node.shape[1], 1)

@@ -9,7 +9,8 @@ import torch
 
 from partwise.errors import InputError
 from partwise.structures.multiclass.multiclass import Multiclass
-from partwise.torch.layouts.base import Arrangement, Layout, require_tensor
+from partwise.torch.layouts.base import Arrangement, Layout, on_host, require_tensor, whole_numbers
+from partwise.torch.layouts.places import Places
 
 
 class ClassLayout(Layout):
@@ -37,13 +38,15 @@ class ClassLayout(Layout):
             structure.specification(),
             structure.shapes(lengths),
             part_ptr,
-            ((everything, everything),),
+            (Places.of(everything, everything),),
         )
 
     def flat_labels(self, target: Any, lengths: np.ndarray) -> np.ndarray:
-        array = torch.as_tensor(target).cpu().numpy()
+        array = on_host(whole_numbers(target, "target"))
         if array.shape != lengths.shape or array.dtype.kind not in "iu":
-            raise InputError(f"target must be {len(lengths)} whole numbers, not of shape {array.shape}")
+            raise InputError(
+                f"target must be {len(lengths)} whole numbers, not {array.dtype} of shape {array.shape}"
+            )
         return array.astype(np.int64)
 
     def labels(self, found: Any, lengths: np.ndarray, device: torch.device) -> torch.Tensor:

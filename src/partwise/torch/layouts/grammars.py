@@ -12,6 +12,7 @@ from partwise.core.arrays import block_of, offsets
 from partwise.errors import InputError
 from partwise.structures.grammar.grammar import Grammar
 from partwise.torch.layouts.base import Arrangement, Layout, blocks, require_tensor
+from partwise.torch.layouts.places import Places
 
 
 class GrammarLayout(Layout):
@@ -58,8 +59,8 @@ class GrammarLayout(Layout):
         row = (word_part[word] + at * len(symbols))[:, None] + np.arange(len(symbols))
         rules = np.arange(structure.n_rules)
         places = [
-            (row.ravel(), (((word * longest + at) * N)[:, None] + symbols).ravel()),
-            (
+            Places.of(row.ravel(), (((word * longest + at) * N)[:, None] + symbols).ravel()),
+            Places.of(
                 (rule_part[:, None] + rules).ravel(),
                 (np.arange(n)[:, None] * structure.n_rules + rules).ravel(),
             ),
@@ -68,7 +69,7 @@ class GrammarLayout(Layout):
             begins = span_part[span] + (np.arange(len(span)) - ptr[span]) * len(columns)
             entry = ((span * longest + first) * longest + last) * N
             part = begins[:, None] + np.arange(len(columns))
-            places.append((part.ravel(), (entry[:, None] + columns).ravel()))
+            places.append(Places.of(part.ravel(), (entry[:, None] + columns).ravel()))
         return Arrangement(structure, structure.specification(), shapes, part_ptr, tuple(places))
 
     def flat_labels(self, target: Any, lengths: np.ndarray) -> np.ndarray:

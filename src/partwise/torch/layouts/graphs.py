@@ -14,7 +14,8 @@ from partwise.structures.costs import cost_matrix
 from partwise.structures.graphs.graph import Graph
 from partwise.structures.graphs.layout import check_scopes
 from partwise.structures.graphs.scores import TableGraph
-from partwise.torch.layouts.base import Arrangement, Layout, require_tensor, unpadded
+from partwise.torch.layouts.base import Arrangement, Layout, on_host, require_tensor, unpadded, whole_numbers
+from partwise.torch.layouts.places import Places
 
 
 class GraphLayout(Layout):
@@ -35,7 +36,7 @@ class GraphLayout(Layout):
             raise InputError("graphs of a batch have one form: lengths are not taken")
         if len(scores) != 3:
             raise InputError("a graph takes vertex_scores, edges and edge_scores")
-        pairs = torch.as_tensor(scores[1]).cpu().numpy()
+        pairs = on_host(whole_numbers(scores[1], "edges"))
         if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
             raise InputError(f"edges must be whole numbers of shape (E, 2), not {pairs.shape}")
         layout = GraphLayout(self.structure, tuple(map(tuple, pairs.tolist())))
@@ -62,7 +63,7 @@ class GraphLayout(Layout):
         n_vertex, n_edge, example = V * S, E * S * S, np.arange(n)[:, None]
         part_ptr = offsets(np.full(n, n_vertex + n_edge))
         places = tuple(
-            (
+            Places.of(
                 (part_ptr[:-1, None] + start + np.arange(size)).ravel(),
                 (example * size + np.arange(size)).ravel(),
             )
@@ -75,7 +76,7 @@ class GraphLayout(Layout):
 
     def costs(self, arrangement: Arrangement, labels: Any, cost: Any) -> np.ndarray:
         n, first = len(arrangement.part_ptr) - 1, arrangement.part_ptr[:-1]
-        width = int(arrangement.places[0][0].size // max(len(labels), 1))
+        width = int(len(arrangement.places[0].pairs()[0]) // max(len(labels), 1))
         matrix, per_graph = cost_matrix(cost, width), len(labels) // max(n, 1)
         result = np.zeros(int(arrangement.part_ptr[-1]))
         start = np.repeat(first, per_graph) + np.tile(np.arange(per_graph) * width, n)
@@ -83,7 +84,8 @@ class GraphLayout(Layout):
         return result
 
     def labels(self, found: Any, lengths: np.ndarray, device: torch.device) -> torch.Tensor:
-        return torch.from_numpy(np.asarray(found, np.int64).reshape(len(lengths), -1)).to(device)
+        n_vertices = int(lengths[0]) if len(lengths) else 0
+        return torch.from_numpy(np.asarray(found, np.int64).reshape(len(lengths), n_vertices)).to(device)
 
     def example(self, arrays: list[np.ndarray], i: int, length: int) -> tuple[Any, ...]:
         return arrays[0][i], np.array(self.edges, np.int64).reshape(-1, 2), arrays[1][i]

@@ -11,7 +11,8 @@ from partwise.errors import InputError
 from partwise.structures.segments.scores import n_segments
 from partwise.structures.segments.semi_markov import SemiMarkov
 from partwise.structures.segments.tags import segments_of_tags, tags_of_segments
-from partwise.torch.layouts.base import Arrangement, Layout, blocks, require_tensor
+from partwise.torch.layouts.base import Arrangement, Layout, blocks, on_host, require_tensor, whole_numbers
+from partwise.torch.layouts.places import Places
 
 
 class SegmentLayout(Layout):
@@ -51,8 +52,8 @@ class SegmentLayout(Layout):
         start = np.repeat(segment_part - np.cumsum(counts) + counts, counts)
         example = np.arange(n)[:, None] * L * L + np.arange(L * L)
         places = (
-            (start + np.arange(len(entry)), entry),
-            ((transition_part[:, None] + np.arange(L * L)).ravel(), example.ravel()),
+            Places.of(start + np.arange(len(entry)), entry),
+            Places.of((transition_part[:, None] + np.arange(L * L)).ravel(), example.ravel()),
         )
         shapes = structure.shapes(lengths)
         return Arrangement(structure, structure.specification(), shapes, part_ptr, places)
@@ -61,7 +62,9 @@ class SegmentLayout(Layout):
         if len(target) != len(lengths):
             raise InputError(f"target has {len(target)} segmentations for {len(lengths)} examples")
         tags = [
-            tags_of_segments(torch.as_tensor(each).cpu().numpy(), self.structure.n_labels, f"target[{i}]")
+            tags_of_segments(
+                on_host(whole_numbers(each, f"target[{i}]")), self.structure.n_labels, f"target[{i}]"
+            )
             for i, each in enumerate(target)
         ]
         for i, (each, length) in enumerate(zip(tags, lengths.tolist(), strict=True)):

@@ -12,6 +12,7 @@ from partwise.core.arrays import block_of, offsets
 from partwise.errors import InputError
 from partwise.structures.trees.trees import Trees
 from partwise.torch.layouts.base import Arrangement, Layout, blocks, padded, require_tensor, unpadded
+from partwise.torch.layouts.places import Places
 
 
 class TreeLayout(Layout):
@@ -51,11 +52,11 @@ class TreeLayout(Layout):
         width = structure.n_relations
         counts = [n_arcs, n_arcs * width] if structure.labelled else [n_arcs]
         part_ptr, firsts = blocks(counts)
-        places = [(firsts[0][example] + within, entry)]
+        places = [Places.of(firsts[0][example] + within, entry)]
         if structure.labelled:
             relation = np.arange(width)
             part = (firsts[1][example] + within * width)[:, None] + relation
-            places.append((part.ravel(), (entry[:, None] * width + relation).ravel()))
+            places.append(Places.of(part.ravel(), (entry[:, None] * width + relation).ravel()))
         return Arrangement(structure, structure.specification(), shapes, part_ptr, tuple(places))
 
     def flat_labels(self, target: Any, lengths: np.ndarray) -> np.ndarray:

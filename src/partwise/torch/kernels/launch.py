@@ -32,6 +32,16 @@ class Repeated:
         else:
             self.compiled[(*grid, 1, 1)[:3]](*arguments, *self.values)
 
+    def each(self, grid: tuple[int, ...], arguments: list[Any], at: int, values: range) -> None:
+        """One launch for each of some values of argument number `at`, which the kernel is not specialised to."""
+        for value in values:
+            arguments[at] = value
+            self(grid, *arguments)
+            if self.compiled is not None:  # then addresses will do, which the launcher need not look up
+                arguments = [
+                    each.data_ptr() if isinstance(each, torch.Tensor) else each for each in arguments
+                ]
+
 
 class Ready:
     """Launches of several kernels, kept by name."""
@@ -40,10 +50,14 @@ class Ready:
         self.found: dict[str, Repeated] = {}
 
     def __call__(self, kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
+        self.of(kernel, **constants)(grid, *arguments)
+
+    def of(self, kernel: Any, **constants: Any) -> Repeated:
+        """The launches of one of them."""
         name = kernel.__name__
         if name not in self.found:
             self.found[name] = Repeated(kernel, **constants)
-        self.found[name](grid, *arguments)
+        return self.found[name]
 
 
 @lru_cache(maxsize=512)

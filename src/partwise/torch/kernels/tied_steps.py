@@ -14,7 +14,7 @@ from partwise.torch.layouts.base import Batch
 
 best, best_labels, drawn = wide_chain.best, wide_chain.best_labels, wide_chain.drawn
 
-_TILE = 64
+_TILE = 32
 _BLOCK = 256
 
 
@@ -31,9 +31,10 @@ class Given:
         node, edge = masked(batch, *scores)
         self.node, self.edge, self.lengths = node.contiguous(), edge, batch.lengths
         self.n, self.length, self.n_labels = node.shape
-        self.grid = triton.cdiv(self.n, kernel.ROWS), triton.cdiv(self.n_labels, _TILE), 2
+        self.padded = triton.cdiv(self.n_labels, _TILE) * _TILE
+        self.grid = triton.cdiv(self.n, kernel.ROWS), self.padded // _TILE, 2
         self.ragged = {"RAGGED": batch.lengths is not None}
-        self.tiles = {"TILE": _TILE, "num_warps": 4, **self.ragged}
+        self.tiles = {"PADDED": self.padded, "TILE": _TILE, "num_warps": 4, **self.ragged}
         self.key = self.length, self.n_labels, kind(self.node), kind(self.lengths)
         self.half = (self.length + 1) // 2  # positions of the longer side
 
@@ -42,16 +43,24 @@ class Given:
         n, T, L = self.n, self.length, self.n_labels
         launch, empty = ready("tied steps", *self.key), self.node.new_empty
         self.top = self.edge[0].max()
-        table = torch.exp(self.edge[0] - torch.where(self.top == -torch.inf, 0.0, self.top))
-        self.tables = torch.stack([table, table.T])
+        self.table = torch.exp(self.edge[0] - torch.where(self.top == -torch.inf, 0.0, self.top))
+        self.tables = self.node.new_zeros(2, self.padded, self.padded)
+        self.tables[0, :L, :L], self.tables[1, :L, :L] = self.table, self.table.T
         largest, self.sums, moved = self.node.amax(2), empty(n, T, L), empty(n, T)
-        self.left, self.right = self.node.new_zeros(2, n, T, L).unbind()
+        self.left, self.right = self.node.new_zeros(2, n, T, self.padded).unbind()
         strained = torch.zeros(n, dtype=torch.int32, device=self.node.device)
-        for step in range(self.half):
-            launch(
-                kernel.forward, self.grid, self.node, largest, self.tables, self.lengths, self.sums, self.left,
-                self.right, moved, strained, n, step, T, L, **self.tiles,
-            )  # fmt: skip
+        given = (
+            self.node,
+            largest,
+            self.tables,
+            self.lengths,
+            self.sums,
+            self.left,
+            self.right,
+            moved,
+            strained,
+        )
+        launch.of(kernel.forward, **self.tiles).each(self.grid, [*given, n, 0, T, L], 10, range(self.half))
         self.between, self.whole, value = empty(n, 3, L), empty(n), empty(n)
         left_over = torch.empty(n, dtype=torch.int64, device=self.node.device)
         launch(
@@ -79,17 +88,12 @@ class Given:
         node_count = count[:, :, 0]
         launch(
             kernel.begin, (n,), self.lengths, self.sums, self.left, self.right, self.between, self.whole, weight,
-            weight.stride(0), node_count, T, L, BLOCK=_BLOCK, num_warps=4, **self.ragged,
+            weight.stride(0), node_count, T, L, PADDED=self.padded, BLOCK=_BLOCK, num_warps=4, **self.ragged,
         )  # fmt: skip
-        for step in range(1, self.half):
-            launch(
-                kernel.backward, self.grid, self.tables, self.lengths, self.sums, self.left, self.right, self.whole,
-                node_count, n, step, T, L, **self.tiles,
-            )  # fmt: skip
-        if (
-            together
-        ):  # neighbours in memory are neighbours; what a sequence's first position has on its left is 0
-            left, right = self.left.view(-1, L)[:-1], self.right.view(-1, L)[1:]
-            return [node_count, edge_count + self.tables[0] * (left.T @ right)]
-        pairs = self.left[:, :-1].transpose(1, 2) @ self.right[:, 1:]
-        return [node_count, edge_count + self.tables[0] * pairs]
+        given = self.tables, self.lengths, self.sums, self.left, self.right, self.whole, node_count
+        launch.of(kernel.backward, **self.tiles).each(self.grid, [*given, n, 1, T, L], 8, range(1, self.half))
+        if together:  # rows of neighbours lie side by side; those of two sequences meet in a row of zeros
+            pairs = self.left.view(-1, self.padded)[:-1].T @ self.right.view(-1, self.padded)[1:]
+        else:
+            pairs = self.left[:, :-1].transpose(1, 2) @ self.right[:, 1:]
+        return [node_count, edge_count + self.table * pairs[..., :L, :L]]

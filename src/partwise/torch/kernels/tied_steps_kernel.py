@@ -12,7 +12,8 @@ of the pair counts that they will be; the rest of both comes from the backward p
 
     q_t = μ_t / S_t        μ_{t−1} = p_{t−1} ∘ (q_t Xᵀ)        pair counts = X ∘ Σ_t left_{t−1}ᵀ right_t
 
-A sequence in which a sum of a possible label falls below 1e-25 is left to sums of logarithms.
+Rows of tables, of `left` and of `right` are padded with zeros to `PADDED` labels. A sequence in which a sum of a
+possible label falls below 1e-25 is left to sums of logarithms.
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ def _ratio(x, y):
 @triton.jit(do_not_specialize=["n_all", "step"])
 def forward(
     node, largest, tables, lengths, sums, left, right, moved, strained, n_all, step, T, L,
-    TILE: tl.constexpr, RAGGED: tl.constexpr,
+    PADDED: tl.constexpr, TILE: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """One position of each side: fill its rows of `sums`, `left` or `right` (B, T, L) and `moved` (B, T)."""
+    """One position of each side: its rows of `sums` (B, T, L), `left` or `right` (B, T, PADDED) and `moved` (B, T)."""
     b, inside, n = _rows(tl.program_id(0), lengths, n_all, T, RAGGED)
     side, h = tl.program_id(2), (n + 1) // 2
     j = tl.program_id(1) * TILE + tl.arange(0, TILE)
@@ -79,23 +80,27 @@ def forward(
         before = row + tl.where(side == 0, -1, 1)
         vectors, table = left, tables
         if side == 1:
-            vectors, table = right, tables + L * L
-        S, most = _product(vectors, before, used, table, j, L, TILE)
+            vectors, table = right, tables + PADDED * PADDED
+        S, most = _product(vectors, before, used, table, j, PADDED, TILE)
         m += tl.log(tl.maximum(most, _LEAST))
     lost = tl.max(tl.where((s > float("-inf")) & (S <= _LEAST), 1, 0), 1)
     tl.store(strained + b, lost, mask=used & (lost > 0))
     p = S * tl.exp(s - m[:, None])
     tl.store(sums + place, S, mask=cell)
+    padded = row[:, None] * PADDED + j[None, :]
     if side == 0:
-        tl.store(left + place, p, mask=cell)
+        tl.store(left + padded, p, mask=cell)
     else:
-        tl.store(right + place, p, mask=cell)
+        tl.store(right + padded, p, mask=cell)
     if tl.program_id(1) == 0:
         tl.store(moved + row, m, mask=used)
 
 
 @triton.jit(do_not_specialize=["n_all"])
-def middle(tables, lengths, left, right, between, n_all, T, L, TILE: tl.constexpr, RAGGED: tl.constexpr):
+def middle(
+    tables, lengths, left, right, between, n_all, T, L,
+    PADDED: tl.constexpr, TILE: tl.constexpr, RAGGED: tl.constexpr,
+):  # fmt: skip
     """Fill `between` (B, 3, L): counts of positions h and h − 1 but for a factor, and p_{h−1}."""
     b, inside, n = _rows(tl.program_id(0), lengths, n_all, T, RAGGED)
     side, h = tl.program_id(2), (n + 1) // 2
@@ -106,12 +111,12 @@ def middle(tables, lengths, left, right, between, n_all, T, L, TILE: tl.constexp
     here = inside[:, None] & (j[None, :] < L)
     place = b[:, None] * 3 * L + j[None, :]
     if side == 0:
-        S, _ = _product(left, last, used, tables, j, L, TILE)
-        p = tl.load(right + beyond[:, None] * L + j[None, :], mask=cell, other=0.0)
+        S, _ = _product(left, last, used, tables, j, PADDED, TILE)
+        p = tl.load(right + beyond[:, None] * PADDED + j[None, :], mask=cell, other=0.0)
         tl.store(between + place, S * p, mask=here)
     else:
-        S, _ = _product(right, beyond, used, tables + L * L, j, L, TILE)
-        p = tl.load(left + last[:, None] * L + j[None, :], mask=here, other=0.0)
+        S, _ = _product(right, beyond, used, tables + PADDED * PADDED, j, PADDED, TILE)
+        p = tl.load(left + last[:, None] * PADDED + j[None, :], mask=here, other=0.0)
         tl.store(between + place + L, tl.where(used[:, None], S, 1.0) * p, mask=here)
         tl.store(between + place + 2 * L, p, mask=here)
 
@@ -136,14 +141,14 @@ def join(
 @triton.jit
 def begin(
     lengths, sums, left, right, between, whole, weight, weight_stride, node_count, T, L,
-    BLOCK: tl.constexpr, RAGGED: tl.constexpr,
+    PADDED: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """Counts of the two positions in the middle, and their rows of `left` and `right`; 0 where digits are lost."""
     b = tl.program_id(0).to(tl.int64)
     n = length_of(lengths, b, T, RAGGED)
     h, total = (n + 1) // 2, tl.load(whole + b)
     share = _ratio(tl.load(weight + b * weight_stride), total)
-    row, own = (b * T + h) * L, between + b * 3 * L
+    row, padded, own = (b * T + h) * L, (b * T + h) * PADDED, between + b * 3 * L
     is_known = total > 0.0
     for first in range(0, L, BLOCK):
         j = first + tl.arange(0, BLOCK)
@@ -151,18 +156,18 @@ def begin(
         mu = tl.load(own + L + j, mask=j < L, other=0.0) * share
         q = _ratio(mu, tl.load(sums + row - L + j, mask=j < L, other=0.0))
         tl.store(node_count + row - L + j, mu, mask=j < tl.where(is_known, L, 0))
-        tl.store(right + row - L + j, q, mask=j < tl.where(h > 1, L, 0))
-        tl.store(left + row - L + j, tl.load(own + 2 * L + j, mask=two, other=0.0) * share, mask=two)
+        tl.store(right + padded - PADDED + j, q, mask=j < tl.where(h > 1, L, 0))
+        tl.store(left + padded - PADDED + j, tl.load(own + 2 * L + j, mask=two, other=0.0) * share, mask=two)
         mu = tl.load(own + j, mask=two, other=0.0) * share
         q = _ratio(mu, tl.load(sums + row + j, mask=two, other=0.0))
         tl.store(node_count + row + j, mu, mask=two & (j < tl.where(is_known, L, 0)))
-        tl.store(left + row + j, q, mask=j < tl.where(h < n - 1, L, 0))
+        tl.store(left + padded + j, q, mask=j < tl.where(h < n - 1, L, 0))
 
 
 @triton.jit(do_not_specialize=["n_all", "step"])
 def backward(
     tables, lengths, sums, left, right, whole, node_count, n_all, step, T, L,
-    TILE: tl.constexpr, RAGGED: tl.constexpr,
+    PADDED: tl.constexpr, TILE: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """One position outwards of each side: its counts, and its row of the factor that is missing."""
     b, inside, n = _rows(tl.program_id(0), lengths, n_all, T, RAGGED)
@@ -175,12 +180,13 @@ def backward(
     cell = used[:, None] & (j[None, :] < L)
     place = row[:, None] * L + j[None, :]
     before = row + tl.where(side == 0, 1, -1)
-    factor, vectors, table, known = right, right, tables + L * L, left
+    factor, known, table = right, left, tables + PADDED * PADDED
     if side == 1:
-        factor, vectors, table, known = left, left, tables, right
-    q, _ = _product(vectors, before, used, table, j, L, TILE)
-    mu = tl.load(known + place, mask=cell, other=0.0) * q
+        factor, known, table = left, right, tables
+    q, _ = _product(factor, before, used, table, j, PADDED, TILE)
+    padded = row[:, None] * PADDED + j[None, :]
+    mu = tl.load(known + padded, mask=cell, other=0.0) * q
     tl.store(node_count + place, mu, mask=cell)
     S = tl.load(sums + place, mask=cell, other=0.0)
     inner = (t > 0) & (t < n - 1)  # the ends of a sequence have a neighbour on one side only
-    tl.store(factor + place, _ratio(mu, S), mask=cell & inner[:, None])
+    tl.store(factor + padded, _ratio(mu, S), mask=cell & inner[:, None])

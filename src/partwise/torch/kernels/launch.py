@@ -35,12 +35,17 @@ class Repeated:
     def each(self, grid: tuple[int, ...], arguments: list[Any], at: int, values: range) -> None:
         """One launch for each of some values of argument number `at`, which the kernel is not specialised to."""
         for value in values:
+            if self.compiled is not None:
+                break
             arguments[at] = value
             self(grid, *arguments)
-            if self.compiled is not None:  # then addresses will do, which the launcher need not look up
-                arguments = [
-                    each.data_ptr() if isinstance(each, torch.Tensor) else each for each in arguments
-                ]
+            values = values[1:]
+        if values:
+            # Addresses will do, which the launcher need not look up.
+            given = [each.data_ptr() if isinstance(each, torch.Tensor) else each for each in arguments]
+            run = self.compiled[(*grid, 1, 1)[:3]]
+            for given[at] in values:
+                run(*given, *self.values)
 
 
 class Ready:

@@ -21,7 +21,8 @@ class Repeated:
     """
 
     def __init__(self, kernel: Any, **constants: Any):
-        self.kernel, self.constants, self.compiled = kernel, constants, None
+        self.kernel, self.constants = kernel, constants
+        self.compiled: Any = None
 
     def __call__(self, grid: tuple[int, ...], *arguments: Any) -> None:
         if self.compiled is None:

@@ -1,12 +1,14 @@
 """Training with structured losses and certified last layers, on a GPU where there is one.
 
     python benchmarks/torch_training.py heads                 # last layers on random activations, device and CPU
+    python benchmarks/torch_training.py margins               # last layers with β = ∞: passes of each solver
     python benchmarks/torch_training.py tagger parser         # the examples, larger than on a CPU
     python benchmarks/torch_training.py tagger --train train.txt.gz --test test.txt
 
 `heads` times an evaluation of P, its gradient and D, and the way to a relative gap of 1e-3, by the same solver on the
-same activations. `tagger` and `parser` are examples/neural_tagger.py and examples/biaffine_parser.py, whose data they
-make themselves unless files are given.
+same activations. `margins` says for the hinge loss what "auto" takes on the CPU and what solvers take that could run
+on a device, with the time of an evaluation on either. `tagger` and `parser` are examples/neural_tagger.py and
+examples/biaffine_parser.py, whose data they make themselves unless files are given.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 
 import partwise.torch as layers
 from partwise.core.losses import Loss
-from partwise.solvers import LBFGS, solve
+from partwise.solvers import LBFGS, solve, solver_for
 from partwise.structures import Chain, Multiclass, Projective, Spanning
 from partwise.torch.activations import gather
 from partwise.torch.device_problem import DeviceProblem
@@ -33,7 +35,9 @@ from partwise.torch.rows import Feed
 TOL = 1e-3
 
 
-def random_head(structure: Any, n: int, length: int, width: int, device: str) -> tuple[Any, Feed]:
+def random_head(
+    structure: Any, n: int, length: int, width: int, device: str, loss: str = "log"
+) -> tuple[Any, Feed]:
     """Activations of a teacher whose labels are drawn from its own distribution, as a problem on the host."""
     random = torch.Generator(device).manual_seed(0)
     feed, batches = Feed(structure), []
@@ -59,7 +63,7 @@ def random_head(structure: Any, n: int, length: int, width: int, device: str) ->
         target = layers.argmax(structure, *noisy, lengths=taken)
         batches.append((tuple(activations), target, taken))
     found = gather(_Given(), batches, feed, True, lambda text: None)
-    return found.problem(feed, Loss.of("log"), 1.0, "hamming", torch.get_num_threads()), feed
+    return found.problem(feed, Loss.of(loss), 1.0, "hamming", torch.get_num_threads()), feed
 
 
 class _Given(torch.nn.Module):
@@ -114,6 +118,37 @@ def heads(arguments: argparse.Namespace) -> None:
         )
 
 
+MARGINS = (
+    ("chain, 9 labels", Chain(9), 300, 20, 32),
+    ("chain, 5 labels", Chain(5), 300, 20, 128),
+    ("10 classes", Multiclass(10), 3000, 1, 64),
+    ("projective trees", Projective(), 100, 12, 32),
+)
+
+
+def margins(arguments: argparse.Namespace) -> None:
+    print(
+        f"hinge loss to a relative gap of {TOL:g}, at most 1,000 passes; seconds of CPU time, all on the CPU"
+    )
+    for name, structure, n, length, width in MARGINS:
+        n = max(1, int(n * arguments.scale))
+        host, feed = random_head(structure, n, length, width, arguments.device, "hinge")
+        on_device = DeviceProblem.of(host, feed, torch.device(arguments.device))
+        each = timed_evaluation(on_device, 3), timed_evaluation(host, 3)
+        print(f"{name}, a pass {each[0]:.1f} ms on {arguments.device}, {each[1]:.1f} on the CPU")
+        for l2 in (1.0, 10.0, 100.0):
+            told = []
+            for solver in ("auto", "bmrm", "extragradient"):
+                problem = host.with_l2(l2)
+                chosen, begin = solver_for(problem, solver, TOL), time.process_time()
+                found = solve(problem, chosen, tol=TOL, max_passes=1000)
+                reached = "" if found.converged else f" (gap {found.certificate.relative_gap:.1e})"
+                told.append(
+                    f"{chosen.name} {found.passes:.0f} passes {time.process_time() - begin:.2f} s{reached}"
+                )
+            print(f"  l2 {l2:g}: {', '.join(told)}", flush=True)
+
+
 def example(name: str, arguments: argparse.Namespace) -> None:
     """One of the examples in its own words."""
     import biaffine_parser
@@ -140,15 +175,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("heads", "tagger", "parser"), nargs="+")
+    parser.add_argument("what", choices=("heads", "margins", "tagger", "parser"), nargs="+")
     parser.add_argument("--train", type=Path)
     parser.add_argument("--test", type=Path)
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of examples")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
     for what in arguments.what:
-        if what == "heads":
-            heads(arguments)
+        if what in ("heads", "margins"):
+            {"heads": heads, "margins": margins}[what](arguments)
         else:
             example(what, arguments)
 

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is an extra: pip install 'p
 import partwise.torch as layers  # noqa: E402
 from partwise.core.losses import Loss  # noqa: E402
 from partwise.errors import InputError  # noqa: E402
-from partwise.solvers import BMRM, LBFGS, solve  # noqa: E402
+from partwise.solvers import BMRM, LBFGS, Extragradient, solve  # noqa: E402
 from partwise.solvers.base import evaluate_model  # noqa: E402
 from partwise.structures import (  # noqa: E402
     Chain,
@@ -25,6 +25,7 @@ from partwise.structures import (  # noqa: E402
     Spanning,
 )
 from partwise.torch import device_problem  # noqa: E402
+from partwise.torch import head as head_module  # noqa: E402
 from partwise.torch.activations import gather  # noqa: E402
 from partwise.torch.device_problem import DeviceProblem  # noqa: E402
 from partwise.torch.graph_rows import feed_for  # noqa: E402
@@ -157,11 +158,18 @@ def test_sums_on_a_device_are_those_of_the_host(name: str, monkeypatch: pytest.M
             np.testing.assert_allclose(getattr(other, field), getattr(one, field), rtol=1e-12, atol=1e-12)
         assert on_device.primal(weights) == pytest.approx(plain.primal(weights), rel=1e-12)
         assert on_device.dual(other) == pytest.approx(plain.dual(one), rel=1e-12)
+        one, other = (each.at_weights(weights, 0.5, 0.3, 2.0) for each in (plain, on_device))
+        for field in ("v", "entropy", "cost", "log_total", "gold"):
+            np.testing.assert_allclose(getattr(other, field), getattr(one, field), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["classes", "chain", "relations"])
 def test_a_device_reaches_the_certified_optimum_of_the_host(name: str) -> None:
-    for solver, loss, tol in ((LBFGS(), "log", 1e-6), (BMRM(), "hinge", 1e-2)):
+    for solver, loss, tol in (
+        (LBFGS(), "log", 1e-6),
+        (BMRM(), "hinge", 1e-2),
+        (Extragradient(), "hinge", 3e-2),
+    ):
         plain, on_device = problems(name, loss)
         one, other = (
             solve(each, solver, tol=tol, max_passes=1000) for each in (plain, on_device.with_l2(L2))
@@ -172,6 +180,26 @@ def test_a_device_reaches_the_certified_optimum_of_the_host(name: str) -> None:
         )
         # the bounds that the device gave hold when the host computes them
         assert plain.primal(other.weights) == pytest.approx(other.certificate.primal, rel=1e-12)
+
+
+def test_hinge_losses_on_a_device_fall_back_where_cutting_planes_take_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from sklearn.exceptions import ConvergenceWarning
+
+    monkeypatch.setattr(head_module, "_has_kernels", lambda feed, where: True)  # the CPU stands for a device
+    structure, activations, _, target = case("classes")
+    loader = [(activations, target)]
+    host = layers.fit_head(Given(), loader, structure, "hinge", L2, solver="crammer-singer", tol=1e-3)
+    for first, solver in ((150, "bmrm"), (1, host.solver)):
+        monkeypatch.setattr(head_module, "_FIRST_PASSES", first)
+        head = layers.fit_head(Given(), loader, structure, "hinge", L2, tol=1e-3)
+        assert head.converged and head.solver == solver
+        assert head.certificate.dual <= host.certificate.primal
+        assert host.certificate.dual <= head.certificate.primal
+    with pytest.warns(ConvergenceWarning):  # of runs that end early the one with the smaller gap is kept
+        kept = layers.fit_head(Given(), loader, structure, "hinge", L2, tol=1e-12, max_passes=1)
+    assert np.isfinite(kept.certificate.relative_gap) and not kept.converged
 
 
 def test_weights_go_back_into_the_network() -> None:

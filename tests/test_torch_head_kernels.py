@@ -81,7 +81,11 @@ def test_sums_by_kernels_are_those_of_the_host(
 @pytest.mark.skipif(DEVICE == "cpu", reason="there is no GPU")
 def test_a_head_on_a_gpu_is_certified_there() -> None:
     loader, _ = loader_of(STRUCTURES[0])
-    for loss, solver, where in (("log", "auto", "cuda"), ("hinge", "auto", "cpu"), ("hinge", "bmrm", "cuda")):
+    for loss, solver, where in (
+        ("log", "auto", "cuda"),
+        ("hinge", "auto", "cuda"),
+        ("hinge", "bmrm", "cuda"),
+    ):
         head = layers.fit_head(Given(), loader, STRUCTURES[0], loss, 0.5, solver=solver, tol=1e-2)
         host = layers.fit_head(Given(), loader, STRUCTURES[0], loss, 0.5, device="cpu", tol=1e-2)
         assert head.converged and head.device.startswith(where) and host.device == "cpu"

@@ -1,9 +1,9 @@
 """A problem with dense features whose sums over all examples are computed on a device.
 
-Solvers that ask for nothing but sums (`lbfgs`, `cg`, `bmrm`) run as they are: weights and directions stay on the host,
-P, its gradient and D come from here. Rows lie on the device as they are given, in single precision; scores are
-products of matrices in double precision, log-partitions and expected counts come from the layers' kernels (or from
-compiled code where a structure has none), and everything is added up in double precision.
+Solvers that ask for nothing but sums (`lbfgs`, `cg`, `bmrm`, `extragradient`) run as they are: weights and directions
+stay on the host, P, its gradient and D come from here. Rows lie on the device as they are given, in single precision;
+scores are products of matrices in double precision, log-partitions and expected counts come from the layers' kernels
+(or from compiled code where a structure has none), and everything is added up in double precision.
 """
 
 from __future__ import annotations
@@ -136,16 +136,17 @@ class DeviceProblem(Problem):
         gold_scale: float = 0.0,
         hard: bool = False,
     ) -> Evaluation:
-        if gold_scale:
-            return super().at_weights(weights, scale, cost_scale, gold_scale, hard)
         tables, image = self._tables(weights), self._zeros()
         entropy, cost, log_total, gold = (np.zeros(self.n_examples) for _ in range(4))
         for chunk in self.chunks:
             potentials = self._potentials(chunk, tables, scale, cost_scale)
+            true = self._of_truth(chunk, potentials)
+            if gold_scale:
+                potentials = _towards_truth(chunk, potentials, gold_scale)
             batch = Batch(self.feed.layout, potentials, chunk.lengths)
             values, *counts = compute(batch, "best" if hard else "sums")
             self._add(image, chunk, counts, -1.0)
-            at, true = chunk.examples, self._of_truth(chunk, potentials)
+            at = chunk.examples
             log_total[at], gold[at] = values.cpu().numpy(), true.cpu().numpy()
             if not hard:
                 entropy[at] = (values - _inner(potentials, counts)).cpu().numpy()
@@ -216,6 +217,19 @@ class DeviceProblem(Problem):
             for cost, size in zip(chunk.cost, chunk.sizes, strict=True)
         )
         return _inner(costs, counts) - self._of_truth(chunk, costs)
+
+
+def _towards_truth(
+    chunk: _Chunk, potentials: tuple[torch.Tensor, ...], amount: float
+) -> tuple[torch.Tensor, ...]:
+    """Parts of the true labels raised by half the amount, others lowered, tied ones as they are: `add_gold_rows`."""
+    result = []
+    for own, fed, (entry, _, times) in zip(potentials, chunk.fed, chunk.gold, strict=True):
+        if fed is not None:
+            lowered = own.reshape(-1) - 0.5 * amount
+            own = lowered.index_add_(0, entry, amount * times).view(own.shape)
+        result.append(own)
+    return tuple(result)
 
 
 def _inner(one: tuple[torch.Tensor, ...], other: list[torch.Tensor]) -> torch.Tensor:

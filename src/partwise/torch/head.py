@@ -13,7 +13,7 @@ import torch
 
 from partwise.compiled.clock import telling
 from partwise.core.losses import Loss
-from partwise.core.problem import check_positive
+from partwise.core.problem import Problem, check_positive
 from partwise.errors import InputError
 from partwise.report.compiling import CompilingLine
 from partwise.report.progress import duration, number, relative_gap
@@ -22,6 +22,7 @@ from partwise.solvers import (
     LBFGS,
     Auto,
     ConjugateGradient,
+    Extragradient,
     Progress,
     Solution,
     Solver,
@@ -30,14 +31,21 @@ from partwise.solvers import (
     solver_for,
 )
 from partwise.structures.contract import Structure
-from partwise.torch.activations import Activations, gather
+from partwise.structures.grammar.grammar import Grammar
+from partwise.torch.activations import gather
 from partwise.torch.device_problem import DeviceProblem
 from partwise.torch.functions import argmax
 from partwise.torch.graph_rows import GraphFeed, feed_for
 from partwise.torch.packed import unpacked
 from partwise.torch.rows import Feed
 
-_ON_DEVICE = (LBFGS, ConjugateGradient, BMRM)  # solvers that ask for sums over all examples only
+_ON_DEVICE = (
+    LBFGS,
+    ConjugateGradient,
+    BMRM,
+    Extragradient,
+)  # solvers that ask for sums over all examples only
+_FIRST_PASSES = 150  # of cutting planes on a device, which end there where they end at all within reason
 _SILENCE = 2.0  # seconds between lines that tell of progress, and before the first
 
 
@@ -194,11 +202,12 @@ def fit_head(
     bias : bool
         Whether scores have a constant term, under the same l2.
     solver : str or Solver
-        "auto" takes the fastest known.
+        "auto" takes the fastest known; for β = ∞, where that has not got there in `max_passes`, `bmrm` has as many.
     device : str or torch.device, optional
         Where sums over the examples are computed: by default where the activations are. On a GPU solvers that ask for
-        nothing but such sums run there (`lbfgs`, which "auto" is for finite β; `cg`; `bmrm`), and the others, like
-        those that "auto" takes for β = ∞, on the CPU; :attr:`Head.device` says which it was.
+        nothing but such sums run there: `lbfgs`, which "auto" is for finite β; `bmrm`, which it is first for β = ∞;
+        `extragradient`; `cg`. The others, like the dual solvers that "auto" turns to for β = ∞ where 150 passes of
+        `bmrm` were not enough, run on the CPU; :attr:`Head.device` says which it was.
     verbose : bool, optional
         Whether progress is told on stderr; by default where that is a terminal. It begins after two seconds.
 
@@ -214,14 +223,12 @@ def fit_head(
     feed, tell = feed_for(structure), _Told(verbose)
     found = gather(module, loader, feed, bias, tell)
     where = found.device if asked is None else asked
-    problem, chosen = _problem(found, feed, loss, l2, cost, solver, tol, where)
-    ran_on = str(problem.device) if isinstance(problem, DeviceProblem) else "cpu"
+    plain = found.problem(feed, loss, l2, cost, torch.get_num_threads())
     line = CompilingLine(sys.stderr) if tell.shown else None
     with telling(line, f"a head on {type(structure).__name__.lower()}"):
-        solution = solve(problem, chosen, tol=tol, max_passes=max_passes, callback=tell.progress)
-        if solution.stop_reason is StopReason.STALLED and isinstance(chosen, Auto):
-            chosen = LBFGS()  # activations too large for dual steps
-            solution = solve(problem, chosen, tol=tol, max_passes=max_passes, callback=tell.progress)
+        solution, chosen = _solved(plain, feed, solver, where, tol, max_passes, tell)
+    on_device = solution.problem if isinstance(solution.problem, DeviceProblem) else None
+    ran_on = "cpu" if on_device is None else str(on_device.device)
     if not np.isfinite(solution.certificate.primal):
         raise InputError(
             f"the objective became {solution.certificate.primal}: activations, cost or 1 / l2 are too large"
@@ -243,25 +250,52 @@ def _checked_device(device: str | torch.device) -> torch.device:
         raise InputError(f"device {device!r:.60} cannot be used: {reason}") from None
 
 
-def _problem(
-    found: Activations,
+def _solved(
+    plain: Problem,
     feed: Feed,
-    loss: Loss,
-    l2: float,
-    cost: Any,
     solver: str | Solver,
-    tol: float,
     where: torch.device,
-) -> tuple[Any, Solver]:
-    """The problem, on the device if it and the solver are for that, and the solver."""
-    plain = found.problem(feed, loss, l2, cost, torch.get_num_threads())
-    is_elsewhere = where.type != "cpu" and not isinstance(feed, GraphFeed)  # graphs have no kernels
-    if is_elsewhere and solver == "auto" and not loss.is_hard:
-        solver = LBFGS()
-    chosen = solver_for(plain, solver, tol)
-    if is_elsewhere and isinstance(chosen, _ON_DEVICE):
-        return DeviceProblem.of(plain, feed, where), chosen
-    return plain, chosen
+    tol: float,
+    max_passes: float,
+    tell: _Told,
+) -> tuple[Solution, Solver]:
+    """The solution, on the device where the solver is for that, and the solver.
+
+    For β = ∞ "auto" is first cutting planes on the device: no solver that asks for sums alone is sure to be quick, so
+    that after some passes, each a small part of one on the CPU, what is best there gets its turn. Where that does not
+    get there either, cutting planes do: they do not mind features of very different sizes.
+    """
+    is_there, there = _has_kernels(feed, where), None
+    attempts: list[tuple[Solver, float]]
+    if solver == "auto" and plain.loss.is_hard:
+        attempts = [(solver_for(plain, solver, tol), max_passes), (BMRM(), max_passes)]
+        if is_there and not isinstance(plain.structure, Grammar):  # best derivations have no kernels
+            attempts.insert(0, (BMRM(), min(_FIRST_PASSES, max_passes)))
+    elif solver == "auto" and is_there:
+        attempts = [(LBFGS(), max_passes)]
+    else:
+        attempts = [(solver_for(plain, solver, tol), max_passes)]
+    found: tuple[Solution, Solver] | None = None
+    for chosen, most in attempts:
+        problem = plain
+        if is_there and isinstance(chosen, _ON_DEVICE):
+            problem = there = there or DeviceProblem.of(plain, feed, where)
+        solution = solve(problem, chosen, tol=tol, max_passes=most, callback=tell.progress)
+        if solution.stop_reason is StopReason.STALLED and isinstance(chosen, Auto):
+            chosen = LBFGS()  # activations too large for dual steps
+            solution = solve(problem, chosen, tol=tol, max_passes=most, callback=tell.progress)
+        gap = solution.certificate.relative_gap
+        if found is None or not gap > found[0].certificate.relative_gap:
+            found = solution, chosen
+        if solution.converged:
+            break
+    assert found is not None
+    return found
+
+
+def _has_kernels(feed: Feed, where: torch.device) -> bool:
+    """Whether sums are computed on that device, not on the CPU."""
+    return where.type != "cpu" and not isinstance(feed, GraphFeed)
 
 
 class _Told:

@@ -358,3 +358,19 @@ def test_targets_and_structures_that_do_not_fit() -> None:
         layers.log_partition(Chain(3, order=2), node, edge)
     with pytest.raises(InputError, match="reduction"):
         layers.StructuredLoss(Chain(3), reduction="median")
+
+
+def test_labellings_of_single_examples_are_the_same_on_any_number_of_threads() -> None:
+    random, threads = torch.Generator().manual_seed(2), torch.get_num_threads()
+    node, edge = torch.randn(5, 4, 3, generator=random), torch.randn(3, 3, generator=random)
+    found = []
+    for n_threads in (1, 2):
+        torch.set_num_threads(n_threads)
+        drawn = layers.sample(Chain(3), node, edge, n_samples=3, generator=torch.Generator().manual_seed(7))
+        best = layers.kbest(Chain(3), node, edge, k=3)
+        found.append(([each.tolist() for each in drawn], [[(y.tolist(), s) for y, s in own] for own in best]))
+    torch.set_num_threads(threads)
+    assert found[0] == found[1]
+    assert found[0][1][4] == [
+        (y.tolist(), s) for y, s in Chain(3).kbest(node[4].double(), edge.double(), k=3)
+    ]

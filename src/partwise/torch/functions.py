@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, wraps
 from typing import Any
 
@@ -197,11 +198,11 @@ def sample(
         labels, values = kernels.drawn(batch, n_samples, there)
         require_possible(values.cpu().numpy(), False)
         return labels
-    random = np.random.default_rng(seed)
-    drawn = [
-        batch.layout.structure.sample(*own, n_samples=n_samples, random_state=random)
-        for own in _examples(batch)
-    ]
+    own_random = np.random.default_rng(seed).spawn(batch.n_examples)  # the same for any number of threads
+    drawn = _of_each(
+        batch,
+        lambda i, *own: batch.layout.structure.sample(*own, n_samples=n_samples, random_state=own_random[i]),
+    )
     lengths, device = batch.host_lengths(), batch.scores[0].device
     return [batch.layout.stacked([own[k] for own in drawn], lengths, device) for k in range(n_samples)]
 
@@ -219,11 +220,25 @@ def kbest(
         Labellings as the structure's own ``kbest`` gives them.
     """
     k, batch = checked_count(k, "k"), read_batch(structure, scores, lengths, validate)
-    return [batch.layout.structure.kbest(*own, k=k) for own in _examples(batch)]
+    return _of_each(batch, lambda i, *own: batch.layout.structure.kbest(*own, k=k))
 
 
-def _examples(batch: Batch) -> list[tuple[Any, ...]]:
-    """Scores of each example, without padding, as the structure's own methods take them."""
-    arrays = [each.detach().cpu().double().numpy() for each in batch.scores]
+def _of_each(batch: Batch, work: Callable[..., Any]) -> list[Any]:
+    """`work` of the number of every example and its scores, without padding, in PyTorch's number of threads."""
+    arrays = [_as_array(each) for each in batch.scores]
     lengths = batch.host_lengths().tolist()
-    return [batch.layout.example(arrays, i, length) for i, length in enumerate(lengths)]
+
+    def of_one(i: int) -> Any:
+        return work(i, *batch.layout.example(arrays, i, lengths[i]))
+
+    if torch.get_num_threads() <= 1 or len(lengths) < 2:
+        return [of_one(i) for i in range(len(lengths))]
+    with ThreadPoolExecutor(min(torch.get_num_threads(), len(lengths))) as pool:
+        return list(pool.map(of_one, range(len(lengths))))
+
+
+def _as_array(scores: torch.Tensor) -> np.ndarray:
+    """Of float64 (B, …); scores that all examples share are there once."""
+    is_shared = len(scores) > 1 and scores.stride(0) == 0
+    own = (scores[:1] if is_shared else scores).detach().cpu().double().numpy()
+    return np.broadcast_to(own, tuple(scores.shape))

@@ -152,6 +152,15 @@ def device_kernels(batch: Batch) -> Any:
     return kernels_for(batch)
 
 
+def device_ranking(batch: Batch, k: int) -> Any:
+    """The module of kernels that finds the k best labellings where the batch lies, None where there is none."""
+    if batch.scores[0].device.type == "cpu":
+        return None
+    from partwise.torch.kernels import ranking_for
+
+    return ranking_for(batch, k)
+
+
 def host_answer(batch: Batch, which: str) -> list[torch.Tensor]:
     """Values and counts by compiled code on the CPU, in double precision."""
     plan, like = batch.arrangement(), batch.scores[0]

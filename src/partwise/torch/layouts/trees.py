@@ -11,7 +11,8 @@ import torch
 from partwise.core.arrays import block_of, offsets
 from partwise.errors import InputError
 from partwise.structures.trees.trees import Trees
-from partwise.torch.layouts.base import Arrangement, Layout, blocks, padded, require_tensor, unpadded
+from partwise.torch.layouts.arrangement import Arrangement
+from partwise.torch.layouts.base import Layout, blocks, padded, require_tensor, unpadded
 from partwise.torch.layouts.places import Places
 
 

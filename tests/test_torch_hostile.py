@@ -187,15 +187,16 @@ def test_arrangements_are_kept_as_long_as_there_is_room(monkeypatch: pytest.Monk
 
 def test_places_are_runs_where_these_are_long() -> None:
     part, entry = np.arange(100), np.concatenate([np.arange(50, 100), np.arange(200, 250)])
-    runs, single = Places.of(part, entry), Places(part, entry)
+    runs, single, blocks = Places.of(part, entry), Places(part, entry), Places(part[::5], entry[::5], 5)
     assert runs.lengths is not None and runs.lengths.tolist() == [50, 50]
     scores, found = np.random.default_rng(0).random(300), []
-    for places in (runs, single):
+    for places in (runs, single, blocks):
         parts = np.zeros(100)
         places.to_parts(scores, parts)
         found.append((parts, places.to_entries(parts, (3, 100), np.dtype(np.float64)), *places.pairs()))
-    for one, other in zip(*found, strict=True):
+    for one, other, third in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(one, third)
     np.testing.assert_array_equal(found[0][0], scores[entry])
     assert Places.of(part, entry[::-1]).lengths is None
     empty = Places.of(part[:0], entry[:0])

@@ -51,8 +51,7 @@ class Arrangement(NamedTuple):
     @property
     def n_bytes(self) -> int:
         """Of the places, which take the most."""
-        arrays = (array for places in self.places for array in places if array is not None)
-        return sum(array.nbytes for array in arrays) + self.part_ptr.nbytes
+        return sum(places.n_bytes for places in self.places) + self.part_ptr.nbytes
 
 
 class Kept:

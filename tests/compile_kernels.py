@@ -19,7 +19,16 @@ from absent_card import AbsentCard, use
 from triton.runtime.jit import JITFunction
 
 from partwise.structures import Chain, Grammar, Projective, SemiMarkov, Spanning
-from partwise.torch.kernels import chain, grammar, launch, segments, tied_steps, trees, wide_chain
+from partwise.torch.kernels import (
+    chain,
+    grammar,
+    launch,
+    ranked_chains,
+    segments,
+    tied_steps,
+    trees,
+    wide_chain,
+)
 from partwise.torch.layouts.chains import ChainLayout
 from partwise.torch.layouts.grammars import GrammarLayout
 from partwise.torch.layouts.segments import SegmentLayout
@@ -47,6 +56,8 @@ def compile_chains(n_labels: int, dtype: torch.dtype) -> None:
     node, tied = torch.zeros(4, 8, n_labels, dtype=dtype), torch.zeros(n_labels, n_labels, dtype=dtype)
     both_ways(chain, layout, node, tied, lengths=lengths)
     chain.best_labels(layout.batch((node, tied), lengths, False))
+    for k in (5, ranked_chains.MOST):
+        ranked_chains.kbest(layout.batch((node, tied), lengths, False), k)
     both_ways(chain, layout, node, torch.zeros(4, 7, n_labels, n_labels, dtype=dtype), lengths=lengths)
 
 

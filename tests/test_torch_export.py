@@ -46,6 +46,15 @@ def test_sequence_labelers(options: dict) -> None:
             np.testing.assert_allclose(own[: len(expected)].numpy(), expected, atol=1e-10)
 
 
+def test_sequences_without_positions() -> None:
+    model = SequenceLabeler(l2=0.1).fit([[{"w": "a"}, {"w": "b"}], [{"w": "a"}]], [["x", "y"], ["x"]])
+    module = layers.to_module(model)
+    for given in ([], [[]], [[], [{"w": "b"}], []]):
+        assert module.predict(given) == model.predict(given)
+    with pytest.raises(InputError, match="no example with a position"):
+        module.encode([[]])
+
+
 def test_features_of_pairs_of_labels() -> None:
     columns = [[(word,) for word in each] for each in WORDS]
     template = "U00:%x[0,0]\nB00:%x[0,0]"

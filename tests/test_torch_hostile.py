@@ -14,8 +14,10 @@ from test_torch_layers import NAMES, B, T, case, floats, of_floats  # noqa: E402
 
 import partwise.torch as layers  # noqa: E402
 from partwise.errors import InputError  # noqa: E402
-from partwise.structures import Chain, Graph, Multiclass  # noqa: E402
+from partwise.structures import Chain, Graph, Multiclass, Projective  # noqa: E402
+from partwise.torch.layouts import arrangement, base  # noqa: E402
 from partwise.torch.layouts.places import Places  # noqa: E402
+from partwise.torch.layouts.trees import TreeLayout  # noqa: E402
 
 
 def listed(found: object) -> list:
@@ -58,6 +60,13 @@ def test_function_transforms_differentiate_losses(name: str, loss: str) -> None:
     plain = [each.detach() for each in given]
     for one, other in zip(torch.func.grad(value, tuple(range(len(plain))))(*plain), expected, strict=True):
         torch.testing.assert_close(one, other)
+    one = lambda first: value(first, *plain[1:])  # noqa: E731
+    torch.testing.assert_close(torch.func.jacrev(one)(plain[0]), expected[0])
+    if loss == "log":
+        again = torch.func.grad(lambda first: torch.func.grad(one)(first).square().sum())(plain[0])
+        first = plain[0].clone().requires_grad_()
+        (slope,) = torch.autograd.grad(one(first), first, create_graph=True)
+        torch.testing.assert_close(again, torch.autograd.grad(slope.square().sum(), first)[0])
     with pytest.raises(InputError, match="vmap"):
         torch.func.vmap(value)(*(torch.stack([each, each]) for each in plain))
     with pytest.raises(NotImplementedError, match="jvp"):
@@ -164,17 +173,30 @@ def test_shared_transitions_need_no_table_for_each_pair_of_neighbours() -> None:
     assert peak < 8 * node.numel() * 8 < 8 * n * length * width**2 / 2
 
 
+def test_arrangements_are_kept_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = arrangement.Kept(30_000)
+    monkeypatch.setattr(base, "KEPT", kept)
+    layout, arcs = TreeLayout(Projective()), torch.zeros(8, 11, 11)
+    plans = []
+    for n in (10, 10, 9, 8, 7, 6, 10):
+        plans.append(layout.batch((arcs,), torch.full((8,), n), True).arrangement())
+        assert kept.n_bytes == sum(each.n_bytes for each in kept.found.values())
+        assert kept.n_bytes <= 30_000 and len(kept.found) >= 1
+    assert plans[0] is plans[1] and plans[0] is not plans[-1]
+
+
 def test_places_are_runs_where_these_are_long() -> None:
     part, entry = np.arange(100), np.concatenate([np.arange(50, 100), np.arange(200, 250)])
-    runs, single = Places.of(part, entry), Places(part, entry)
+    runs, single, blocks = Places.of(part, entry), Places(part, entry), Places(part[::5], entry[::5], 5)
     assert runs.lengths is not None and runs.lengths.tolist() == [50, 50]
     scores, found = np.random.default_rng(0).random(300), []
-    for places in (runs, single):
+    for places in (runs, single, blocks):
         parts = np.zeros(100)
         places.to_parts(scores, parts)
         found.append((parts, places.to_entries(parts, (3, 100), np.dtype(np.float64)), *places.pairs()))
-    for one, other in zip(*found, strict=True):
+    for one, other, third in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(one, third)
     np.testing.assert_array_equal(found[0][0], scores[entry])
     assert Places.of(part, entry[::-1]).lengths is None
     empty = Places.of(part[:0], entry[:0])

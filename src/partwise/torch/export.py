@@ -115,10 +115,13 @@ class ModelModule(torch.nn.Module):
     def encode(self, X: Any) -> Features:
         """Examples as `predict` of the model takes them, as tensors; on the module's device."""
         given, encoded = _encoded(self.model, X)
+        if not given.any():
+            raise InputError("X has no example with a position")
+        return self._features(given, encoded)
+
+    def _features(self, given: np.ndarray, encoded: Encoded) -> Features:
         shapes, like = encoded.shapes_for(self.structure), next(self.parameters())
         lengths = shapes.lengths
-        if not len(lengths):
-            raise InputError("X has no example with a position")
         places, rows = self._feed.places(shapes, int(lengths.max())), {}
         for each, own in zip(self._feed.fed, encoded.own, strict=False):
             rows[each.name] = _rows(own, places[each.name], like.dtype)
@@ -168,8 +171,9 @@ class ModelModule(torch.nn.Module):
 
     def predict(self, X: Any) -> Any:
         """What `predict` of the model gives, under the module's weights."""
-        features = self.encode(X)
-        return _named(self.model, self.argmax(features), features.given)
+        given, encoded = _encoded(self.model, X)
+        found = self.argmax(self._features(given, encoded)) if given.any() else torch.zeros(0)
+        return _named(self.model, found, given)
 
     def _lengths(self, features: Features) -> torch.Tensor | None:
         return None if isinstance(self.structure, Multiclass) else features.lengths

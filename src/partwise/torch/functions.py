@@ -27,7 +27,7 @@ from partwise.torch.layouts.graphs import GraphLayout
 from partwise.torch.layouts.segments import SegmentLayout
 from partwise.torch.layouts.trees import TreeLayout
 from partwise.torch.packed import unpacked
-from partwise.torch.sums import answer, device_kernels, pack, values_of
+from partwise.torch.sums import answer, device_kernels, device_ranking, pack, values_of
 
 _LAYOUTS: tuple[tuple[type[Structure], type[Layout]], ...] = (
     (Multiclass, ClassLayout),
@@ -220,6 +220,9 @@ def kbest(
         Labellings as the structure's own ``kbest`` gives them.
     """
     k, batch = checked_count(k, "k"), read_batch(structure, scores, lengths, validate)
+    ranking = device_ranking(batch, k)
+    if ranking is not None:
+        return ranking.kbest(batch, k)
     return _of_each(batch, lambda i, *own: batch.layout.structure.kbest(*own, k=k))
 
 

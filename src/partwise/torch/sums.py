@@ -27,15 +27,10 @@ class Sums(torch.autograd.Function):
     """(A, *μ) of a batch; counts come in the shapes of the scores."""
 
     @staticmethod
-    def forward(batch: Batch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(compute(batch._replace(scores=scores, given=()), "sums"))
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
-        batch, *scores = inputs
-        ctx.batch = batch._replace(scores=(), given=())
-        ctx.save_for_backward(*scores, *output[1:])
-        ctx.set_materialize_grads(False)
+    def forward(ctx: Any, batch: Batch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        found = tuple(compute(batch._replace(scores=scores, given=()), "sums"))
+        _keep_sums(ctx, (batch, *scores), found)
+        return found
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
@@ -57,22 +52,54 @@ class Best(torch.autograd.Function):
     """(max, *indicators of a best labelling): piecewise linear, with those as a subgradient."""
 
     @staticmethod
-    def forward(batch: Batch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(compute(batch._replace(scores=scores, given=()), "best"))
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
-        ctx.save_for_backward(*output[1:])
-        ctx.mark_non_differentiable(*output[1:])
+    def forward(ctx: Any, batch: Batch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        found = tuple(compute(batch._replace(scores=scores, given=()), "best"))
+        _keep_best(ctx, (batch, *scores), found)
+        return found
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
         return (None, *(each * as_first(grads[0], each) for each in ctx.saved_tensors))
 
 
+def _keep_sums(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
+    batch, *scores = inputs
+    ctx.batch = batch._replace(scores=(), given=())
+    ctx.save_for_backward(*scores, *output[1:])
+    ctx.set_materialize_grads(False)
+
+
+def _keep_best(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
+    ctx.save_for_backward(*output[1:])
+    ctx.mark_non_differentiable(*output[1:])
+
+
+class TransformedSums(torch.autograd.Function):
+    """The same in the form that `torch.func` asks for, which takes longer to call."""
+
+    @staticmethod
+    def forward(batch: Batch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(compute(batch._replace(scores=scores, given=()), "sums"))
+
+    setup_context = staticmethod(_keep_sums)
+    backward = staticmethod(Sums.backward)
+
+
+class TransformedBest(torch.autograd.Function):
+    """Like :class:`TransformedSums`."""
+
+    @staticmethod
+    def forward(batch: Batch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(compute(batch._replace(scores=scores, given=()), "best"))
+
+    setup_context = staticmethod(_keep_best)
+    backward = staticmethod(Best.backward)
+
+
 def answer(batch: Batch, which: str) -> tuple[torch.Tensor, ...]:
     """Values (B,) and counts in the shapes of the scores, differentiable; `which` is "sums" or "best"."""
-    function = Sums if which == "sums" else Best
+    plain, transformed = (Sums, TransformedSums) if which == "sums" else (Best, TransformedBest)
+    function = transformed if is_transformed(batch.scores) else plain
     return function.apply(batch, *batch.scores)
 
 
@@ -150,6 +177,15 @@ def device_kernels(batch: Batch) -> Any:
     from partwise.torch.kernels import kernels_for
 
     return kernels_for(batch)
+
+
+def device_ranking(batch: Batch, k: int) -> Any:
+    """The module of kernels that finds the k best labellings where the batch lies, None where there is none."""
+    if batch.scores[0].device.type == "cpu":
+        return None
+    from partwise.torch.kernels import ranking_for
+
+    return ranking_for(batch, k)
 
 
 def host_answer(batch: Batch, which: str) -> list[torch.Tensor]:

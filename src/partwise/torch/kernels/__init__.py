@@ -34,3 +34,11 @@ def kernels_for(batch: Batch) -> Any:
     ``best``, largest scores with indicators of a best labelling, ``best_labels`` and random labellings, ``drawn``.
     """
     return next((kernels for kernels in _modules(type(batch.layout)) if kernels.fits(batch)), None)
+
+
+def ranking_for(batch: Batch, k: int) -> Any:
+    """The module whose kernel finds the k best labellings of this batch, None where there is none."""
+    if not isinstance(batch.layout, ChainLayout):
+        return None
+    kernels = import_module("partwise.torch.kernels.ranked_chains")
+    return kernels if kernels.fits(batch, k) else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,46 +10,10 @@ import torch
 
 from partwise.core.arrays import offsets
 from partwise.errors import InputError
-from partwise.structures.contract import PartLists, Shapes, Structure
-from partwise.torch.layouts.places import Places
+from partwise.structures.contract import Structure
+from partwise.torch.layouts.arrangement import KEPT, Arrangement
 
 _HALF = (torch.float16, torch.bfloat16)
-
-
-class Arrangement(NamedTuple):
-    """Parts of the examples of a batch, as compiled code reads them.
-
-    Attributes
-    ----------
-    structure : Structure
-        What answers; its parts are those of the scores given (a chain with tied or with own edges).
-    specification : NamedTuple
-    shapes : Shapes
-    part_ptr : int64 array, shape (B + 1,)
-    places : tuple of Places
-        For every score tensor the parts that its entries score. Parts that no entry scores are 0.
-    """
-
-    structure: Structure
-    specification: Any
-    shapes: Shapes
-    part_ptr: np.ndarray
-    places: tuple[Places, ...]
-
-    def spread(
-        self, values: np.ndarray, sizes: tuple[tuple[int, ...], ...], dtype: Any = np.float64
-    ) -> list[np.ndarray]:
-        """Values of all parts as arrays of the tensors' sizes, 0 elsewhere."""
-        return [
-            own.to_entries(values, size, np.dtype(dtype))
-            for own, size in zip(self.places, sizes, strict=True)
-        ]
-
-    def counts_of(self, found: PartLists) -> np.ndarray:
-        """How often labellings use each part, float64 (part_ptr[B],)."""
-        part = found.part + np.repeat(self.part_ptr[:-1], np.diff(found.ptr))
-        amounts = found.amount if len(found.amount) else None
-        return np.bincount(part, amounts, int(self.part_ptr[-1])).astype(np.float64)
 
 
 class Batch(NamedTuple):
@@ -86,13 +49,9 @@ class Batch(NamedTuple):
         return on_host(self.lengths)
 
     def arrangement(self) -> Arrangement:
-        return _arrangement(self.layout, self.sizes, self.host_lengths().tobytes())
-
-
-@lru_cache(maxsize=64)
-def _arrangement(layout: Layout, sizes: tuple[tuple[int, ...], ...], lengths: bytes) -> Arrangement:
-    """Batches of one form follow each other in training: kept by their sizes and lengths."""
-    return layout.arrange(sizes, np.frombuffer(lengths, np.int64))
+        lengths = self.host_lengths()
+        key = self.layout, self.sizes, lengths.tobytes()
+        return KEPT.get(key, lambda: self.layout.arrange(self.sizes, lengths))
 
 
 class Layout(ABC):

@@ -10,8 +10,8 @@ import torch
 
 from partwise.errors import InputError
 from partwise.structures.chain.chain import Chain
+from partwise.torch.layouts.arrangement import Arrangement
 from partwise.torch.layouts.base import (
-    Arrangement,
     Batch,
     Layout,
     blocks,

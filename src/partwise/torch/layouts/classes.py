@@ -9,7 +9,8 @@ import torch
 
 from partwise.errors import InputError
 from partwise.structures.multiclass.multiclass import Multiclass
-from partwise.torch.layouts.base import Arrangement, Layout, on_host, require_tensor, whole_numbers
+from partwise.torch.layouts.arrangement import Arrangement
+from partwise.torch.layouts.base import Layout, on_host, require_tensor, whole_numbers
 from partwise.torch.layouts.places import Places
 
 

@@ -11,7 +11,8 @@ import torch
 from partwise.core.arrays import block_of, offsets
 from partwise.errors import InputError
 from partwise.structures.grammar.grammar import Grammar
-from partwise.torch.layouts.base import Arrangement, Layout, blocks, require_tensor
+from partwise.torch.layouts.arrangement import Arrangement
+from partwise.torch.layouts.base import Layout, blocks, require_tensor
 from partwise.torch.layouts.places import Places
 
 

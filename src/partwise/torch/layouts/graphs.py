@@ -14,7 +14,8 @@ from partwise.structures.costs import cost_matrix
 from partwise.structures.graphs.graph import Graph
 from partwise.structures.graphs.layout import check_scopes
 from partwise.structures.graphs.scores import TableGraph
-from partwise.torch.layouts.base import Arrangement, Layout, on_host, require_tensor, unpadded, whole_numbers
+from partwise.torch.layouts.arrangement import Arrangement
+from partwise.torch.layouts.base import Layout, on_host, require_tensor, unpadded, whole_numbers
 from partwise.torch.layouts.places import Places
 
 

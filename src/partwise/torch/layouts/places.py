@@ -1,4 +1,4 @@
-"""Which parts the entries of a score tensor score, by runs where they are long: a run is copied without an index."""
+"""Which parts the entries of a score tensor score: blocks of one width, or runs that are copied without an index."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ class Places(NamedTuple):
     Attributes
     ----------
     part, entry : int64 arrays (n,)
-        One part and its entry each, or the first ones of runs.
+        The first part, and its entry, of blocks or of runs.
+    width : int
+        Parts of each block.
     lengths : int64 array (n,), or None where there are no runs
         Parts of each run.
     """
 
     part: np.ndarray
     entry: np.ndarray
+    width: int = 1
     lengths: np.ndarray | None = None
 
     @classmethod
@@ -33,38 +36,49 @@ class Places(NamedTuple):
         first = np.flatnonzero(begins)
         if len(first) * _LONG > len(part):
             return cls(part, entry)
-        return cls(part[first], entry[first], np.diff(np.append(first, len(part))))
+        return cls(part[first], entry[first], lengths=np.diff(np.append(first, len(part))))
 
     @classmethod
     def runs(cls, part: np.ndarray, entry: np.ndarray, lengths: np.ndarray) -> Places:
         """Of runs; one by one where they are short."""
-        found = cls(part, entry, lengths)
+        found = cls(part, entry, lengths=lengths)
         return found if len(part) * _LONG <= lengths.sum() else cls(*found.pairs())
+
+    @property
+    def n_bytes(self) -> int:
+        return self.part.nbytes + self.entry.nbytes + (0 if self.lengths is None else self.lengths.nbytes)
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """All parts and their entries, int64 (n_parts,) each."""
-        if self.lengths is None:
+        if self.lengths is not None:
+            return ranges(self.part, self.lengths), ranges(self.entry, self.lengths)
+        if self.width == 1:
             return self.part, self.entry
-        return ranges(self.part, self.lengths), ranges(self.entry, self.lengths)
+        within = np.arange(self.width)
+        return (self.part[:, None] + within).ravel(), (self.entry[:, None] + within).ravel()
 
     def to_parts(self, scores: np.ndarray, parts: np.ndarray) -> None:
         """Write the entries of `scores`, flattened, to their parts."""
-        if self.lengths is None:
-            parts[self.part] = scores[self.entry]
-            return
-        for part, entry, n in zip(
-            self.part.tolist(), self.entry.tolist(), self.lengths.tolist(), strict=True
-        ):
-            parts[part : part + n] = scores[entry : entry + n]
+        self._copy(scores, self.entry, parts, self.part)
 
     def to_entries(self, parts: np.ndarray, size: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Values of the parts in an array of the tensor's size, 0 where an entry scores none."""
         result = np.zeros(int(np.prod(size)), dtype)
-        if self.lengths is None:
-            result[self.entry] = parts[self.part]
-        else:
-            for part, entry, n in zip(
-                self.part.tolist(), self.entry.tolist(), self.lengths.tolist(), strict=True
-            ):
-                result[entry : entry + n] = parts[part : part + n]
+        self._copy(parts, self.part, result, self.entry)
         return result.reshape(size)
+
+    def _copy(self, source: np.ndarray, begins: np.ndarray, target: np.ndarray, into: np.ndarray) -> None:
+        if self.lengths is not None:
+            for a, b, n in zip(begins.tolist(), into.tolist(), self.lengths.tolist(), strict=True):
+                target[b : b + n] = source[a : a + n]
+        elif self.width == 1 or not len(begins):
+            target[into] = source[begins]
+        else:
+            _windows(target, self.width)[into] = _windows(source, self.width)[begins]
+
+
+def _windows(array: np.ndarray, width: int) -> np.ndarray:
+    """All pieces of `width` neighbours, (n − width + 1, width), without a copy."""
+    step = array.strides[0]
+    shape = (len(array) - width + 1, width)
+    return np.lib.stride_tricks.as_strided(array, shape, (step, step))

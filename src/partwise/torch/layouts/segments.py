@@ -11,7 +11,8 @@ from partwise.errors import InputError
 from partwise.structures.segments.scores import n_segments
 from partwise.structures.segments.semi_markov import SemiMarkov
 from partwise.structures.segments.tags import segments_of_tags, tags_of_segments
-from partwise.torch.layouts.base import Arrangement, Layout, blocks, on_host, require_tensor, whole_numbers
+from partwise.torch.layouts.arrangement import Arrangement
+from partwise.torch.layouts.base import Layout, blocks, on_host, require_tensor, whole_numbers
 from partwise.torch.layouts.places import Places
 
 

@@ -11,7 +11,8 @@ import torch
 from partwise.core.arrays import block_of, offsets
 from partwise.errors import InputError
 from partwise.structures.trees.trees import Trees
-from partwise.torch.layouts.base import Arrangement, Layout, blocks, padded, require_tensor, unpadded
+from partwise.torch.layouts.arrangement import Arrangement
+from partwise.torch.layouts.base import Layout, blocks, padded, require_tensor, unpadded
 from partwise.torch.layouts.places import Places
 
 
@@ -54,9 +55,7 @@ class TreeLayout(Layout):
         part_ptr, firsts = blocks(counts)
         places = [Places.of(firsts[0][example] + within, entry)]
         if structure.labelled:
-            relation = np.arange(width)
-            part = (firsts[1][example] + within * width)[:, None] + relation
-            places.append(Places.of(part.ravel(), (entry[:, None] * width + relation).ravel()))
+            places.append(Places(firsts[1][example] + within * width, entry * width, width))
         return Arrangement(structure, structure.specification(), shapes, part_ptr, tuple(places))
 
     def flat_labels(self, target: Any, lengths: np.ndarray) -> np.ndarray:

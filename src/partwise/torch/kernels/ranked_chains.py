@@ -1,0 +1,41 @@
+"""The k best label sequences of chains on a GPU, in the form of the layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+
+from partwise.structures.checks import require_possible
+from partwise.torch.kernels import chain
+from partwise.torch.kernels.kbest_kernel import kbest as kbest_of_each
+from partwise.torch.layouts.base import Batch
+
+MOST = 32  # sequences: their scores for every label are kept for two positions, their ways back for all
+_WARPS = {16: 1, 32: 2, 64: 8, 128: 16}
+
+
+def fits(batch: Batch, k: int) -> bool:
+    """Whether the kernel takes this batch."""
+    return k <= MOST and chain.fits(batch)
+
+
+def kbest(batch: Batch, k: int) -> list[list[tuple[Any, float]]]:
+    """Labels, int64 arrays, and scores of the k best of every example, best first; fewer where there are fewer."""
+    given = chain.Given(batch, batch.scores)
+    n, length, width, room = given.n, given.length, given.n_labels, max(2, triton.next_power_of_2(k))
+    whole = {"dtype": torch.int16, "device": given.node.device}
+    back, label = torch.empty(n, length, room, width, **whole), torch.zeros(n, room, length, **whole)
+    ways, value = given.node.new_empty(n, 2, room, width), given.node.new_empty(n, room)
+    step = width**2 if given.per_position else 0
+    kbest_of_each[(n,)](
+        given.node, given.edge, given.lengths, ways, back, label, value, length, width, given.edge_stride, step,
+        K=room, num_warps=_WARPS[given.lanes], **given.common,
+    )  # fmt: skip
+    labels, values = label[:, :k].cpu().numpy().astype("int64"), value[:, :k].double().cpu().numpy()
+    require_possible(values[:, 0], False)
+    return [
+        [(row[:m].copy(), float(score)) for row, score in zip(own, scores, strict=True) if score > -torch.inf]
+        for own, scores, m in zip(labels, values, batch.host_lengths().tolist(), strict=True)
+    ]

@@ -494,10 +494,14 @@ def test_control_c_saves_the_model(tmp_path):
         (["B-PER", "I-PER", "B-LOC", "O"], 2, "ner"),
         (["B-street", "I-street", "U-city"], 3, "ner"),
         (["B-NX", "I-NX", "B-VX", "B-ADVX", "O"], 2, "chunking"),
-        (["B-NP", "O", "O", "O"], 2, "ner"),
+        (["B-CORP", "I-CORP", "B-GRP", "I-GRP"], 2, "ner"),  # types that end as phrases do, hardly a token outside
+        (["B-VP", "O", "O", "O"], 2, "chunking"),  # one kind of phrase: most tokens are outside
         (["B-NP", "I-NP", "B-VP", "O"], 1, "ner"),
+        (["O", "O", "O", "PER", "street"], 2, "ner"),  # types alone
+        (["PER", "PER", "LOC", "O"], 1, "ner"),
+        (["N", "N", "V", "V", "O"], 2, "pos"),  # a set of parts of speech with an "O" of its own
         (["DT", "NN", None], 1, "pos"),
-        (["DT", "NN"], 3, "chunking"),
+        (["DT", "NN"], 3, "pos"),
     ],
 )
 def test_templates_are_chosen_by_labels(labels: list[str | None], n_columns: int, preset: str) -> None:

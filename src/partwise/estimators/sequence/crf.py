@@ -170,6 +170,11 @@ class CRF(SequenceLabeler):
             print(f"development accuracy {self.score(X_dev, y_dev):.4f}")
         return self
 
+    def _set_certificate(self, solution: Any) -> None:
+        super()._set_certificate(solution)
+        in_own_words = self.stop_reason_.replace("max_passes", "max_iterations").replace("raise l2", "raise c2")
+        self.stop_reason_ = in_own_words
+
     def predict(self, X: Any, fixed: Any = None, forbid: Any = None) -> np.ndarray:  # type: ignore[override]
         """Best labels: an array of lists, as scikit-learn's ``cross_val_predict`` needs them."""
         return _array_of_lists(super().predict(X, fixed, forbid))

@@ -123,6 +123,29 @@ def test_predict_keeps_every_line(run, trained, tmp_path):
     assert (code, out) == (0, "") and (tmp_path / "out.txt").read_bytes() == data.stdout
 
 
+def test_document_lines_get_as_many_columns_as_others(run, trained, tmp_path):
+    (tmp_path / "in.txt").write_text("-DOCSTART- X\n\nthe D\ncat N\n")
+    _, out, _ = run("predict", trained / "m.pw", "in.txt", "--marginals", "--kbest", 2)
+    assert {len(line.split()) for line in out.splitlines() if line} == {5}
+
+
+def test_what_else_a_json_line_holds_is_kept(run, tmp_path):
+    lines = ['{"id": 7, "tokens": ["the", "cat"], "labels": ["D", "N"], "from": {"page": 3}}\n'] * 4
+    (tmp_path / "train.jsonl").write_text("".join(lines))
+    assert run("train", "sequence", "train.jsonl", "--model", "m.pw", "-q")[0] == 0
+    _, out, _ = run("predict", "m.pw", "train.jsonl")
+    assert [json.loads(line) for line in out.splitlines()] == [json.loads(line) for line in lines]
+
+
+def test_evaluate_says_how_it_read_a_file_that_does_not_fit(run, trained, tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"tokens": ["the"]}\n{"tokens": ["the", "cat"]}\n')
+    refused(
+        run("evaluate", trained / "m.pw", "in.jsonl"),
+        "in.jsonl:2",
+        "(read as conll; --format chooses another)",
+    )
+
+
 def test_predict_answers_while_input_is_open(trained):
     command = [sys.executable, "-m", "partwise.cli", "predict", str(trained / "m.pw")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT) as process:
@@ -179,7 +202,7 @@ def test_a_file_without_blank_lines_is_said_to_be_one_sequence(run, tmp_path):
     code, _, err = run("predict", "m.pw", "in.jsonl")
     assert (
         code == 2
-        and "in.jsonl:2: 3 columns, but line 1 has 2 (read as conll; --format says otherwise)" in err
+        and "in.jsonl:2: 3 columns, but line 1 has 2 (read as conll; --format chooses another)" in err
     )
 
 
@@ -494,7 +517,11 @@ def test_control_c_saves_the_model(tmp_path):
         (["B-PER", "I-PER", "B-LOC", "O"], 2, "ner"),
         (["B-street", "I-street", "U-city"], 3, "ner"),
         (["B-NX", "I-NX", "B-VX", "B-ADVX", "O"], 2, "chunking"),
-        (["B-CORP", "I-CORP", "B-GRP", "I-GRP"], 2, "ner"),  # types that end as phrases do, hardly a token outside
+        (
+            ["B-CORP", "I-CORP", "B-GRP", "I-GRP"],
+            2,
+            "ner",
+        ),  # types that end as phrases do, hardly a token outside
         (["B-VP", "O", "O", "O"], 2, "chunking"),  # one kind of phrase: most tokens are outside
         (["B-NP", "I-NP", "B-VP", "O"], 1, "ner"),
         (["O", "O", "O", "PER", "street"], 2, "ner"),  # types alone

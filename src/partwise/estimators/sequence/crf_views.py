@@ -30,7 +30,11 @@ class Tagger:
         model = self._model
         labels, attributes = self.labels(), model.attributes_
         return SimpleNamespace(
-            header={"num_labels": str(len(labels)), "num_attrs": str(len(attributes)), "size": str(model.size_)},
+            header={
+                "num_labels": str(len(labels)),
+                "num_attrs": str(len(attributes)),
+                "size": str(model.size_),
+            },
             labels={label: str(number) for number, label in enumerate(labels)},
             attributes={name: str(number) for number, name in enumerate(attributes)},
             transitions=model.transition_features_,

@@ -18,8 +18,10 @@ from command_output import without_compiling
 
 import partwise
 from partwise.cli import main
+from partwise.cli.options import SOLVER_NAMES
 from partwise.cli.train import preset_for
 from partwise.data.conll import parse_conll
+from partwise.solvers import SOLVERS
 
 # Where the package was imported from, for processes that run in another folder.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(partwise.__file__).resolve().parents[1])}
@@ -100,6 +102,17 @@ def test_train_predict_evaluate(run, tmp_path):
     scores = json.loads(out)
     assert code == 0 and scores["accuracy"] == 1.0 and scores["f1"] == 1.0
     assert sorted(os.listdir(tmp_path)) == ["dev.txt.gz", "m.pw", "train.txt"]
+
+
+def test_help_names_all_solvers():
+    assert list(SOLVER_NAMES) == list(SOLVERS)
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "partwise", "--version"], capture_output=True, text=True, env=ENVIRONMENT
+    )
+    assert done.stdout == f"partwise {partwise.__version__}\n"
 
 
 def test_quiet_is_quiet(run, tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from partwise.data import corpus_from_sentences, parse_dependencies, read_dependencies
 from partwise.errors import InputError
 from partwise.scoring.attachment import attachment_scores, is_punctuation
-from partwise.scoring.universal_attachment import universal_scores
+from partwise.scoring.universal_attachment import is_universal, universal_scores
 
 GOLD = corpus_from_sentences(
     [["Dogs", "bark", "."], ["No", "!"], ["--"]],
@@ -168,6 +168,13 @@ def test_words_are_aligned(gold, predicted, n_aligned):
     assert counts.n_correct == n_aligned
     assert counts.n_true == tokens(gold).n_words and counts.n_predicted == tokens(predicted).n_words
     assert counts.f1 == 2 * n_aligned / (counts.n_true + counts.n_predicted)
+
+
+def test_other_schemes_are_told_from_universal_dependencies():
+    assert is_universal(["nsubj", "root", "obl:tmod", "case", "punct"])
+    assert not is_universal(
+        ["subj", "ROOT", "mod", "nobj", "conj", "expl"]
+    )  # the Danish treebank shares two names
 
 
 def test_universal_scores_by_hand():

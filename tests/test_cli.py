@@ -18,8 +18,10 @@ from command_output import without_compiling
 
 import partwise
 from partwise.cli import main
+from partwise.cli.options import SOLVER_NAMES
 from partwise.cli.train import preset_for
 from partwise.data.conll import parse_conll
+from partwise.solvers import SOLVERS
 
 # Where the package was imported from, for processes that run in another folder.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(partwise.__file__).resolve().parents[1])}
@@ -102,6 +104,17 @@ def test_train_predict_evaluate(run, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["dev.txt.gz", "m.pw", "train.txt"]
 
 
+def test_help_names_all_solvers():
+    assert list(SOLVER_NAMES) == list(SOLVERS)
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "partwise", "--version"], capture_output=True, text=True, env=ENVIRONMENT
+    )
+    assert done.stdout == f"partwise {partwise.__version__}\n"
+
+
 def test_quiet_is_quiet(run, tmp_path):
     (tmp_path / "train.txt").write_text(DATA)
     assert run("train", "sequence", "train.txt", "--model", "m.pw", "--quiet") == (0, "", "")
@@ -121,6 +134,29 @@ def test_predict_keeps_every_line(run, trained, tmp_path):
     assert data.stdout == b"the D B-NP\r\ncat N I-NP\r\n\r\n\r\n-DOCSTART- X O\r\n\r\nsat\tV\tB-VP"
     code, out, _ = run("predict", trained / "m.pw", "in.txt", "--output", "out.txt")
     assert (code, out) == (0, "") and (tmp_path / "out.txt").read_bytes() == data.stdout
+
+
+def test_document_lines_get_as_many_columns_as_others(run, trained, tmp_path):
+    (tmp_path / "in.txt").write_text("-DOCSTART- X\n\nthe D\ncat N\n")
+    _, out, _ = run("predict", trained / "m.pw", "in.txt", "--marginals", "--kbest", 2)
+    assert {len(line.split()) for line in out.splitlines() if line} == {5}
+
+
+def test_what_else_a_json_line_holds_is_kept(run, tmp_path):
+    lines = ['{"id": 7, "tokens": ["the", "cat"], "labels": ["D", "N"], "from": {"page": 3}}\n'] * 4
+    (tmp_path / "train.jsonl").write_text("".join(lines))
+    assert run("train", "sequence", "train.jsonl", "--model", "m.pw", "-q")[0] == 0
+    _, out, _ = run("predict", "m.pw", "train.jsonl")
+    assert [json.loads(line) for line in out.splitlines()] == [json.loads(line) for line in lines]
+
+
+def test_evaluate_says_how_it_read_a_file_that_does_not_fit(run, trained, tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"tokens": ["the"]}\n{"tokens": ["the", "cat"]}\n')
+    refused(
+        run("evaluate", trained / "m.pw", "in.jsonl"),
+        "in.jsonl:2",
+        "(read as conll; --format chooses another)",
+    )
 
 
 def test_predict_answers_while_input_is_open(trained):
@@ -179,7 +215,7 @@ def test_a_file_without_blank_lines_is_said_to_be_one_sequence(run, tmp_path):
     code, _, err = run("predict", "m.pw", "in.jsonl")
     assert (
         code == 2
-        and "in.jsonl:2: 3 columns, but line 1 has 2 (read as conll; --format says otherwise)" in err
+        and "in.jsonl:2: 3 columns, but line 1 has 2 (read as conll; --format chooses another)" in err
     )
 
 
@@ -494,10 +530,18 @@ def test_control_c_saves_the_model(tmp_path):
         (["B-PER", "I-PER", "B-LOC", "O"], 2, "ner"),
         (["B-street", "I-street", "U-city"], 3, "ner"),
         (["B-NX", "I-NX", "B-VX", "B-ADVX", "O"], 2, "chunking"),
-        (["B-NP", "O", "O", "O"], 2, "ner"),
+        (
+            ["B-CORP", "I-CORP", "B-GRP", "I-GRP"],
+            2,
+            "ner",
+        ),  # types that end as phrases do, hardly a token outside
+        (["B-VP", "O", "O", "O"], 2, "chunking"),  # one kind of phrase: most tokens are outside
         (["B-NP", "I-NP", "B-VP", "O"], 1, "ner"),
+        (["O", "O", "O", "PER", "street"], 2, "ner"),  # types alone
+        (["PER", "PER", "LOC", "O"], 1, "ner"),
+        (["N", "N", "V", "V", "O"], 2, "pos"),  # a set of parts of speech with an "O" of its own
         (["DT", "NN", None], 1, "pos"),
-        (["DT", "NN"], 3, "chunking"),
+        (["DT", "NN"], 3, "pos"),
     ],
 )
 def test_templates_are_chosen_by_labels(labels: list[str | None], n_columns: int, preset: str) -> None:

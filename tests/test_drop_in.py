@@ -136,6 +136,21 @@ def test_the_tagger_and_files_of_models(tmp_path: Path) -> None:
     assert (loaded.l1, loaded.l2) == (0.1, 0.2)
 
 
+def test_the_tagger_shows_all_weights() -> None:
+    crf = CRF(c2=0.1).fit(X, Y)
+    info = crf.tagger_.info()
+    assert info.transitions == crf.transition_features_ and info.state_features == crf.state_features_
+    assert list(info.labels) == crf.classes_.tolist() and list(info.attributes) == crf.attributes_
+    assert info.header["num_attrs"] == str(crf.num_attributes_)
+
+
+def test_training_that_stops_early_names_the_parameters_of_this_class() -> None:
+    with pytest.warns(ConvergenceWarning, match="raise max_iterations, raise c2") as found:
+        crf = CRF(c1=0.1, c2=0.001, max_iterations=1, tol=1e-9).fit(X, Y)
+    assert "max_passes" not in crf.stop_reason_
+    assert found[0].filename == __file__  # the line of the script, not one of this package
+
+
 def test_without_c2_the_change_is_bounded() -> None:
     with pytest.warns(UserWarning, match=r"proved within [\d.]+% of its optimum"):
         crf = CRF(c1=1.0, c2=0.0, max_iterations=2000).fit(X, Y)
@@ -171,7 +186,10 @@ def test_what_cannot_be_translated_is_said() -> None:
         CRF(algorithm="adam").fit(X, Y)
     with pytest.raises(InputError, match="c2 must be a number >= 0"):
         CRF(c2=-1.0).fit(X, Y)
-    with pytest.warns(UserWarning, match="algorithm='ap', num_memories"):
+    with pytest.warns(
+        UserWarning,
+        match="algorithm='ap' has no objective to optimise: a CRF is trained instead, with c1=0 and c2=1",
+    ):
         CRF(algorithm="ap", num_memories=6).fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

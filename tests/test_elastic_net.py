@@ -67,6 +67,16 @@ def test_smooth_losses_reach_the_same_optimum(case: str, loss: str) -> None:
     assert subgradient_distance(problem, weights) < 2e-3
 
 
+@pytest.mark.filterwarnings("ignore:stopped at max_passes")
+def test_auto_does_not_leap_where_l1_is_far_above_l2() -> None:
+    """CRFsuite's users may give c2 = 0, and a hundred iterations."""
+    fits = {
+        solver: SequenceLabeler(l1=0.3, l2=0.003, solver=solver, max_passes=60).fit(X, Y).objective_
+        for solver in ("auto", "lbfgs", "eg-gap")
+    }
+    assert fits["auto"] <= 1.01 * fits["lbfgs"] < 0.9 * fits["eg-gap"]
+
+
 def badly_scaled(n: int, d: int, k: int, scales: np.ndarray, turned: bool) -> tuple[np.ndarray, np.ndarray]:
     """Columns of these scales, perhaps turned so that all are correlated, and noisy classes from them."""
     random = np.random.default_rng(0)

@@ -248,9 +248,8 @@ class TableReader:
                 )
             return names.index(wanted)
         if not -len(cells) <= wanted < len(cells) or len(cells) < 2:
-            raise InputError(
-                f"no label column {wanted}: this row has {len(cells)} columns", self.path, number
-            )
+            columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+            raise InputError(f"no label column {wanted}: this row has {columns}", self.path, number)
         return wanted % len(cells)
 
 

@@ -16,16 +16,20 @@ ModelFile = Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")]
 OneObject = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 LabelColumn = Annotated[str, typer.Option(help="Column of the class: a number or, in CSV, a name.")]
 Top = Annotated[int, typer.Option(min=0, help="How many of the largest weights to show.")]
-OtherFormat = Annotated[
-    str | None, typer.Option(help="Format of the data, if not that of the training data.")
-]
+SOLVER_NAMES = (  # known without loading them
+    "eg", "eg-cyclic", "eg-permuted", "eg-gap", "sdca", "eg-batch", "eg-primal", "bcfw", "segments",
+    "crammer-singer", "extragradient", "excessive-gap", "lbfgs", "cg", "sgd", "smo", "smo-eg", "mira", "kbest-mira",
+    "perceptron", "svm-struct", "bmrm",
+)  # fmt: skip
+_FORMATS = (
+    "Sequences: conll, tagged, jsonl, crfsuite; classes: libsvm, csv, npz; trees: conllu, conllx, dp; constituents: "
+    "brackets, export, text, tagged."
+)
 Format = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        help="How the data is written; auto looks at it. Sequences: conll, tagged, jsonl, crfsuite; classes: "
-        "libsvm, csv, npz; trees: conllu, conllx, dp; constituents: brackets, export, text, tagged.",
-    ),
+    str, typer.Option("--format", help=f"How the data is written; auto looks at it. {_FORMATS}")
+]
+OtherFormat = Annotated[
+    str | None, typer.Option(help=f"Format of the data, if not that of the training data. {_FORMATS}")
 ]
 Comment = Annotated[str | None, typer.Option("--comment", help="Skip lines that start with this.")]
 LabelNumber = Annotated[int, typer.Option(help="Column of the label; negative from the right.")]
@@ -74,7 +78,9 @@ class Objective:
         float,
         typer.Option("--l1", help="Strength of an l1 term, which makes most weights zero; CRFsuite's c1."),
     ] = 0.0
-    solver: Annotated[str, typer.Option("--solver", help="auto, eg, eg-gap, lbfgs, sgd and others.")] = "auto"
+    solver: Annotated[str, typer.Option("--solver", help=f"auto, or one of {', '.join(SOLVER_NAMES)}.")] = (
+        "auto"
+    )
     tol: Annotated[float, typer.Option("--tol", help="Relative duality gap to stop at.")] = 1e-3
     max_passes: Annotated[float, typer.Option("--max-passes", help="Most passes over the data.")] = 200
 

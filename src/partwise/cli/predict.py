@@ -42,7 +42,7 @@ def predict(
     With --marginals a second column holds label:probability pairs with commas between them, the most probable
     first, four decimals each, those below 0.001 left out. Text written as word/TAG comes back in that form, and with
     --marginals or --kbest as columns, a word a line with tabs: word, label(s), pairs; a blank line ends a sentence.
-    JSON lines come back as with --json, CRFsuite attributes as labels alone.
+    JSON lines come back as with --json, with what else they held; CRFsuite attributes as labels alone.
 
     A labeler of graphs writes every object back with the labels of its nodes in it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -93,9 +93,9 @@ def read_sequences(path: str, options: DataOptions) -> SequenceData:
             f"separator, label column and comment belong to columns, not {options.format!r}", path
         )
     text = read_text(path)
-    if options.format != "auto":
-        return _parsed(text, path, options, settings)
-    form = "conll" if has_settings else detect_format(text)
+    form = options.format
+    if form == "auto":
+        form = "conll" if has_settings else detect_format(text)
     with told_how_it_was_read(form, path):
         return _parsed(text, path, replace(options, format=form), settings)
 
@@ -132,12 +132,15 @@ class PredictionBatch:
     x : Columns or list of sequences
     tokens : list of list
         What names the tokens in JSON output.
+    others : list of dict
+        Per sequence what else is known of it, where the stream is JSON lines.
     """
 
     x: Any
     tokens: list[list[Any]]
     source: Any
     format: str
+    others: list[dict[str, Any]] = field(default_factory=list)
 
     def write(self, handle: Any, columns: Sequence[Sequence[Sequence[str]]]) -> None:
         """Write the text with columns appended; ``columns[c][i][t]`` belongs to token t of sequence i.
@@ -184,7 +187,7 @@ def told_how_it_was_read(form: str, path: object) -> Iterator[None]:
         if error.line is None:
             raise
         raise InputError(
-            f"{error.message} (read as {form}; --format says otherwise)", path, error.line
+            f"{error.message} (read as {form}; --format chooses another)", path, error.line
         ) from None
 
 
@@ -250,7 +253,7 @@ def _json_batch(text: str, path: str, number: int) -> PredictionBatch:
         return PredictionBatch([], [], None, "jsonl")
     with lines_from(number, path):
         data = parse_jsonl(text)
-    return PredictionBatch(data.inputs, data.inputs, None, "jsonl")
+    return PredictionBatch(data.inputs, data.inputs, None, "jsonl", data.others)
 
 
 def _crfsuite_batches(handle: Any, path: str) -> Iterator[PredictionBatch]:

@@ -36,7 +36,7 @@ class Sequences(Task):
         for batch in stream_predictions(path, self.options):
             if not batch.tokens:
                 if batch.format == "conll" and not wanted.json:
-                    yield partial(batch.write, columns=[[]])
+                    yield partial(batch.write, columns=[[]] * (wanted.kbest + wanted.marginals))
                 continue
             check_kind(self.estimator, batch.x, path)
             if wanted.json or batch.format == "jsonl":
@@ -60,9 +60,14 @@ class Sequences(Task):
 
     def _json_lines(self, batch: PredictionBatch, wanted: Wanted) -> list[str]:
         labels = self._labels(batch.x)
+        others: list[dict[str, Any]] = batch.others or [{}] * len(labels)
         objects = [
-            {("tokens" if isinstance(tokens[0], str) else "features"): tokens, "labels": list(map(str, each))}
-            for tokens, each in zip(batch.tokens, labels, strict=True)
+            {
+                **known,
+                ("tokens" if isinstance(tokens[0], str) else "features"): tokens,
+                "labels": list(map(str, each)),
+            }
+            for known, tokens, each in zip(others, batch.tokens, labels, strict=True)
         ]
         if wanted.marginals:
             for each, positions in zip(objects, self._marginals(batch), strict=True):

@@ -32,7 +32,12 @@ from partwise.cli.train_graph import train_graph
 from partwise.cli.train_segments import train_segments
 from partwise.errors import InputError
 
-_PHRASE = re.compile(r"[A-Z]{1,4}P|[A-Z][XC]|SBAR|PRT|INTJ|LST")  # NP, ADJP, …; NX, VC, …
+# Names of phrases: NP, ADJP, WHNP …, in other treebanks NX, VC …; not CORP or GRP, which are names of entities.
+_PHRASE = re.compile(
+    r"(N|V|P|A|D|Q|ADJ|ADV|AV|WHN|WHP|WHADJ|WHADV|CONJ|CC|UC|JJ|RB|NEG|LC|CL|DN|DV|FRAG)[PXC]"
+    r"|SBAR|PRT|INTJ|LST|S[NPAV]|SADV|GV|VGF|VGNF|VGNN|BLK"
+)
+_ENTITIES = {"PER", "PERS", "PERSON", "LOC", "LOCATION", "ORG", "ORGANIZATION", "ORGANISATION", "GPE", "MISC"}
 
 app = typer.Typer(
     help="Train a model and save it with its certificate.",
@@ -75,9 +80,8 @@ def train_sequence(
     """Train a sequence labeler: chunks, names, parts of speech.
 
     TRAIN holds columns (CoNLL), word/TAG text, JSON lines or CRFsuite attributes. Columns become features
-    through a template, by default what the labels look like: ner where they mark chunks, unless most tokens are
-    in phrases (NP, VP, …); those, and whatever else has further columns, take chunking; the rest pos. What was
-    chosen is printed.
+    through a template, by default the one that fits the labels: chunking where they mark phrases (B-NP, I-VP …)
+    and there is a second column, ner where they mark names or other chunks, else pos. What was chosen is printed.
     Ctrl-C saves the model trained so far.
 
     TRAIN may also be a folder that `partwise encode sequence` wrote: it is trained on from the disk, with the template,
@@ -172,23 +176,34 @@ def preset_for(labels: Any, n_columns: int) -> str:
     from partwise.scoring.labelling import looks_like_chunks
 
     counts = Counter(labels if isinstance(labels, Mapping) else (each for each in labels if each is not None))
-    if looks_like_chunks(list(counts)) and not (n_columns > 1 and _are_phrases(counts)):
-        return "ner"
-    return "chunking" if n_columns > 1 else "pos"
+    if looks_like_chunks(list(counts)):
+        return "chunking" if n_columns > 1 and _are_phrases(counts) else "ner"
+    return "ner" if _are_entities(counts) else "pos"
 
 
 def _are_phrases(counts: Counter[str]) -> bool:
-    """Whether most tokens are inside of chunks, and most of those have types that are names of phrases."""
+    """Whether most tokens in chunks are in phrases, by the names of the chunks' types."""
     inside = {label: n for label, n in counts.items() if label != "O"}
     phrases = sum(n for label, n in inside.items() if _PHRASE.fullmatch(label.partition("-")[2].upper()))
-    return 2 * counts["O"] <= counts.total() and 2 * phrases > sum(inside.values())
+    return 2 * phrases > sum(inside.values())
+
+
+def _are_entities(counts: Counter[str]) -> bool:
+    """Whether labels without B- and I- are types of names: "O" is the most frequent, or types have usual names.
+
+    Sets of parts of speech may have an "O" too, as one tag among many.
+    """
+    others = {label: n for label, n in counts.items() if label != "O"}
+    if "O" not in counts or not others:
+        return False
+    return counts["O"] >= max(others.values()) or any(str(label).upper() in _ENTITIES for label in others)
 
 
 def reason_for(preset: str) -> str:
     return {
-        "ner": "since labels mark chunks that are not phrases",
-        "chunking": "since there are several columns and labels mark phrases, or no chunks",
-        "pos": "since labels mark no chunks",
+        "ner": "since labels mark names, or phrases of words without tags",
+        "chunking": "since labels mark phrases and there is a second column",
+        "pos": "since labels mark neither names nor phrases",
     }[preset] + " (--template chooses another)"
 
 

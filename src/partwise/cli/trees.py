@@ -152,7 +152,7 @@ def _write(handle: TextIO, text: str) -> None:
 def tree_scores(parser: Any, corpus: DependencyCorpus) -> dict[str, Any]:
     """All that `evaluate` says: what both scorers count, with and without punctuation, and pruning."""
     from partwise.scoring.attachment import attachment_scores
-    from partwise.scoring.universal_attachment import universal_scores
+    from partwise.scoring.universal_attachment import is_universal, universal_scores
 
     parsed = parser.parse(corpus)
     found, bare = (
@@ -170,7 +170,7 @@ def tree_scores(parser: Any, corpus: DependencyCorpus) -> dict[str, Any]:
         universal = universal_scores(corpus, parsed)
         scores["conll2018"] = {name: getattr(universal, name).f1 for name in ("uas", "las")}
         # Relations of other schemes are not told apart into those of content and of function words.
-        scores["conll2018"]["clas"] = universal.clas.f1 if universal.clas.n_true else None
+        scores["conll2018"]["clas"] = universal.clas.f1 if is_universal(corpus.relations or []) else None
         scores["per_relation"] = {
             name: {"precision": counts.precision, "recall": counts.recall, "true": counts.n_true}
             for name, counts in found.per_relation.items()
@@ -204,7 +204,7 @@ def show_scores(console: Any, scores: dict[str, Any]) -> None:
     )
     if "conll2018" in scores:
         rates = [rate(scores["conll2018"][name]) for name in ("uas", "las", "clas")]
-        table.add_row("as CoNLL 2018", *rates[:2], rates[2] or "not UD")
+        table.add_row("as CoNLL 2018", *rates[:2], rates[2] or "n/a: not UD")
     console.print(table)
     console.print(
         f"\nroots {rate(scores['root_accuracy'])} %, sentences all right {rate(scores['complete_match'])} % of "

@@ -80,7 +80,7 @@ def detect_dependency_format(text: str, path: object = None) -> str:
             rows.append(line.rstrip("\r").split("\t"))
             if len(rows) == 1 and len(rows[0]) not in _ALL_WIDTHS:
                 message = (
-                    f"this row has {len(rows[0])} columns separated by tabs; CoNLL-U and CoNLL-X have 10, "
+                    f"this row has {_plural(len(rows[0]))} separated by tabs; CoNLL-U and CoNLL-X have 10, "
                     "a .dp file has 3 (word, tag, head) or 4"
                 )
                 raise InputError(message, path, number)
@@ -197,11 +197,11 @@ def _columns(
     wrong = np.flatnonzero(widths != width)
     if width not in _WIDTHS[format]:
         allowed = " or ".join(map(str, sorted(_WIDTHS[format])))
-        message = f"this row has {width} columns separated by tabs; {format} has {allowed}"
+        message = f"this row has {_plural(width)} separated by tabs; {format} has {allowed}"
         raise InputError(message, path, first_line + int(word_lines[0]))
     if len(wrong):
         message = (
-            f"this row has {widths[wrong[0]]} columns separated by tabs, but line "
+            f"this row has {_plural(widths[wrong[0]])} separated by tabs, but line "
             f"{first_line + int(word_lines[0])} has {width}"
         )
         raise InputError(message, path, first_line + int(word_lines[wrong[0]]))
@@ -241,7 +241,9 @@ def _read_special_lines(cut: DependencyLines, rows: list[str], special: list[int
         if sentence != last_sentence:
             last_sentence, range_end, last_node = sentence, 0, (0, 0)
         fields = rows[index].split("\t")
-        message = "" if len(fields) == 10 else f"this row has {len(fields)} columns separated by tabs, not 10"
+        message = (
+            "" if len(fields) == 10 else f"this row has {_plural(len(fields))} separated by tabs, not 10"
+        )
         if match := _RANGE_ID.fullmatch(fields[0]):
             low, high = int(match[1]), int(match[2])
             if low != before - begin + 1 or low > high or low <= range_end or high > end - begin:
@@ -259,3 +261,7 @@ def _read_special_lines(cut: DependencyLines, rows: list[str], special: list[int
             last_node = node
         if message:
             raise InputError(message, cut.path, cut.first_line + index)
+
+
+def _plural(number: int) -> str:
+    return "1 column" if number == 1 else f"{number} columns"

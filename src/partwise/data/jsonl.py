@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from partwise.data import read_text
 from partwise.errors import InputError
 
+_KNOWN = {"tokens", "features", "labels"}
 Features = str | dict[str, Any] | list[str]
 
 
@@ -26,10 +27,13 @@ class JsonSequences:
     labels : list of list of (str or None), or None
         Per sequence one label per position, None where it is not observed; None altogether
         when no line of the file has labels.
+    others : list of dict
+        Per sequence what else its line holds, such as an identifier.
     """
 
     inputs: list[list[Features]]
     labels: list[list[str | None]] | None
+    others: list[dict[str, Any]]
 
 
 def read_jsonl(path: str | os.PathLike[str]) -> JsonSequences:
@@ -37,7 +41,7 @@ def read_jsonl(path: str | os.PathLike[str]) -> JsonSequences:
 
     Each line is ``{"tokens": ["a", ...]}`` or ``{"features": [{"word": "a", "size": 2.5},
     ["word=a", "short"], ...]}``, with an optional ``"labels": ["X", null, ...]`` of the same
-    length. Other keys are ignored, blank lines skipped.
+    length. Other keys are kept in `others`, blank lines skipped.
 
     Parameters
     ----------
@@ -55,6 +59,7 @@ def parse_jsonl(text: str, *, path: object = None) -> JsonSequences:
     """Like `read_jsonl`, from a string; `path` is only named in errors."""
     inputs: list[list[Features]] = []
     labels: list[list[str | None] | None] = []
+    others: list[dict[str, Any]] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -62,15 +67,16 @@ def parse_jsonl(text: str, *, path: object = None) -> JsonSequences:
             record = json_object(line)
             inputs.append(_inputs(record))
             labels.append(_labels(record, len(inputs[-1])))
+            others.append({key: value for key, value in record.items() if key not in _KNOWN})
         except InputError as error:
             raise InputError(str(error), path, number) from None
     if not inputs:
         raise InputError("no sequences in this file" if text else "this file is empty", path)
     if all(sequence is None for sequence in labels):
-        return JsonSequences(inputs, None)
+        return JsonSequences(inputs, None, others)
     unobserved: list[list[str | None]] = [[None] * len(items) for items in inputs]
     filled = [blank if known is None else known for known, blank in zip(labels, unobserved, strict=True)]
-    return JsonSequences(inputs, filled)
+    return JsonSequences(inputs, filled, others)
 
 
 def json_object(line: str) -> dict[str, Any]:

@@ -288,7 +288,7 @@ class DualEstimator(Answers, Estimator):
             from sklearn.exceptions import ConvergenceWarning
 
             message = f"{self.stop_reason_} (relative gap {self.duality_gap_:.2g}, tol {self.tol:g})"
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+            warnings.warn(message, ConvergenceWarning, stacklevel=_frames_within())
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "objective_"):
@@ -366,6 +366,14 @@ class DualEstimator(Answers, Estimator):
         if isinstance(parameters.get("class_weight"), list):
             parameters["class_weight"] = {label: float(w) for label, w in parameters["class_weight"]}
         return cls(**parameters)
+
+
+def _frames_within() -> int:
+    """How many calls up the first one is that does not come from this package: the line to warn of."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("partwise."):
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def named_loss(loss: Loss) -> str | Loss:

@@ -415,5 +415,10 @@ PRESETS: dict[str, str] = {
         is_upper(word[0])
         has_digit(word[0])
         has_hyphen(word[0])
+        pos[-2..2]?
+        pos[-1]|pos[0]?
+        pos[0]|pos[1]?
+        pos[-1]|pos[0]|pos[1]?
+        pos[0]|suffix(lower(word[0]), 1..5)?
     """,
 }

@@ -8,6 +8,7 @@ words are, the two sides are aligned by the longest common subsequence of their 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ CONTENT_RELATIONS = frozenset((
     "expl", "fixed", "flat", "goeswith", "iobj", "list", "nmod", "nsubj", "nummod", "obj", "obl", "orphan",
     "parataxis", "reparandum", "root", "vocative", "xcomp",
 ))  # fmt: skip
+FUNCTION_RELATIONS = frozenset(("aux", "case", "cc", "clf", "cop", "det", "mark", "punct"))
 _MOST_CELLS = 50_000_000
 
 
@@ -117,6 +119,12 @@ def universal_scores(gold: DependencyCorpus, predicted: DependencyCorpus) -> Uni
             int((both & in_content).sum()),
         ),
     )
+
+
+def is_universal(relations: Sequence[str]) -> bool:
+    """Whether at least nine of ten relations are those of Universal Dependencies; other schemes share a name or two."""
+    known = CONTENT_RELATIONS | FUNCTION_RELATIONS
+    return 10 * sum(name.partition(":")[0] in known for name in relations) >= 9 * len(relations)
 
 
 class _Side:

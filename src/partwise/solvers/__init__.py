@@ -18,7 +18,7 @@ from partwise.solvers.dual.mixtures import MixtureAscent
 from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
-from partwise.solvers.effort import is_mostly_dense, pull_of_an_example
+from partwise.solvers.effort import is_mostly_dense, is_steep, pull_of_an_example
 from partwise.solvers.needs import Needs, is_first_order, refusal
 from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.solvers.primal.gradient import ConjugateGradient
@@ -104,8 +104,8 @@ def _leaves_small_losses(problem: Problem, tol: float) -> bool:
 def _fastest(problem: Problem) -> Solver:
     """By the tables that benchmarks/sequence.py, multiclass.py, dependency.py and segments.py print."""
     if not problem.loss.is_hard:
-        is_sparse = problem.l1 > 0.0 and not is_worthwhile(problem)
-        return ExponentiatedGradient("gap", "newton") if is_sparse or refusal(problem, Auto.needs) else Auto()
+        is_online = problem.l1 > 0.0 and not is_worthwhile(problem) and not is_steep(problem)
+        return ExponentiatedGradient("gap", "newton") if is_online or refusal(problem, Auto.needs) else Auto()
     if isinstance(problem.structure, Multiclass) and problem.has_features and not problem.l1:
         return CrammerSinger()
     if problem.lengths.max() == 1 or isinstance(

@@ -27,6 +27,7 @@ from partwise.solvers.effort import (
     evaluation_effort,
     evaluations_expected,
     is_mostly_dense,
+    is_steep,
     online_pass_effort,
     stiffness,
 )
@@ -303,10 +304,12 @@ class Auto:
 
 
 def _begins_with_batch(problem: Problem, effort: np.ndarray) -> bool:
-    """Whether L-BFGS comes first: examples are few, or it knows the curvature and online steps are slow or not much
-    faster."""
+    """Whether L-BFGS comes first: examples are few, l1 is far above l2, or it knows the curvature and online steps are
+    slow or not much faster."""
     is_shaped = is_worthwhile(problem)
     is_dense = is_shaped and is_mostly_dense(problem)
+    if is_steep(problem):
+        return True
     few = _FEW_DENSE if is_dense else _FEW
     if math.sqrt(few / problem.n_examples) * effort[ONLINE] > effort[BATCH]:
         return True

@@ -28,6 +28,7 @@ _SHAPED, _PARTLY_SHAPED, _UNSHAPED = (
 )  # evaluations to 1e-3 from where an online solver leaves
 
 _EASY = 2e-4  # stiffness from which on evaluations grow, about as its fourth root
+_STEEP = 40.0  # times l2, an l1 from which on online steps get nowhere in a hundred passes
 _SAMPLE = 4096  # rows that the size of features is estimated from
 
 
@@ -90,6 +91,11 @@ def stiffness(problem: Problem) -> float:
     """β Σ ‖x‖² over the rows of an example, by l2 · n: above one, the visits of examples undo one another."""
     weight = float(problem.example_weight.sum())
     return problem.loss.beta * pull_of_an_example(problem) / max(weight, 1e-300)
+
+
+def is_steep(problem: Problem) -> bool:
+    """Whether weights, (|v| − l1) / l2, are small differences of large numbers: online steps make them leap."""
+    return problem.l1 > _STEEP * problem.l2
 
 
 def pull_of_an_example(problem: Problem) -> float:

@@ -170,6 +170,13 @@ class CRF(SequenceLabeler):
             print(f"development accuracy {self.score(X_dev, y_dev):.4f}")
         return self
 
+    def _set_certificate(self, solution: Any) -> None:
+        super()._set_certificate(solution)
+        in_own_words = self.stop_reason_.replace("max_passes", "max_iterations").replace(
+            "raise l2", "raise c2"
+        )
+        self.stop_reason_ = in_own_words
+
     def predict(self, X: Any, fixed: Any = None, forbid: Any = None) -> np.ndarray:  # type: ignore[override]
         """Best labels: an array of lists, as scikit-learn's ``cross_val_predict`` needs them."""
         return _array_of_lists(super().predict(X, fixed, forbid))
@@ -181,8 +188,8 @@ class CRF(SequenceLabeler):
     def _what_l2_changed(self) -> str:
         """How far from an optimum without l2 the weights may be.
 
-        There |v| ≤ l1 must hold, and holds for mixtures of the dual point with the true labels, whose v is 0: the
-        share of the point that keeps it is l1 / max |v|, and entropy is at least that share of the point's.
+        There |v| ≤ l1 must hold, and holds for mixtures of the model's distributions with the true labels, whose v is
+        0: the share of the former that keeps it is l1 / max |v|, and entropy is at least that share of theirs.
         """
         words = f"c2=0 was trained with l2={self.l2:g}, since the duality gap needs some of it"
         if self.certificate_kind_ == "local":
@@ -191,10 +198,11 @@ class CRF(SequenceLabeler):
             )
         if not self.l1:
             return f"{words}; without any regulariser there may be no optimum"
-        problem, v = self._training.problem, self._training.state.v.astype(np.float64)
-        entropy = self.dual_objective_ + 0.5 * problem.squared_norm(v) / self.l2
-        share = min(self.l1 / float(np.abs(v).max(initial=self.l1)), 1.0)
-        plain = self.objective_ - 0.5 * self.l2 * float(self._training.weights @ self._training.weights)
+        problem, weights = self._training.problem, self._training.weights
+        model = problem.at_weights(weights, 1.0)
+        entropy = float(problem.example_weight @ model.entropy)
+        share = min(self.l1 / float(np.abs(model.v).max(initial=self.l1)), 1.0)
+        plain = self.objective_ - 0.5 * self.l2 * float(weights @ weights)
         return f"{words}; the objective without it is proved within {1 - share * entropy / plain:.2%} of its optimum"
 
     @property
@@ -243,7 +251,8 @@ class CRF(SequenceLabeler):
             raise InputError(f"all_possible_states must be True, False or None, not {states}")
         ignored = [name for name in _OPTIMISER_SETTINGS if getattr(self, name) is not None]
         if self.algorithm in ("ap", "pa", "arow"):
-            ignored.insert(0, f"algorithm={self.algorithm!r}")
+            words = f"algorithm={self.algorithm!r} has no objective to optimise: a CRF is trained instead"
+            warnings.warn(f"{words}, with c1={self.l1:g} and c2={self.l2 / 2:g}", stacklevel=3)
         if ignored:
             warnings.warn(
                 f"settings of CRFsuite's optimisers have no effect here: {', '.join(ignored)}", stacklevel=3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,22 @@ class Tagger:
     def labels(self) -> list[Any]:
         """All labels."""
         return self._model.classes_.tolist()
+
+    def info(self) -> SimpleNamespace:
+        """All weights: `transitions`, `state_features`, and numbers of `labels` and `attributes` by their names."""
+        model = self._model
+        labels, attributes = self.labels(), model.attributes_
+        return SimpleNamespace(
+            header={
+                "num_labels": str(len(labels)),
+                "num_attrs": str(len(attributes)),
+                "size": str(model.size_),
+            },
+            labels={label: str(number) for number, label in enumerate(labels)},
+            attributes={name: str(number) for number, name in enumerate(attributes)},
+            transitions=model.transition_features_,
+            state_features=model.state_features_,
+        )
 
     def set(self, xseq: Any) -> None:
         """Choose the sequence that the other methods are about."""

@@ -130,7 +130,7 @@ function liveSection(live) {
 function leadOf(model) {
   if (!model) return null;
   const gap = model.certificate["relative gap"];
-  const proof = gap === null ? "with no bound on how far it is from the optimum" : `proved to be within ${shown(100 * gap, 3)} % of the optimum`;
+  const proof = gap === null ? "with no bound on how far it is from the optimum" : `proved to be within ${shown(100 * gap, 2)} % of the optimum`;
   return make("p", { class: "lead" }, `${model.kind}, ${model.settings.loss} loss, ${proof}`);
 }
 

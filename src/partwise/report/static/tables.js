@@ -29,7 +29,7 @@ function weights(titles, rows) {
 /** Scores of labels; a title sorts by its column. */
 function labelScores(rows) {
   const titles = ["label", "precision", "recall", "F1", "true"];
-  const room = make("div");
+  const room = make("div", { class: "label-scores" });
   let by = 4, down = true;
   const show = () => {
     const ordered = [...rows].sort((a, b) => (a[by] < b[by] ? -1 : a[by] > b[by] ? 1 : 0) * (down ? -1 : 1));

@@ -94,12 +94,15 @@ def stiffness(problem: Problem) -> float:
 
 def pull_of_an_example(problem: Problem) -> float:
     """Σ ‖x‖² over its rows, by l2: how far its scores move when it changes its mind."""
-    squares = problem.kept("squared features in all", lambda: _all_squares(problem))
-    return float(squares) / max(problem.l2 * problem.n_examples, 1e-300)
+    return squared_features(problem) / max(problem.l2 * problem.n_examples, 1e-300)
+
+
+def squared_features(problem: Problem) -> float:
+    """Σ ‖x‖² over all rows, that of dense attributes from some of them."""
+    return float(problem.kept("squared features in all", lambda: _all_squares(problem)))
 
 
 def _all_squares(problem: Problem) -> float:
-    """Σ ‖x‖² over all rows, that of dense attributes from some of them."""
     squares = 0.0
     for kind in problem.scorer.kinds:
         every = max(1, len(kind.dense) // _SAMPLE)

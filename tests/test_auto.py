@@ -95,17 +95,32 @@ def test_badly_scaled_features_do_not_take_long() -> None:
 
 
 def test_few_examples_begin_with_evaluations_and_many_with_visits() -> None:
-    def begins(n: int, n_weights: int) -> str:
+    def begins(n: int, n_weights: int, length: int = 10) -> str:
         random = np.random.default_rng(0)
-        ids = random.integers(n_weights // 4, size=(n * 10, 3)).astype(np.int32)
-        sparse = AttributeRows(3 * np.arange(n * 10 + 1), ids.ravel(), None)
+        ids = random.integers(n_weights // 4, size=(n * length, 3)).astype(np.int32)
+        sparse = AttributeRows(3 * np.arange(n * length + 1), ids.ravel(), None)
         rows = {"node": RowData(FeatureMap.build(4, n_weights // 4), sparse)}
-        labels, lengths = random.integers(4, size=n * 10), np.full(n, 10)
+        labels, lengths = random.integers(4, size=n * length), np.full(n, length)
         problem = Problem.build(Chain(4), labels, lengths, rows, l2=0.1)
         return str(Auto().init(problem, random).at_work())
 
     assert [begins(n, 400) for n in (5, 200)] == ["lbfgs", "eg-gap"]
     assert begins(5, 100_000) == "eg-gap"  # directions would cost more than visits
+    assert begins(5, 2000, 1000) == "eg-gap"  # long chains are many short ones
+
+
+def test_large_dense_columns_beside_sparse_ones_begin_with_evaluations() -> None:
+    def begins(scale: float) -> str:
+        random = np.random.default_rng(0)
+        n, labels = 400, random.integers(3, size=400)
+        inputs = (scale * random.normal(size=(n, 5))).astype(np.float32)
+        ids = random.integers(2000, size=(n, 10)).astype(np.int32)
+        sparse = AttributeRows(10 * np.arange(n + 1), ids.ravel(), None)
+        rows = {"node": RowData(FeatureMap.build(3, 2000, 5), sparse, inputs)}
+        problem = Problem.build(Multiclass(3), labels, np.ones(n, int), rows, l2=1.0)
+        return str(Auto().init(problem, random).at_work())
+
+    assert [begins(0.1), begins(30.0)] == ["eg-gap", "lbfgs"]
 
 
 def test_online_steps_that_lead_nowhere_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

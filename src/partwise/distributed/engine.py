@@ -20,7 +20,7 @@ from partwise.distributed.ray_backend import RayActors
 from partwise.distributed.reduced import REDUCERS, ReducedProblem
 from partwise.distributed.sequential import InThisProcess
 from partwise.errors import InputError
-from partwise.solvers import LBFGS, Auto, ExponentiatedGradient, Solver
+from partwise.solvers import LBFGS, Auto, ExponentiatedGradient, HardAuto, Solver
 from partwise.solvers.primal.curvature import is_worthwhile
 
 ENGINES = ("processes", "ray")
@@ -181,6 +181,8 @@ def distributed_solver(problem: Problem, solver: Solver) -> Solver:
         if is_worthwhile(problem):
             return LBFGS()
         return ExponentiatedGradient("gap", "newton", acceleration=None, precision=solver.precision)
+    if isinstance(solver, HardAuto):
+        return solver.online
     if isinstance(solver, ExponentiatedGradient):
         return replace(solver, acceleration=None)
     if not isinstance(solver, (*VISITORS, *REDUCERS)):

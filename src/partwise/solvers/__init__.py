@@ -7,6 +7,7 @@ from dataclasses import replace
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.auto import Auto
+from partwise.solvers.auto_hard import HardAuto, prefers_smoothing
 from partwise.solvers.base import Certificate, Record, Solution, Solver, StepInfo, StopReason, WarmStart
 from partwise.solvers.bundle.cutting_plane import BMRM, SVMStruct
 from partwise.solvers.driver import Progress, solve, with_precision
@@ -18,7 +19,7 @@ from partwise.solvers.dual.mixtures import MixtureAscent
 from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
-from partwise.solvers.effort import is_mostly_dense, is_steep, pull_of_an_example
+from partwise.solvers.effort import is_mostly_dense, is_steep, pull_of_an_example, squared_features
 from partwise.solvers.needs import Needs, is_first_order, refusal
 from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.solvers.primal.gradient import ConjugateGradient
@@ -60,6 +61,7 @@ SOLVERS: dict[str, Solver] = {
 
 
 _WEAKEST = 3e-8  # l2 · tol for each example where β = ∞
+_WEAKEST_FITTED = 2e-6  # the same where all margins can surely be kept, and double precision is no slower
 _WEAKEST_SMOOTH = 1e-5  # l2 · tol by the mean weight of the examples
 _POSITIONS_FITTED = 4.0  # by one weight
 _STRONG_PULL = (
@@ -91,13 +93,19 @@ def _leaves_small_losses(problem: Problem, tol: float) -> bool:
     """Whether the margins of all examples can be kept, so that what is left to lose lies below single precision.
 
     For β = ∞ and a weak regulariser the objective is (l2 / 2)‖w‖², and its share of an example times `tol` is what
-    scores near 1 must be exact to. For finite β the same happens where there is a weight for every few positions.
+    scores near 1 must be exact to. Keeping the margin of a row x on its own takes ‖w‖² of about 1 / ‖x‖², and rows
+    share w where there are more of them than attributes. For finite β the same happens where there is a weight for
+    every few positions.
     """
-    total = float(problem.batch.example_weight.sum())
-    if problem.loss.is_hard:
-        return problem.l2 * tol < _WEAKEST * total
+    total, n_positions = float(problem.batch.example_weight.sum()), float(problem.lengths.sum())
     n_weights = sum(kind.n_weights * kind.width / kind.stride for kind in problem.scorer.kinds)  # no padding
-    is_fitted = _POSITIONS_FITTED * n_weights > problem.lengths.sum()
+    is_fitted = _POSITIONS_FITTED * n_weights > n_positions
+    if problem.loss.is_hard:
+        if problem.l2 * tol < _WEAKEST * total or not problem.has_features:
+            return problem.l2 * tol < _WEAKEST * total
+        n_attributes = sum(kind.n_weights / kind.stride for kind in problem.scorer.kinds)
+        share = problem.l2 * tol * min(n_attributes, n_positions) / max(squared_features(problem), 1e-300)
+        return bool(share < (_WEAKEST_FITTED if is_fitted else _WEAKEST))
     return bool(is_fitted and problem.l2 * tol <= _WEAKEST_SMOOTH * total / problem.n_examples)
 
 
@@ -107,7 +115,7 @@ def _fastest(problem: Problem) -> Solver:
         is_online = problem.l1 > 0.0 and not is_worthwhile(problem) and not is_steep(problem)
         return ExponentiatedGradient("gap", "newton") if is_online or refusal(problem, Auto.needs) else Auto()
     if isinstance(problem.structure, Multiclass) and problem.has_features and not problem.l1:
-        return CrammerSinger()
+        return HardAuto() if prefers_smoothing(problem) else CrammerSinger()
     if problem.lengths.max() == 1 or isinstance(
         problem.structure, (TreeParts, SemiMarkovParts, GrammarParts)
     ):
@@ -138,6 +146,7 @@ __all__ = [
     "ExcessiveGap",
     "ExponentiatedGradient",
     "Extragradient",
+    "HardAuto",
     "KBestMIRA",
     "MixtureAscent",
     "Needs",

@@ -24,6 +24,7 @@ from partwise.solvers.dual.coded_pass import CodedPoint
 from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
 from partwise.solvers.dual.potentials import EGState, refresh
 from partwise.solvers.effort import (
+    dense_share,
     evaluation_effort,
     evaluations_expected,
     is_mostly_dense,
@@ -35,6 +36,7 @@ from partwise.solvers.needs import Needs
 from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.solvers.primal.lbfgs import LBFGS, LBFGSState
 from partwise.solvers.sampling import forget_gaps
+from partwise.structures.chain.chain import Chain
 
 ONLINE, BATCH = 0, 1
 _FEWEST_PASSES = 6.0  # that online steps need to 1e-3 where they are fastest
@@ -42,8 +44,12 @@ _FEWEST_EVALUATIONS = 20.0  # the same of L-BFGS, from zero
 _FEWEST_OF_EASY = 12.0  # of dense classes where l2 is strong, which it is up to a stiffness of
 _EASY = 1e-3
 _FEW = 25.0  # examples for which online steps take as many passes as L-BFGS takes evaluations; more go as √n
+_SHORT = 20.0  # positions: longer chains count as several, since what lies far apart hardly competes
 _FEW_DENSE = 225.0  # the same where it is told the curvature
 _STIFF = 1.0  # from where on online steps on dense rows need many times as many passes
+_DOMINANT = (
+    0.9  # share of the squares of dense attributes from which on these decide how many passes there are
+)
 _FEWEST_STEPS = 4  # before a solver is judged: at first gaps say little
 _SHARE = 0.4  # of what L-BFGS is expected to need, that online steps may take before they are judged
 _LEAST_OF_SPARSE = 40.0  # passes that they take in any case without dense attributes: L-BFGS is seldom faster
@@ -310,12 +316,18 @@ def _begins_with_batch(problem: Problem, effort: np.ndarray) -> bool:
     is_dense = is_shaped and is_mostly_dense(problem)
     if is_steep(problem):
         return True
-    few = _FEW_DENSE if is_dense else _FEW
-    if math.sqrt(few / problem.n_examples) * effort[ONLINE] > effort[BATCH]:
+    few, n = _FEW_DENSE, float(problem.n_examples)
+    if not is_dense:
+        n_short = float(problem.lengths.sum()) / _SHORT if isinstance(problem.structure, Chain) else 0.0
+        few, n = _FEW, max(n, n_short)
+    if math.sqrt(few / n) * effort[ONLINE] > effort[BATCH]:
         return True
     if not is_shaped:
         return False
     stiff = stiffness(problem)
+    if not is_dense and dense_share(problem) > _DOMINANT:
+        passes = _FEWEST_PASSES * max(stiff / _EASY, 1.0) ** 0.3  # as seen with columns of many scales
+        return bool(passes * effort[ONLINE] > _FEWEST_EVALUATIONS * effort[BATCH])
     is_easy = is_dense and stiff < _EASY and problem.lengths.max(initial=1) == 1
     fewest = _FEWEST_OF_EASY if is_easy else _FEWEST_EVALUATIONS
     is_cheap = _FEWEST_PASSES * effort[ONLINE] > fewest * effort[BATCH]

@@ -71,14 +71,14 @@ def evaluation_effort(problem: Problem) -> float:
 def evaluations_expected(problem: Problem) -> float:
     """How many evaluations L-BFGS may need, by how much of the curvature it is told.
 
-    Told part of it, it needs the more the weaker l2 is; and where that is so weak that online steps suffer more, it is
-    worth a try all the same.
+    Told part of it, it needs the more the weaker l2 is for the rest; and where that is so weak that online steps suffer
+    more, it is worth a try all the same.
     """
     if not is_worthwhile(problem):
         return _UNSHAPED
     if is_mostly_dense(problem):
         return _SHAPED
-    weakness = stiffness(problem) / _EASY
+    weakness = (1.0 - dense_share(problem)) * stiffness(problem) / _EASY
     return _PARTLY_SHAPED * (weakness**0.25 if 1.0 < weakness < 1.0 / _EASY else 1.0)
 
 
@@ -100,23 +100,38 @@ def is_steep(problem: Problem) -> bool:
 
 def pull_of_an_example(problem: Problem) -> float:
     """Σ ‖x‖² over its rows, by l2: how far its scores move when it changes its mind."""
-    squares = problem.kept("squared features in all", lambda: _all_squares(problem))
-    return float(squares) / max(problem.l2 * problem.n_examples, 1e-300)
+    return squared_features(problem) / max(problem.l2 * problem.n_examples, 1e-300)
 
 
-def _all_squares(problem: Problem) -> float:
+def squared_features(problem: Problem) -> float:
     """Σ ‖x‖² over all rows, that of dense attributes from some of them."""
-    squares = 0.0
-    for kind in problem.scorer.kinds:
-        every = max(1, len(kind.dense) // _SAMPLE)
-        sample = kind.dense[::every]
-        squares += every * float(np.vdot(sample, sample))
-        for value, n_entries in (
-            (kind.wide_value, len(kind.wide_start)),
-            (kind.narrow_value, len(kind.narrow_start)),
-        ):
-            squares += float(np.vdot(value, value)) if value.size else n_entries
-    return squares
+    return sum(_squares(problem))
+
+
+def dense_share(problem: Problem) -> float:
+    """Of Σ ‖x‖², that of dense attributes."""
+    dense, sparse = _squares(problem)
+    return dense / max(dense + sparse, 1e-300)
+
+
+def _squares(problem: Problem) -> tuple[float, float]:
+    """Σ x² over dense attributes and over the others."""
+
+    def count() -> tuple[float, float]:
+        dense = sparse = 0.0
+        for kind in problem.scorer.kinds:
+            every = max(1, len(kind.dense) // _SAMPLE)
+            sample = kind.dense[::every]
+            dense += every * float(np.vdot(sample, sample))
+            for value, n_entries in (
+                (kind.wide_value, len(kind.wide_start)),
+                (kind.narrow_value, len(kind.narrow_start)),
+            ):
+                sparse += float(np.vdot(value, value)) if value.size else n_entries
+        return dense, sparse
+
+    found: tuple[float, float] = problem.kept("squared features in all", count)
+    return found
 
 
 def _padded_dense(problem: Problem) -> int:

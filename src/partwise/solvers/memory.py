@@ -13,7 +13,8 @@ import numpy as np
 from partwise.core.confines import confines
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers import Auto, solver_for
+from partwise.solvers import Auto, HardAuto, solver_for
+from partwise.solvers.auto_hard import N_KEPT
 from partwise.solvers.base import Solver, state_type
 from partwise.solvers.bundle.cutting_plane import BMRM
 from partwise.solvers.dual.batch_gradient import BatchEG
@@ -32,9 +33,10 @@ from partwise.solvers.saddle.excessive_gap import ExcessiveGap
 
 # Numbers that a state, or its certificate, holds for every part; in double precision but for those that can choose.
 _NUMBERS_A_PART: dict[type, int] = {
-    Auto: 2, ExponentiatedGradient: 2, MixtureAscent: 2, BatchEG: 4, CrammerSinger: 1, SMO: 1, SMOThenEG: 3,
+    Auto: 2, HardAuto: 1, ExponentiatedGradient: 2, MixtureAscent: 2, BatchEG: 4, CrammerSinger: 1, SMO: 1,
+    SMOThenEG: 3,
 }  # fmt: skip
-_ALWAYS_DOUBLE = (CrammerSinger, SMO, SMOThenEG, BatchEG)
+_ALWAYS_DOUBLE = (CrammerSinger, HardAuto, SMO, SMOThenEG, BatchEG)
 _OF_WEIGHTS = 4  # vectors as long as the weights: of certificates, in double precision
 _OF_STATE = 4  # and of a state
 _WRITTEN_OUT = 8 * 2**21  # expected counts of some examples at a time, where labellings are kept
@@ -323,6 +325,8 @@ def _remembered(problem: Problem, solver: Solver, worst: bool) -> int:
         return solver.memory
     if isinstance(solver, Auto):  # changes over to L-BFGS, where few weights have many entries
         return 2 * LBFGS().memory if worst or is_worthwhile(problem) else 0
+    if isinstance(solver, HardAuto):
+        return 2 * LBFGS().memory + N_KEPT
     if isinstance(solver, LBFGS):
         return (8 if problem.l1 else 2) * solver.memory  # with l1, pairs and what they add to the curvature
     return 0

@@ -34,7 +34,8 @@ def maximise_on_simplex(
     """
     a, size = start.copy(), len(start)
     # Pulling towards the present point makes nearly parallel planes solvable and does not move the solution.
-    pull = 1e-11 * max(float(matrix.diagonal().max()), 1e-300)
+    # Planes that are all level (a matrix of zeros) have only their heights to tell how much that is.
+    pull = 1e-11 * max(float(matrix.diagonal().max()), 1e-6 * float(np.abs(linear).max()), 1e-280)
     free = a > 0.0
     for _ in range(_MAX_CHANGES * size):
         target = _best_on_face(matrix, linear, a, free, pull)

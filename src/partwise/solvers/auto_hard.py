@@ -1,0 +1,238 @@
+"""What `auto` is for β = ∞ on classes of few attributes and a weak l2: quasi-Newton steps on sharper and sharper β.
+
+Coordinate ascent takes the more passes the further an example moves its own scores, Σ ‖x‖² / l2. L-BFGS, told of the
+curvature, does not mind, but needs a finite β. There the loss is above that of β = ∞ by at most H(α) / β, so that a few
+values of β, each from the weights of the one before, end within the tolerance; and the α_i = p_i(w) of its points, and
+their mixtures, are points of the dual for β = ∞ too:
+
+    D(Σ_k a_k α_k) = Σ_k a_k γ cost(α_k) − ‖Σ_k a_k v(α_k)‖² / (2 l2).
+
+Where margins can nearly all be kept, few examples bend P and no quadratic model holds for long; there, and where it
+takes longer than expected, coordinate ascent takes over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from collections.abc import Set
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from partwise.core.losses import Loss
+from partwise.core.problem import Evaluation, Problem
+from partwise.solvers.base import Certificate, StepInfo, check_precision
+from partwise.solvers.dual.crammer_singer import ClassState, CrammerSinger
+from partwise.solvers.effort import evaluation_effort, online_pass_effort, pull_of_an_example
+from partwise.solvers.needs import Needs
+from partwise.solvers.primal.curvature import columns_of
+from partwise.solvers.primal.lbfgs import LBFGS, LBFGSState
+from partwise.solvers.primal.mixture_bound import mixture_bound
+from partwise.structures.multiclass.multiclass import Multiclass
+
+SMOOTH, ONLINE = 0, 1
+_FIRST_BETA = 4.0  # by γ, for costs of about one
+_SHARPENING, _LEAST_SHARPENING = 8.0, 1.5
+_DONE = 0.1  # times H / β: a step that may gain less is not worth another at this β
+_SMOOTHING = 0.5  # of the tolerance, that H / β is to take in the end, or at most
+_MOST_SMOOTHING = 0.6
+_WORTH_A_BOUND = (
+    0.3  # of the tolerance: what the next step may gain where a bound is looked for, and again at
+)
+_FALL = 0.7  # times that
+N_KEPT = 15  # points whose mixtures are bounds
+_SEPARABLE = 0.1  # of P(0), below which margins can nearly all be kept
+_PASSES_BY_PULL = 5.0  # that coordinate ascent takes where they cannot, by the pull of an example
+_EVALUATIONS = 50.0  # that L-BFGS takes over all β
+_PATIENCE = 2.0  # times what coordinate ascent is expected to take
+
+_PRIMAL = tuple(f"primal_{name}" for name in LBFGSState._fields)
+_DUAL = tuple(f"dual_{name}" for name in ClassState._fields)
+_OWN = ("mode", "beta", "passes", "images", "costs", "n_kept", "bound", "looked")
+_make: Any = namedtuple
+_Fields: Any = _make("_Fields", (*_OWN, *_PRIMAL, *_DUAL))
+
+
+class HardAutoState(_Fields):
+    """The states of both solvers; of L-BFGS, that at the current β.
+
+    `mode` says which is at work; `passes` those of this solver so far; `images` (…, n_weights) and `costs` are v and
+    the expected cost of the last points, `n_kept` how many there were; `bound` is the best D, and `looked` what the
+    next step might have gained when it was looked for.
+    """
+
+    __slots__ = ()
+
+    def primal(self) -> LBFGSState:
+        return LBFGSState(*(getattr(self, name) for name in _PRIMAL))
+
+    def dual(self) -> ClassState:
+        return ClassState(*(getattr(self, name) for name in _DUAL))
+
+    def with_primal(self, state: LBFGSState) -> HardAutoState:
+        return self._replace(**dict(zip(_PRIMAL, state, strict=True)))
+
+    def with_dual(self, state: ClassState) -> HardAutoState:
+        return self._replace(**dict(zip(_DUAL, state, strict=True)))
+
+    def at_work(self) -> str:
+        """The name of the solver that is at work."""
+        return ("lbfgs", "crammer-singer")[int(self.mode[0])]
+
+
+class _Smoothed(Problem):
+    """The problem at a finite β; remembers where it was evaluated last, with the cost and the entropy there."""
+
+    last: tuple[np.ndarray, float, float] | None = None
+
+    @classmethod
+    def of(cls, problem: Problem, beta: float) -> _Smoothed:
+        scorer, gold, cost, weight, loss, l2, l1 = problem._parts()
+        made = cls(scorer, gold, cost, weight, Loss(beta, loss.gamma), l2, l1, _kept=problem._kept)
+        made.batch = problem.batch
+        return made
+
+    def at_weights(self, weights: np.ndarray, *scales: Any, **options: Any) -> Evaluation:
+        found = super().at_weights(weights, *scales, **options)
+        cost, entropy = (float(self.example_weight @ each) for each in (found.cost, found.entropy))
+        self.last = weights, self.loss.gamma * cost, entropy
+        return found
+
+
+def prefers_smoothing(problem: Problem) -> bool:
+    """Whether coordinate ascent would take longer than L-BFGS, unless margins can be kept; for β = ∞."""
+    is_able = type(problem) is Problem and isinstance(problem.structure, Multiclass) and not problem.l1
+    if not is_able or problem.loss.gamma == 0.0 or not _is_told_all(problem):
+        return False
+    return _effort_of_ascent(problem) > _EVALUATIONS * evaluation_effort(problem)
+
+
+def _is_told_all(problem: Problem) -> bool:
+    """Whether L-BFGS knows the curvature of all attributes."""
+    return problem.has_features and all(
+        columns_of(kind) * kind.stride == kind.n_weights > 0 for kind in problem.scorer.kinds
+    )
+
+
+def _effort_of_ascent(problem: Problem) -> float:
+    """What coordinate ascent is expected to take where margins cannot be kept."""
+    pull = float(problem.example_weight.mean()) * pull_of_an_example(problem)
+    return _PASSES_BY_PULL * pull * online_pass_effort(problem)
+
+
+@dataclass(frozen=True)
+class HardAuto:
+    """L-BFGS on sharper and sharper β, or exact coordinate ascent; for classes and β = ∞.
+
+    Parameters
+    ----------
+    precision : {"auto", "single", "double"}
+        Of the state of coordinate ascent.
+    tol : float
+        The relative gap to be reached; the driver tells.
+    """
+
+    precision: Literal["auto", "single", "double"] = "auto"
+    tol: float = field(default=1e-3, repr=False)
+    name = "auto"
+    needs = Needs(loss="hard", features=True, classes=True, ridge=True)
+
+    @property
+    def online(self) -> CrammerSinger:
+        return CrammerSinger(self.precision)
+
+    def check(self, problem: Problem) -> None:
+        check_precision(self.precision)
+
+    def init(self, problem: Problem, random: np.random.Generator) -> HardAutoState:
+        own = (
+            np.zeros(1, np.int64), np.full(1, _FIRST_BETA / max(problem.loss.gamma, 1e-300)), np.zeros(1),
+            np.zeros((N_KEPT, problem.n_weights)), np.zeros(N_KEPT), np.zeros(1, np.int64), np.zeros(1),
+            np.full(1, np.inf),
+        )  # fmt: skip
+        return HardAutoState(*own, *LBFGS().init(problem, random), *self.online.init(problem, random))
+
+    def carry_over(self, problem: Problem, state: HardAutoState, changed: Set[str]) -> HardAutoState:
+        """Coordinate ascent keeps its distributions, L-BFGS its weights, with a β that is less sharp."""
+        if state.mode[0] == ONLINE:
+            state.bound[0] = 0.0
+            return state.with_dual(self.online.carry_over(problem, state.dual(), changed))
+        fresh = self.init(problem, np.random.default_rng(0))
+        fresh.beta[0] = max(float(fresh.beta[0]), float(state.beta[0]) / _SHARPENING)
+        return fresh._replace(primal_weights=state.primal_weights)
+
+    # -- steps ------------------------------------------------------------------------------------
+
+    def step(
+        self, problem: Problem, state: HardAutoState, random: np.random.Generator
+    ) -> tuple[HardAutoState, StepInfo]:
+        if state.mode[0] == ONLINE:
+            dual, info = self.online.step(problem, state.dual(), random)
+            return state.with_dual(dual), info
+        smooth = _Smoothed.of(problem, float(state.beta[0]))
+        primal, info = LBFGS().step(smooth, state.primal(), random)
+        state = state.with_primal(primal)
+        state.passes[0] += info.passes
+        value, gain = float(primal.value[0]), info.estimated_gap
+        assert smooth.last is not None
+        weights, cost, entropy = smooth.last
+        if weights is primal.weights:
+            self._keep(problem, state, cost)
+        smoothing = entropy / smooth.loss.beta
+        if smoothing > _MOST_SMOOTHING * self.tol * value:
+            if gain < _DONE * smoothing:
+                state = self._sharpen(problem, state, smoothing)
+        elif gain < _WORTH_A_BOUND * self.tol * value and gain < _FALL * float(state.looked[0]):
+            state.looked[0] = gain
+            self._look(problem, state)
+        if self._is_slow(problem, state):
+            state.mode[0] = ONLINE
+        gap = value - float(state.bound[0])  # of β = ∞ too, whose P is smaller
+        return state, StepInfo(info.passes, value - gap, gap)
+
+    def _keep(self, problem: Problem, state: HardAutoState, cost: float) -> None:
+        row = int(state.n_kept[0]) % N_KEPT
+        state.images[row] = problem.l2 * state.primal_weights - state.primal_gradient
+        state.costs[row] = cost
+        state.n_kept[0] += 1
+
+    def _look(self, problem: Problem, state: HardAutoState) -> None:
+        """The best bound of mixtures of the last points."""
+        n = int(state.n_kept[0])
+        rows = [k % N_KEPT for k in range(max(0, n - N_KEPT), n)]
+        if rows:
+            gap = float(state.primal_value[0] - state.bound[0])
+            found = mixture_bound(problem, state.images[rows], state.costs[rows], gap)
+            state.bound[0] = max(float(state.bound[0]), found)
+
+    def _sharpen(self, problem: Problem, state: HardAutoState, smoothing: float) -> HardAutoState:
+        """A larger β from the same weights; or coordinate ascent, where margins can be kept."""
+        value = float(state.primal_value[0])
+        if value < _SEPARABLE * problem.primal(np.zeros(problem.n_weights)):
+            state.mode[0] = ONLINE
+            return state
+        wanted = smoothing / (_SMOOTHING * self.tol * value)
+        state.beta[0] *= min(max(wanted, _LEAST_SHARPENING), _SHARPENING)
+        state.looked[0] = np.inf
+        fresh = LBFGS().init(problem, np.random.default_rng(0))
+        return state.with_primal(fresh._replace(weights=state.primal_weights))
+
+    def _is_slow(self, problem: Problem, state: HardAutoState) -> bool:
+        spent = float(state.passes[0]) * evaluation_effort(problem)
+        return spent > _PATIENCE * _effort_of_ascent(problem)
+
+    # -- certificate ------------------------------------------------------------------------------
+
+    def certificate(self, problem: Problem, state: HardAutoState) -> tuple[HardAutoState, Certificate]:
+        """That of the solver at work, with the best dual of both; the true labels have a dual of 0."""
+        if state.mode[0] == ONLINE:
+            dual, found = self.online.certificate(problem, state.dual())
+            state = state.with_dual(dual)
+            bound = max(float(state.bound[0]), found.dual)
+            return state, Certificate(found.primal, bound, found.weights, found.drift)
+        if not math.isnan(state.primal_value[0]):
+            self._look(problem, state)
+        weights = state.primal_weights.copy()
+        return state, Certificate(problem.primal(weights), float(state.bound[0]), weights)

@@ -55,13 +55,18 @@ def case(name: str, dtype: object = torch.float64) -> tuple:
         "spanning": lambda: (Spanning(), [draw(B, T + 1, T + 1)], lengths),
         "segments": lambda: (SemiMarkov(2, 3), [draw(B, T, 3, 2), draw(2, 2)], lengths),
         "grammar": lambda: (Grammar(3, RULES), [draw(B, T, 3), draw(5), draw(B, T, T, 3)], lengths),
+        "unary rules": lambda: (
+            Grammar(3, RULES, unaries=[(0, 1), (1, 2)]),
+            [draw(B, T, 3), draw(7), draw(B, T, T, 3)],
+            lengths,
+        ),
         "graph": lambda: (Graph(), [draw(B, 3, 2), torch.tensor(EDGES), draw(B, 3, 2, 2)], None),
     }[name]()
 
 
 NAMES = [
     "classes", "chain", "chain, ends", "chain, own edges", "chain, masks", "projective", "relations", "spanning",
-    "segments", "grammar", "graph",
+    "segments", "grammar", "unary rules", "graph",
 ]  # fmt: skip
 
 
@@ -152,7 +157,7 @@ def test_second_derivatives_are_covariances() -> None:
 @pytest.mark.parametrize("loss", ["log", "hinge", "softmax_margin", Loss(3.0, 0.5)])
 def test_losses_are_their_definition(name: str, loss: object) -> None:
     structure, scores, lengths = case(name)
-    if name in ("grammar", "graph", "segments"):
+    if name in ("grammar", "unary rules", "graph", "segments"):
         pytest.skip("costs of these are checked where labels and parts are one")
     loss = Loss.of(loss)
     truth = layers.sample(structure, *scores, lengths=lengths, generator=torch.Generator().manual_seed(1))[0]
@@ -174,6 +179,40 @@ def test_losses_are_their_definition(name: str, loss: object) -> None:
             top = values.max()
             expected = top + np.log(np.exp(loss.beta * (values - top)).sum()) / loss.beta
         assert float(found[i]) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "softmax_margin", Loss(3.0, 0.5)])
+@pytest.mark.parametrize(
+    ("name", "n_tensors"), [("grammar", 3), ("grammar", 2), ("unary rules", 3), ("unary rules", 2)]
+)
+def test_losses_of_derivations_are_their_definition(name: str, n_tensors: int, loss: object) -> None:
+    """Costs of nodes, ½ for wrong and −½ for true ones, counted from the true derivation."""
+    structure, scores, lengths = case(name)
+    scores, loss = scores[:n_tensors], Loss.of(loss)
+    random = torch.Generator().manual_seed(1)
+    truth = layers.sample(structure, *scores, lengths=lengths, generator=random)[0]
+    given = floats(scores)
+    found = layers.StructuredLoss(structure, loss, reduction="none")(*given, target=truth, lengths=lengths)
+    arrays = [each.numpy() for each in scores]
+    for i, n in enumerate(LENGTHS):
+        own = [arrays[0][i, :n], arrays[1], *([arrays[2][i, :n, :n]] if n_tensors == 3 else [])]
+        ranked = structure.kbest(*own, k=5000)
+        assert len(ranked) < 5000  # all there are
+
+        def parts(nodes: list) -> set:
+            """Nodes with what built them: a word, two nodes or one."""
+            built = structure.labels_of(nodes)
+            return {(*each[:3], int(each[3] >= 0) + int(each[3] >= len(RULES))) for each in built.tolist()}
+
+        true = parts(truth[i])
+        top = next(score for nodes, score in ranked if nodes == truth[i])
+        wrong = np.array([0.5 * len(parts(nodes) ^ true) for nodes, _ in ranked])
+        margins = np.array([score - top for _, score in ranked]) + loss.gamma * wrong
+        expected = margins.max()
+        if not loss.is_hard:
+            expected += np.log(np.exp(loss.beta * (margins - expected)).sum()) / loss.beta
+        assert float(found[i].detach()) == pytest.approx(expected, abs=1e-9)
+    assert all(torch.isfinite(each).all() for each in torch.autograd.grad(found.sum(), given))
 
 
 @pytest.mark.parametrize("name", NAMES)

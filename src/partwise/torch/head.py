@@ -295,7 +295,10 @@ def _solved(
 
 def _has_kernels(feed: Feed, where: torch.device) -> bool:
     """Whether sums are computed on that device, not on the CPU."""
-    return where.type != "cpu" and not isinstance(feed, GraphFeed)
+    has_unaries = (
+        isinstance(feed.structure, Grammar) and len(feed.structure.unaries) > 0
+    )  # costs need two scores
+    return where.type != "cpu" and not isinstance(feed, GraphFeed) and not has_unaries
 
 
 class _Told:

@@ -172,7 +172,7 @@ def compute(batch: Batch, which: str) -> list[torch.Tensor]:
 
 def device_kernels(batch: Batch) -> Any:
     """The module of kernels that takes this batch where it lies, None where there is none."""
-    if batch.scores[0].device.type == "cpu":
+    if batch.scores[0].device.type == "cpu" or batch.costs is not None:
         return None
     from partwise.torch.kernels import kernels_for
 
@@ -206,4 +206,6 @@ def pack(batch: Batch) -> Packed:
     flat = np.zeros(int(plan.part_ptr[-1]) + LANES)
     for places, scores in zip(plan.places, batch.scores, strict=True):
         places.to_parts(scores.detach().cpu().numpy().reshape(-1), flat)
+    if batch.costs is not None:
+        flat[: len(batch.costs)] += batch.costs
     return Packed(plan.structure, plan.specification, plan.shapes, plan.part_ptr, flat, False)

@@ -27,12 +27,15 @@ class Batch(NamedTuple):
     lengths : Tensor of int64 (B,), or None where all fill the padding
     given : tuple of Tensor
         The scores before those that all examples share were spread over the batch; empty where that is not known.
+    costs : float64 array (n_parts,), or None
+        What is added to the scores of parts, where no entries of the scores stand for it; for compiled code only.
     """
 
     layout: Layout
     scores: tuple[torch.Tensor, ...]
     lengths: torch.Tensor | None
     given: tuple[torch.Tensor, ...] = ()
+    costs: np.ndarray | None = None
 
     @property
     def sizes(self) -> tuple[tuple[int, ...], ...]:
@@ -105,9 +108,9 @@ class Layout(ABC):
 
     def truth(
         self, batch: Batch, target: Any, cost: Any
-    ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...] | None, torch.Tensor | None]:
-        """Scores of the true labels, (B,); unless `cost` is None the cost of every entry of the scores, and what these
-        are for the true labels, (B,), from which costs are counted."""
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...] | np.ndarray | None, torch.Tensor | None]:
+        """Scores of the true labels, (B,); unless `cost` is None the cost of every entry of the scores (of every part
+        where these do not do), and what these are for the true labels, (B,), from which costs are counted."""
         plan, like = batch.arrangement(), batch.scores[0]
         labels = self.flat_labels(target, batch.host_lengths())
         found = plan.counts_of(plan.structure.encode_all(labels, plan.shapes))
@@ -122,7 +125,12 @@ class Layout(ABC):
             return gold, None, None
         costs = self.costs(plan, labels, cost)
         own = np.add.reduceat(found * costs, plan.part_ptr[:-1]) if len(like) else found
-        return gold, tuple(tensors(costs)), torch.from_numpy(own).to(like)
+        base = torch.from_numpy(own).to(like)
+        return gold, (tuple(tensors(costs)) if self.has_entry_costs(batch) else costs), base
+
+    def has_entry_costs(self, batch: Batch) -> bool:
+        """Whether what parts cost can be added to the entries that score them."""
+        return True
 
     def most_parts(self, batch: Batch) -> torch.Tensor:
         """The most parts of a labelling of each example, (B,)."""

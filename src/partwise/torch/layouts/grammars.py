@@ -12,7 +12,7 @@ from partwise.core.arrays import block_of, offsets
 from partwise.errors import InputError
 from partwise.structures.grammar.grammar import Grammar
 from partwise.torch.layouts.arrangement import Arrangement
-from partwise.torch.layouts.base import Layout, blocks, require_tensor
+from partwise.torch.layouts.base import Batch, Layout, blocks, require_tensor
 from partwise.torch.layouts.places import Places
 
 
@@ -70,8 +70,13 @@ class GrammarLayout(Layout):
             begins = span_part[span] + (np.arange(len(span)) - ptr[span]) * len(columns)
             entry = ((span * longest + first) * longest + last) * N
             part = begins[:, None] + np.arange(len(columns))
-            places.append(Places.of(part.ravel(), (entry[:, None] + columns).ravel()))
+            # A symbol above two others and above one alone has two parts, which a span scores alike.
+            places.append(Places(part.ravel(), (entry[:, None] + columns).ravel(), repeated=True))
         return Arrangement(structure, structure.specification(), shapes, part_ptr, tuple(places))
+
+    def has_entry_costs(self, batch: Batch) -> bool:
+        """Not where spans have no scores, nor where one scores two parts, of which one may be wrong."""
+        return len(batch.scores) == 3 and not len(self.structure.unaries)
 
     def flat_labels(self, target: Any, lengths: np.ndarray) -> np.ndarray:
         if len(target) != len(lengths):

@@ -12,7 +12,7 @@ _LONG = 32  # entries of a run, on average, for which a slice is copied sooner t
 
 
 class Places(NamedTuple):
-    """Parts and the entries of a flattened tensor that score them, each once.
+    """Parts, each once, and the entries of a flattened tensor that score them.
 
     Attributes
     ----------
@@ -22,12 +22,15 @@ class Places(NamedTuple):
         Parts of each block.
     lengths : int64 array (n,), or None where there are no runs
         Parts of each run.
+    repeated : bool
+        Whether an entry may score several parts; these are pairs one by one.
     """
 
     part: np.ndarray
     entry: np.ndarray
     width: int = 1
     lengths: np.ndarray | None = None
+    repeated: bool = False
 
     @classmethod
     def of(cls, part: np.ndarray, entry: np.ndarray) -> Places:
@@ -62,7 +65,10 @@ class Places(NamedTuple):
         self._copy(scores, self.entry, parts, self.part)
 
     def to_entries(self, parts: np.ndarray, size: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Values of the parts in an array of the tensor's size, 0 where an entry scores none."""
+        """Values of the parts in an array of the tensor's size, summed where an entry scores several."""
+        if self.repeated:
+            found = np.bincount(self.entry, parts[self.part], int(np.prod(size)))
+            return found.reshape(size).astype(dtype, copy=False)
         result = np.zeros(int(np.prod(size)), dtype)
         self._copy(parts, self.part, result, self.entry)
         return result.reshape(size)

@@ -348,7 +348,9 @@ class _Cutter:
             index = int(token_lines[ragged[0]])
             message = f"{_plural(counts[index])}, but line {self.width_line} has {self.width}"
             if self.comment is None and "\n#" in f"\n{text}":
-                message += " (if lines that start with '#' are comments, set comment='#')"
+                message += (
+                    " (are lines that start with '#' comments? then give comment='#', or --comment '#')"
+                )
             raise InputError(message, self.path, first_line + index)
 
     def _check_label_column(self) -> None:

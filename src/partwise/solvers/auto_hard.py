@@ -46,6 +46,7 @@ N_KEPT = 15  # points whose mixtures are bounds
 _SEPARABLE = 0.1  # of P(0), below which margins can nearly all be kept
 _PASSES_BY_PULL = 5.0  # that coordinate ascent takes where they cannot, by the pull of an example
 _EVALUATIONS = 50.0  # that L-BFGS takes over all β
+_MOST_COLUMNS = 300  # more were not tried, and L-BFGS needs the more evaluations the more there are
 _PATIENCE = 2.0  # times what coordinate ascent is expected to take
 
 _PRIMAL = tuple(f"primal_{name}" for name in LBFGSState._fields)
@@ -110,9 +111,10 @@ def prefers_smoothing(problem: Problem) -> bool:
 
 
 def _is_told_all(problem: Problem) -> bool:
-    """Whether L-BFGS knows the curvature of all attributes."""
+    """Whether L-BFGS knows the curvature of all attributes, and these are few."""
     return problem.has_features and all(
-        columns_of(kind) * kind.stride == kind.n_weights > 0 for kind in problem.scorer.kinds
+        columns_of(kind) * kind.stride == kind.n_weights > 0 and columns_of(kind) <= _MOST_COLUMNS
+        for kind in problem.scorer.kinds
     )
 
 

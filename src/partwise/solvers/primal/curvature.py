@@ -49,6 +49,14 @@ def is_worthwhile(problem: Problem) -> bool:
     return problem.has_features and any(columns_of(rows) > 0 for rows in problem.scorer.kinds)
 
 
+def has_whole_blocks(problem: Problem) -> bool:
+    """Whether all attributes of all kinds of rows are in blocks."""
+    return problem.has_features and all(
+        kind.tied or columns_of(rows) * rows.stride == rows.n_weights
+        for rows, kind in zip(problem.scorer.kinds, problem.structure.kinds, strict=True)
+    )
+
+
 def columns_of(rows: KindRows) -> int:
     """Attributes of a kind that go into a block: all, or the dense ones, or none where that would cost too much."""
     n_rows, n_dense = len(rows.wide_ptr) - 1, rows.dense_start.size

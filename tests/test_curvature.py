@@ -12,7 +12,7 @@ from partwise.core.problem import Problem
 from partwise.core.rows import AttributeRows, RowData
 from partwise.solvers import LBFGS, solve
 from partwise.solvers.base import evaluate_model
-from partwise.solvers.primal import curvature, lbfgs
+from partwise.solvers.primal import curvature
 from partwise.solvers.primal.curvature import Curvature
 from partwise.structures import Multiclass
 
@@ -47,7 +47,7 @@ def test_badly_scaled_columns_take_few_passes(stored: str, monkeypatch: pytest.M
     problem = classes(badly_scaled(), stored=stored)
     found = solve(problem, LBFGS(), tol=1e-5, max_passes=100)
     assert found.converged and found.passes <= 40
-    monkeypatch.setattr(lbfgs, "is_worthwhile", lambda problem: False)
+    monkeypatch.setattr(LBFGS, "_looks_at_curvature", lambda *_: False)
     assert not solve(problem, LBFGS(), tol=1e-5, max_passes=100).converged
 
 
@@ -74,6 +74,35 @@ def test_curvature_is_symmetric_and_positive_and_keeps_to_weights_that_exist(at_
     assert one @ shape(other) == pytest.approx(other @ shape(one), rel=1e-6)
     assert one @ shape(one) > 0.0
     assert not shape(one)[weights_for(problem) == 0.0].any()
+
+
+@pytest.mark.parametrize("apart", [0.0, np.inf], ids=["shared", "apart"])
+def test_steps_move_no_weights_of_all_labels_together(apart: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That changes no distribution, and gradients have no such part; labels differ in variance here."""
+    monkeypatch.setattr(curvature, "_LABELS_APART", apart)
+    monkeypatch.setattr(curvature, "_LABELS_APART_WEAK", apart)
+    problem = classes(np.random.default_rng(2).normal(size=(200, 6)), k=3, l2=1e-3)
+    at = weights_for(problem)
+    shape, rows = Curvature(problem, at), problem.scorer.kinds[0]
+    step = shape(evaluate_model(problem, at).v).reshape(6, rows.stride)[:, :3]
+    assert np.abs(step).max() > 0.01
+    np.testing.assert_allclose(step.sum(axis=1), 0.0, atol=1e-9)
+    one, other = weights_for(problem, 5), weights_for(problem, 6)
+    assert one @ shape(other) == pytest.approx(other @ shape(one), rel=1e-6)
+    assert one @ shape(one) > 0.0
+
+
+def test_columns_that_a_sample_misses_bend_as_all_rows_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column of 20 rows of 6,000, of which a sample of some hundred has one or two, still knows how far to go."""
+    monkeypatch.setattr(curvature, "SAMPLE", 300)
+    x = np.random.default_rng(3).normal(size=(6000, 5))
+    x[:-20, 4] = 0.0
+    problem = classes(x, k=3, l2=1e-4)
+    stride, weights = problem.scorer.kinds[0].stride, np.zeros(problem.n_weights)
+    vector = np.zeros(problem.n_weights)
+    vector[4 * stride] = 1.0
+    found = Curvature(problem, weights)(vector)[4 * stride]
+    assert found == pytest.approx(1.0 / (2.0 / 9.0 * np.square(x[:, 4]).sum()), rel=0.5)
 
 
 def test_bound_of_mixtures_is_a_bound_and_no_worse_than_the_last_points() -> None:

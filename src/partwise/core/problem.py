@@ -446,7 +446,14 @@ class Problem:
 
     def inverse_of_gram(self, rows: np.ndarray, rest: np.ndarray) -> np.ndarray:
         """(XᵀX + rest)⁻¹ of rows X (n, m) in single precision, (m, m): here, or where the problem's products are."""
-        return np.linalg.inv((rows.T @ rows).astype(np.float64) + rest)
+        from scipy.linalg.lapack import dpotrf, dpotri  # only steps with curvature need it
+
+        factor, failed = dpotrf((rows.T @ rows).astype(np.float64) + rest, lower=1)
+        if failed:
+            return np.linalg.inv((rows.T @ rows).astype(np.float64) + rest)
+        below = np.tril(dpotri(factor, lower=1)[0])
+        inverse: np.ndarray = below + np.tril(below, -1).T
+        return inverse
 
     def primal(self, weights: np.ndarray) -> float:
         """P(w) = Σ_i weight_i ℓ_i(w) + (l2 / 2) ‖w‖² + l1 ‖w‖₁."""

@@ -53,6 +53,8 @@ _DOMINANT = (
 _FEWEST_STEPS = 4  # before a solver is judged: at first gaps say little
 _SHARE = 0.4  # of what L-BFGS is expected to need, that online steps may take before they are judged
 _LEAST_OF_SPARSE = 40.0  # passes that they take in any case without dense attributes: L-BFGS is seldom faster
+_CLOSE = math.log(0.03)  # a relative gap from where on L-BFGS needs few evaluations
+_LEAST_FROM_CLOSE = 20.0  # passes before that is asked: the acceleration of online steps has begun by then
 _PATIENCE = 3.0  # times the evaluations expected, before L-BFGS is judged
 _MOST_EXPECTED = 70.0  # evaluations, once L-BFGS is at work
 _DOUBT = 2.0  # by how much online steps must look better for L-BFGS to give up
@@ -217,12 +219,15 @@ class Auto:
 
     def _is_hopeless(self, problem: Problem, state: AutoState) -> bool:
         """Whether the other solver is expected to be done before the one at work; notes what this one will need."""
-        n = int(state.n_traced[0])
-        if n < _FEWEST_STEPS or state.trace[(n - 1) % _LONGEST, 0] < state.least[0]:
+        n, is_online, rival = int(state.n_traced[0]), state.mode[0] == ONLINE, float(state.rival[0])
+        spent, log_gap = state.trace[(n - 1) % _LONGEST]
+        is_close = is_online and math.isnan(rival) and log_gap < _CLOSE
+        least = min(state.least[0], _LEAST_FROM_CLOSE * state.effort[ONLINE] if is_close else math.inf)
+        if n < _FEWEST_STEPS or spent < least:
             return False
-        left, rival, is_online = self._left(state), float(state.rival[0]), state.mode[0] == ONLINE
+        left = self._left(state)
         if math.isnan(rival):  # never tried
-            times = evaluations_expected(problem)
+            times = evaluations_expected(problem, is_close)
             if not is_online:
                 times = min(5.0 * _FEWEST_PASSES * max(stiffness(problem), 1.0), _MOST_PASSES)
             rival = times * float(state.effort[1 - state.mode[0]])

@@ -9,7 +9,7 @@ import numpy as np
 
 from partwise.core.problem import Problem
 from partwise.core.products import n_distinct
-from partwise.solvers.primal.curvature import is_worthwhile
+from partwise.solvers.primal.curvature import has_whole_blocks, is_worthwhile
 from partwise.structures.chain.chain import Chain
 from partwise.structures.multiclass.multiclass import Multiclass
 
@@ -27,6 +27,7 @@ _SHAPED, _PARTLY_SHAPED, _UNSHAPED = (
     70.0,
 )  # evaluations to 1e-3 from where an online solver leaves
 
+_CLOSE_BY = 15.0  # the same from a gap of some per cent, where also sparse attributes have a curvature
 _EASY = 2e-4  # stiffness from which on evaluations grow, about as its fourth root
 _STEEP = 40.0  # times l2, an l1 from which on online steps get nowhere in a hundred passes
 _SAMPLE = 4096  # rows that the size of features is estimated from
@@ -68,16 +69,20 @@ def evaluation_effort(problem: Problem) -> float:
     return _AN_EVALUATION + entries + _A_WEIGHT * problem.n_weights + _sums_effort(problem)
 
 
-def evaluations_expected(problem: Problem) -> float:
+def evaluations_expected(problem: Problem, is_close: bool = False) -> float:
     """How many evaluations L-BFGS may need, by how much of the curvature it is told.
 
     Told part of it, it needs the more the weaker l2 is for the rest; and where that is so weak that online steps suffer
-    more, it is worth a try all the same.
+    more, it is worth a try all the same. Not so where all attributes are in blocks, or where the optimum `is_close`.
     """
+    if is_close and not is_mostly_dense(problem):
+        return _CLOSE_BY
     if not is_worthwhile(problem):
         return _UNSHAPED
     if is_mostly_dense(problem):
         return _SHAPED
+    if has_whole_blocks(problem):
+        return _PARTLY_SHAPED
     weakness = (1.0 - dense_share(problem)) * stiffness(problem) / _EASY
     return _PARTLY_SHAPED * (weakness**0.25 if 1.0 < weakness < 1.0 / _EASY else 1.0)
 

@@ -67,7 +67,8 @@ class Pull(NamedTuple):
 class Acceleration(NamedTuple):
     """Held weights follow with `momentum` after every pass.
 
-    The ratio of all weights is the number of passes so far, at most `largest`, and z follows every `every` passes.
+    The ratio of all weights grows like the passes so far to the power of 3/2, from `rest` after `rest` of them, to at
+    most `largest`, and z follows every `every` passes.
     That begins after `rest` passes, as soon as the gap falls more slowly than it would then. The more passes a run
     takes, the more it gains from a larger ratio. Without `may_hold`, no weights are held.
     """
@@ -98,7 +99,8 @@ class Acceleration(NamedTuple):
         return Pull(others.problem, l2, others.held, others.root, l2 * (others.root**-2.0 - 1.0))
 
     def _ratio(self, state: EGState | MixtureState) -> float:
-        return min(float(state.rounds[0]), self.largest)
+        rounds = float(state.rounds[0])
+        return min(rounds * math.sqrt(max(rounds / self.rest, 1.0)), self.largest)
 
     def end(self, problem: Problem, state: EGState | MixtureState, pull: Pull) -> float:
         """v, its mean and its norm as they are without κ z; by how much w and v / l2 being apart widens the gap."""

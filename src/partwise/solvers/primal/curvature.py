@@ -2,14 +2,17 @@
 
 The Hessian of P is l2·I + β Σ_i c_i Cov_i(φ). A row with attributes x adds about v_k x xᵀ to the block of label k,
 where v_k = μ_k (1 − μ_k) is the variance of its part. So the attributes of a label have the block Xᵀ diag(v) X, taken
-from some rows only, chosen in proportion to v; where they are too many, the sparse ones have its diagonal. Tied parts,
+from some rows only, chosen in proportion to v; where they are too many, the sparse ones have its diagonal. Where the
+parts of a row exclude one another and one of them is always there, moving the weights of all of them together bends
+nothing but l2, and gradients have no such part: steps of single labels are balanced so that their sum is zero. (What
+part a gradient has for all that is treated as others are: quasi-Newton steps scale all of it alike.) Tied parts,
 which an example has many times over, have the covariance over examples of (true − expected) counts, which is the
 Hessian's where the model fits; elsewhere its diagonal is too large, and that of rare parts takes its place.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,6 +28,16 @@ _ROWS_OF_SPARSE = 5  # for each column: fewer are soon fitted, and bend no more 
 _MOST_PASSES = 30.0  # that factorising it may cost
 SAMPLE = 3000  # rows that a block is estimated from; at least three for each column
 _LABELS_APART = 6.0  # passes that blocks of all labels may cost before labels share one
+_LABELS_APART_WEAK = (
+    60.0  # the same where P bends more than so many times l2: 10 evaluations, by how fast products are
+)
+_WEAK = 100.0
+_ALIKE = 0.01  # labels whose variances differ by less, as at weights of zero, share a block
+_ROWS_AT_ONCE = 4096
+_FEW_ROWS, _ENOUGH_ROWS = (
+    10.0,
+    1000.0,
+)  # of a sample that have an attribute: part of its diagonal is added, or nothing
 _MOST_NUMBERS = 1 << 25  # of their blocks together
 _OF_ALL = 0.1  # share of all labels in the block of one, which makes up for a sample without some columns
 _RIDGE = 0.1  # of its own diagonal that is added to the block of tied parts: they are seen once an example
@@ -34,6 +47,14 @@ _ROUNDING = 1e-6  # of the mean of its diagonal that is added to a block from pr
 def is_worthwhile(problem: Problem) -> bool:
     """Whether some kind of rows has attributes for a block."""
     return problem.has_features and any(columns_of(rows) > 0 for rows in problem.scorer.kinds)
+
+
+def has_whole_blocks(problem: Problem) -> bool:
+    """Whether all attributes of all kinds of rows are in blocks."""
+    return problem.has_features and all(
+        kind.tied or columns_of(rows) * rows.stride == rows.n_weights
+        for rows, kind in zip(problem.scorer.kinds, problem.structure.kinds, strict=True)
+    )
 
 
 def columns_of(rows: KindRows) -> int:
@@ -60,7 +81,8 @@ class Curvature:
         for number, kind in enumerate(problem.structure.kinds):
             n_columns = columns_of(problem.scorer.kinds[number])
             if n_columns:
-                self.blocks.append(_block(problem, sample, number, n_columns, variance))
+                moments = _Moments(counts, variance, self.diagonal - problem.l2)
+                self.blocks.append(_block(problem, sample, number, n_columns, moments))
             elif kind.tied and kind.width <= MOST_COLUMNS and weights.any():
                 # at zero, differences to the truth say nothing of variances
                 block = tied_block(sample, number, counts, scale, problem.l2)
@@ -94,14 +116,25 @@ class _Columns(NamedTuple):
 
 
 class _LabelBlocks(NamedTuple):
-    """A block for each label; `inverse` is (width, n_columns, n_columns)."""
+    """A block for each label; `inverse` is (width, n_columns, n_columns), `together` their mean, and `balance` the
+    inverse of their sum where they are balanced."""
 
     columns: _Columns
     inverse: np.ndarray
+    together: np.ndarray
+    balance: np.ndarray | None
 
     def apply(self, vector: np.ndarray, result: np.ndarray) -> None:
-        own = self.columns.of(vector).T[:, :, None]
-        self.columns.of(result)[...] = np.matmul(self.inverse, own)[:, :, 0].T
+        own = np.ascontiguousarray(self.columns.of(vector).T)
+        if self.balance is None:
+            self.columns.of(result)[...] = np.matmul(self.inverse, own[:, :, None])[:, :, 0].T
+            return
+        together = own.mean(axis=0)
+        own = own - together
+        step = np.matmul(self.inverse, own[:, :, None])[:, :, 0]
+        own -= self.balance @ step.sum(axis=0)
+        step = np.matmul(self.inverse, own[:, :, None])[:, :, 0]
+        self.columns.of(result)[...] = (step - step.mean(axis=0) + self.together @ together).T
 
 
 class _SharedBlock(NamedTuple):
@@ -110,10 +143,19 @@ class _SharedBlock(NamedTuple):
     columns: _Columns
     eigenvector: np.ndarray
     eigenvalue: np.ndarray
+    is_balanced: bool
 
     def apply(self, vector: np.ndarray, result: np.ndarray) -> None:
         along = self.eigenvector.T @ self.columns.of(vector)
-        self.columns.of(result)[...] = self.eigenvector @ (along / self.eigenvalue)
+        if self.is_balanced:
+            together = along.mean(axis=1, keepdims=True)
+            along -= together
+            inverse = 1.0 / self.eigenvalue
+            pull = (along * inverse).sum(axis=1) / inverse.sum(axis=1)
+            step = (along - pull[:, None]) * inverse + together * inverse.mean(axis=1, keepdims=True)
+        else:
+            step = along / self.eigenvalue
+        self.columns.of(result)[...] = self.eigenvector @ step
 
 
 class _TiedBlock(NamedTuple):
@@ -192,33 +234,79 @@ def uses(problem: Problem, number: int) -> tuple[np.ndarray, np.ndarray]:
 # -- blocks -------------------------------------------------------------------------------------------
 
 
-def _block(whole: Problem, sample: Problem, number: int, n_columns: int, variance: np.ndarray) -> _Block:
+class _Moments(NamedTuple):
+    """Of the parts of a sample: expected counts and variances, (n_parts,); and Σ variance · (value of the attribute)²
+    of sparse attributes, (n_weights,)."""
+
+    counts: np.ndarray
+    variance: np.ndarray
+    diagonal: np.ndarray
+
+
+def _block(whole: Problem, sample: Problem, number: int, n_columns: int, moments: _Moments) -> _Block:
     """Of the first attributes of a kind, from some examples of the whole."""
     rows: KindRows = sample.scorer.kinds[number]
     row, part = uses(sample, number)
-    own = variance[part[:, None] + np.arange(rows.width)]
+    places = part[:, None] + np.arange(rows.width)
+    own = moments.variance[places]
+    is_balanced = rows.width > 1 and bool((np.abs(moments.counts[places].sum(axis=1) - 1.0) < 1e-6).all())
     columns = _Columns(rows.first_weight, (n_columns, rows.stride), rows.width)
     size = max(SAMPLE, 3 * n_columns)
     chosen, weight = chosen_rows(own.sum(axis=1), size)
     values = written_out(rows, row[chosen], n_columns)
     scale = np.sqrt(np.mean(values**2, axis=0))
     scale[~(scale > 0.0)] = 1.0
+    bend = _diagonal_of_columns(rows, row, own, columns, moments)
     of_all = weighted_gram(values / scale, weight)
+    of_all[np.diag_indices(n_columns)] += _left_out(
+        of_all.diagonal(), values, bend.sum(axis=1) / scale**2, len(row)
+    )
     totals = own.sum(axis=0) / max(float(own.sum()), 1e-300)
-    costly = n_columns * min(size, len(row)) > 2 * _LABELS_APART * len(row)
-    if costly or rows.width * n_columns**2 > _MOST_NUMBERS:
+    is_alike = np.ptp(totals) <= _ALIKE * totals.max()
+    allowed = _LABELS_APART_WEAK if bend.mean() > _WEAK * whole.l2 else _LABELS_APART
+    costly = n_columns * min(size, len(row)) > 2 * allowed * len(row)
+    if is_alike or costly or rows.width * n_columns**2 > _MOST_NUMBERS:
         eigenvalue, eigenvector = np.linalg.eigh(of_all * scale * scale[:, None])
-        return _SharedBlock(columns, eigenvector, whole.l2 + np.maximum(eigenvalue, 0.0)[:, None] * totals)
+        bends = whole.l2 + np.maximum(eigenvalue, 0.0)[:, None] * totals
+        return _SharedBlock(columns, eigenvector, bends, is_balanced)
     inverse = np.empty((rows.width, n_columns, n_columns))
     for label, share in enumerate(totals):
         chosen, weight = chosen_rows(own[:, label], size)
-        values = (written_out(rows, row[chosen], n_columns) / scale).astype(np.float32)
-        rooted = values * np.sqrt((1.0 - _OF_ALL) * weight)[:, None].astype(np.float32)
+        rooted = written_out(rows, row[chosen], n_columns, np.float32)
+        rooted /= scale.astype(np.float32)
+        rooted *= np.sqrt((1.0 - _OF_ALL) * weight).astype(np.float32)[:, None]
         rest = _OF_ALL * share * of_all
-        trace = float(np.square(rooted, dtype=np.float64).sum()) + np.trace(rest)
-        rest[np.diag_indices(n_columns)] += whole.l2 / scale**2 + _ROUNDING * trace / n_columns
-        inverse[label] = whole.inverse_of_gram(rooted, rest) / (scale * scale[:, None])
-    return _LabelBlocks(columns, inverse)
+        found = np.einsum("ij,ij->j", rooted, rooted) + rest.diagonal()
+        rest[np.diag_indices(n_columns)] += whole.l2 / scale**2 + _ROUNDING * found.mean()
+        rest[np.diag_indices(n_columns)] += _left_out(found, rooted, bend[:, label] / scale**2, len(row))
+        inverse[label] = whole.inverse_of_gram(rooted, rest)
+    inverse /= scale * scale[:, None]
+    together = inverse.mean(axis=0)
+    balance = np.linalg.inv(together) / rows.width if is_balanced else None
+    return _LabelBlocks(columns, inverse, together, balance)
+
+
+def _diagonal_of_columns(
+    rows: KindRows, row: np.ndarray, own: np.ndarray, columns: _Columns, moments: _Moments
+) -> np.ndarray:
+    """Σ variance · (value of the attribute)² over all rows, (n_columns, width)."""
+    bend = columns.of(moments.diagonal).copy()
+    n_dense = rows.dense_start.size
+    for first in range(0, len(row) if n_dense else 0, _ROWS_AT_ONCE):
+        here = slice(first, first + _ROWS_AT_ONCE)
+        bend[:n_dense] += np.square(rows.dense[row[here]]).T @ own[here]
+    return bend
+
+
+def _left_out(found: np.ndarray, values: np.ndarray, bend: np.ndarray, n_rows: int) -> np.ndarray:
+    """What to add to the diagonal `found` from some of the rows, which is `bend` by all of them: attributes that few
+    of these have bend P more than they tell."""
+    if len(values) >= n_rows:
+        return np.zeros(len(found))
+    seen = np.maximum(np.count_nonzero(values, axis=0), 1)
+    unsure = np.clip(_FEW_ROWS / seen - _FEW_ROWS / _ENOUGH_ROWS, 0.0, 1.0)
+    missing: np.ndarray = np.maximum(bend - found, 0.0) * (unsure > 0.0) + unsure * bend
+    return missing
 
 
 def chosen_rows(weight: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -231,10 +319,10 @@ def chosen_rows(weight: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     return at, often * (so_far[-1] / size)
 
 
-def written_out(rows: KindRows, row: np.ndarray, n_columns: int) -> np.ndarray:
-    """Some rows with their first attributes written out, (len(row), n_columns) of float64."""
+def written_out(rows: KindRows, row: np.ndarray, n_columns: int, dtype: Any = np.float64) -> np.ndarray:
+    """Some rows with their first attributes written out, (len(row), n_columns)."""
     n_dense = rows.dense_start.size
-    result = np.zeros((len(row), n_columns))
+    result = np.zeros((len(row), n_columns), dtype)
     result[:, :n_dense] = rows.dense[row]
     if n_columns > n_dense:
         sizes = rows.wide_ptr[row + 1] - rows.wide_ptr[row]

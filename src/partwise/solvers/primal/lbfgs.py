@@ -29,9 +29,10 @@ from partwise.solvers.primal.mixture_bound import mixture_bound
 from partwise.solvers.primal.proximal import proximal_direction
 from partwise.solvers.primal.ray import Point, Ray, SparseRay, pseudo_gradient
 
-_STEPS_BETWEEN_LOOKS = 10  # at the curvature
+_STEPS_BETWEEN_LOOKS = 10  # at the curvature, after one at zero
+_STEPS_BETWEEN_CLOSE_LOOKS = 25  # after another one
 _FAR = 0.4  # relative gap at the weights of a weaker l2 from which on zero is a better start: P hardly bends there
-_NEAR = 0.02  # relative decrease of P by a step below which it is worth another look
+_NEAR = 0.01  # relative decrease of P by a step below which it is worth another look
 
 
 class LBFGSState(NamedTuple):
@@ -161,10 +162,13 @@ class LBFGS(BatchGradient):
         return state, self._told(problem, state, passes)
 
     def _looks_at_curvature(self, problem: Problem, state: LBFGSState) -> bool:
-        if not is_worthwhile(problem):
+        if not problem.has_features or (problem.l1 and not is_worthwhile(problem)):
             return False
-        waited = int(state.n_steps[0] - state.looked[0])
-        return bool(state.looked[0] < 0 or (waited >= _STEPS_BETWEEN_LOOKS and state.decrease[0] < _NEAR))
+        waited = int(state.n_steps[0] - max(state.looked[0], 0))
+        if state.looked[0] < 0 and (is_worthwhile(problem) or (waited == 0 and state.weights.any())):
+            return True
+        wait = _STEPS_BETWEEN_CLOSE_LOOKS if state.anchor.any() else _STEPS_BETWEEN_LOOKS
+        return bool(waited >= wait and state.decrease[0] < _NEAR)
 
     def _aim(self, problem: Problem, state: LBFGSState) -> None:
         """Find the direction of the next step."""

@@ -126,7 +126,7 @@ def shown(result: dict[str, Any]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="the subset for daily use")
-    parser.add_argument("--more", action="store_true", help="another table, that no rule was made from")
+    parser.add_argument("--more", action="store_true", help="another table, of data that users bring")
     parser.add_argument("--data", default=None, help="folder of data sets")
     parser.add_argument("--only", default="", help="words, one of which the name of a problem must have")
     parser.add_argument("--solvers", default=None, help="what to compare auto with")

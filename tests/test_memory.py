@@ -93,7 +93,7 @@ def test_l1_and_acceleration() -> None:
 def test_auto_hands_over_to_lean_state_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "_SHARE": 0.0, "_LEAST_OF_SPARSE": 0.0, "_PATIENCE": 0.0, "_DOUBT": 0.0, "_FEWEST_PASSES": 0.0,
-        "_FEWEST_STEPS": 2, "_MOST_WAITED": 0.0, "evaluations_expected": lambda problem: 0.0,
+        "_FEWEST_STEPS": 2, "_MOST_WAITED": 0.0, "evaluations_expected": lambda problem, is_close=False: 0.0,
     }.items():  # fmt: skip
         monkeypatch.setattr(auto_module, name, value)
     solver, problem = Auto("double", lean=True), problem_of("order2", "between").problem

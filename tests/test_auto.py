@@ -157,12 +157,11 @@ def dense_chains(l2: float, loss: str = "log") -> Problem:
 
 
 def test_max_margin_chains_of_large_dense_attributes_do_not_take_segments() -> None:
-    for l2, name in ((1.0, "extragradient"), (100.0, "segments")):
+    for l2, name in ((1.0, "auto"), (100.0, "segments")):
         problem = dense_chains(l2, "hinge")
         solver = solver_for(problem, "auto")
         assert solver.name == name
-        found = solve(problem, solver, tol=1e-2, max_passes=2000)
-        assert found.converged
+        assert solve(problem, solver).converged
 
 
 @pytest.mark.parametrize(("before", "after"), [(30.0, 1.0), (1.0, 30.0), (3000.0, 100.0)])

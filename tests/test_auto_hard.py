@@ -11,21 +11,37 @@ import pytest
 from contract_solvers import SolverContract
 from problems import WrittenOut
 
-from partwise import Classifier
+from partwise import Classifier, SequenceLabeler
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.rows import RowData
 from partwise.distributed.engine import distributed_solver
-from partwise.solvers import CrammerSinger, HardAuto, StopReason, solve, solver_for
+from partwise.solvers import (
+    BlockFrankWolfe,
+    CrammerSinger,
+    HardAuto,
+    SegmentAscent,
+    StopReason,
+    solve,
+    solver_for,
+)
 from partwise.solvers.bundle.active_set import maximise_on_simplex
 from partwise.solvers.memory import solver_within
 from partwise.structures import Multiclass
 
-SOLVER = HardAuto("double", tol=1e-12)
+SOLVER = HardAuto(precision="double", tol=1e-12)
 
 
 class TestHardAuto(SolverContract):
     solver, hard_only, cases, usual_case = SOLVER, True, ("multiclass",), "multiclass"
+
+    def dual_point(self, written: WrittenOut, state: Any) -> list[np.ndarray] | None:
+        return None
+
+
+class TestHardAutoOfChains(SolverContract):
+    solver, hard_only = HardAuto("chains", "double", tol=1e-12), True
+    cases, usual_case = ("multiclass", "tied", "untied", "masked"), "tied"
 
     def dual_point(self, written: WrittenOut, state: Any) -> list[np.ndarray] | None:
         return None
@@ -61,7 +77,7 @@ def test_certificates_agree_with_coordinate_ascent() -> None:
     problem = _problem(*_noisy(), l2=1.0, example_weight=weight)
     exact = solve(problem, CrammerSinger("double"), tol=1e-7, max_passes=100_000)
     for tol in (1e-2, 1e-3, 1e-4):
-        found = solve(problem, HardAuto("double"), tol=tol, max_passes=10_000)
+        found = solve(problem, HardAuto(precision="double"), tol=tol, max_passes=10_000)
         assert found.converged
         assert found.certificate.dual <= exact.certificate.primal
         assert (
@@ -73,6 +89,50 @@ def test_margins_that_can_be_kept_go_to_coordinate_ascent() -> None:
     problem = _problem(*_noisy(noise=0.1), l2=0.001)
     found = solve(problem, solver_for(problem))
     assert found.converged and found.state.at_work() == "crammer-singer"
+
+
+def _chains(noise: float, l2: float, n: int = 40, length: int = 12, width: int = 10) -> Problem:
+    """Sequences of dense rows; so many of the labels are random."""
+    random = np.random.default_rng(0)
+    inputs, table = random.normal(size=(n, length, width)), random.normal(size=(width, 3))
+    labels = np.argmax(inputs @ table, 2)
+    labels = np.where(random.random(labels.shape) < noise, random.integers(3, size=labels.shape), labels)
+    model = SequenceLabeler(loss="hinge", l2=l2, max_passes=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(list(inputs.astype(np.float32)), labels.tolist())
+    return model._training.problem
+
+
+def test_chains_of_dense_attributes() -> None:
+    """Sharper and sharper losses where labels overlap, segments where margins can be kept or l2 is strong."""
+    noisy, kept, strong = _chains(0.2, 0.1), _chains(0.0, 0.001), _chains(0.2, 100.0)
+    for problem, ends_with in ((noisy, "lbfgs"), (kept, "segments")):
+        solver = solver_for(problem)
+        assert isinstance(solver, HardAuto)
+        found = solve(problem, solver, max_passes=2000)
+        assert found.converged and found.state.at_work() == ends_with
+        np.testing.assert_allclose(found.certificate.primal, problem.primal(found.weights), rtol=1e-12)
+    assert isinstance(solver_for(strong), SegmentAscent)
+    exact = solve(noisy, BlockFrankWolfe(precision="double"), tol=1e-5, max_passes=100_000).certificate
+    found = solve(noisy, solver_for(noisy))
+    assert exact.dual <= found.certificate.primal and found.certificate.dual <= exact.primal
+
+
+def test_runs_on_chains_are_resumed_bit_for_bit(tmp_path: Path) -> None:
+    problem, solver = _chains(0.0, 0.001), HardAuto("chains", "double")
+    whole = solve(problem, solver, tol=1e-5, max_passes=60)
+    assert whole.state.at_work() == "segments"
+    for stop in (2, 25, 40):
+        file, steps = tmp_path / f"run{stop}", []
+
+        def late(progress: Any, stop: int = stop, steps: list[int] = steps) -> bool:
+            steps.append(1)
+            return len(steps) == stop
+
+        solve(problem, solver, tol=1e-5, max_passes=60, checkpoint=file, callback=late)
+        again = solve(problem, solver, tol=1e-5, max_passes=60, checkpoint=file, resume=True)
+        np.testing.assert_array_equal(again.weights, whole.weights)
 
 
 def test_strong_regulariser_is_coordinate_ascent_from_the_start() -> None:

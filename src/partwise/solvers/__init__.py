@@ -7,7 +7,7 @@ from dataclasses import replace
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.auto import Auto
-from partwise.solvers.auto_hard import HardAuto, prefers_smoothing
+from partwise.solvers.auto_hard import STRONG_PULL, HardAuto, prefers_smoothing
 from partwise.solvers.base import Certificate, Record, Solution, Solver, StepInfo, StopReason, WarmStart
 from partwise.solvers.bundle.cutting_plane import BMRM, SVMStruct
 from partwise.solvers.driver import Progress, solve, with_precision
@@ -64,9 +64,6 @@ _WEAKEST = 3e-8  # l2 · tol for each example where β = ∞
 _WEAKEST_FITTED = 2e-6  # the same where all margins can surely be kept, and double precision is no slower
 _WEAKEST_SMOOTH = 1e-5  # l2 · tol by the mean weight of the examples
 _POSITIONS_FITTED = 4.0  # by one weight
-_STRONG_PULL = (
-    150.0  # of a max-margin example with dense attributes: visits of others undo what one has gained
-)
 
 
 def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-3) -> Solver:
@@ -115,7 +112,7 @@ def _fastest(problem: Problem) -> Solver:
         is_online = problem.l1 > 0.0 and not is_worthwhile(problem) and not is_steep(problem)
         return ExponentiatedGradient("gap", "newton") if is_online or refusal(problem, Auto.needs) else Auto()
     if isinstance(problem.structure, Multiclass) and problem.has_features and not problem.l1:
-        return HardAuto() if prefers_smoothing(problem) else CrammerSinger()
+        return HardAuto.of(problem) if prefers_smoothing(problem) else CrammerSinger()
     if problem.lengths.max() == 1 or isinstance(
         problem.structure, (TreeParts, SemiMarkovParts, GrammarParts)
     ):
@@ -124,8 +121,10 @@ def _fastest(problem: Problem) -> Solver:
     if problem.is_in_memory and is_first_order(problem.structure):
         if problem.l1:
             return BlockFrankWolfe()
+        if prefers_smoothing(problem):
+            return HardAuto.of(problem)
         is_dense = problem.has_features and is_mostly_dense(problem)
-        return Extragradient() if is_dense and pull_of_an_example(problem) > _STRONG_PULL else SegmentAscent()
+        return Extragradient() if is_dense and pull_of_an_example(problem) > STRONG_PULL else SegmentAscent()
     return ExponentiatedGradient("gap", "newton", sharpen=True)
 
 

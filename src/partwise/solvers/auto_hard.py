@@ -1,4 +1,6 @@
-"""What `auto` is for β = ∞ on classes of few attributes and a weak l2: quasi-Newton steps on sharper and sharper β.
+"""What `auto` is for β = ∞ on few attributes and a weak l2: quasi-Newton steps on sharper and sharper β.
+
+For classes, and for chains of dense attributes.
 
 Coordinate ascent takes the more passes the further an example moves its own scores, Σ ‖x‖² / l2. L-BFGS, told of the
 curvature, does not mind, but needs a finite β. There the loss is above that of β = ∞ by at most H(α) / β, so that a few
@@ -17,7 +19,7 @@ import math
 from collections import namedtuple
 from collections.abc import Set
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -25,8 +27,14 @@ from partwise.core.losses import Loss
 from partwise.core.problem import Evaluation, Problem
 from partwise.solvers.base import Certificate, StepInfo, check_precision
 from partwise.solvers.dual.crammer_singer import ClassState, CrammerSinger
-from partwise.solvers.effort import evaluation_effort, online_pass_effort, pull_of_an_example
-from partwise.solvers.needs import Needs
+from partwise.solvers.dual.segments import SegmentAscent, SegmentState
+from partwise.solvers.effort import (
+    evaluation_effort,
+    is_mostly_dense,
+    online_pass_effort,
+    pull_of_an_example,
+)
+from partwise.solvers.needs import Needs, is_first_order
 from partwise.solvers.primal.curvature import columns_of
 from partwise.solvers.primal.lbfgs import LBFGS, LBFGSState
 from partwise.solvers.primal.mixture_bound import mixture_bound
@@ -48,15 +56,19 @@ _PASSES_BY_PULL = 5.0  # that coordinate ascent takes where they cannot, by the 
 _EVALUATIONS = 50.0  # that L-BFGS takes over all β
 _MOST_COLUMNS = 300  # more were not tried, and L-BFGS needs the more evaluations the more there are
 _PATIENCE = 2.0  # times what coordinate ascent is expected to take
+STRONG_PULL = 150.0  # of a chain with dense attributes: visits of others undo what one has gained
+_MOST_PASSES = 1000.0
 
 _PRIMAL = tuple(f"primal_{name}" for name in LBFGSState._fields)
-_DUAL = tuple(f"dual_{name}" for name in ClassState._fields)
 _OWN = ("mode", "beta", "passes", "images", "costs", "n_kept", "bound", "looked")
 _make: Any = namedtuple
-_Fields: Any = _make("_Fields", (*_OWN, *_PRIMAL, *_DUAL))
 
 
-class HardAutoState(_Fields):
+def _fields_with(dual: Any) -> Any:
+    return _make("_Fields", (*_OWN, *_PRIMAL, *(f"dual_{name}" for name in dual._fields)))
+
+
+class _Both:
     """The states of both solvers; of L-BFGS, that at the current β.
 
     `mode` says which is at work; `passes` those of this solver so far; `images` (…, n_weights) and `costs` are v and
@@ -65,22 +77,46 @@ class HardAutoState(_Fields):
     """
 
     __slots__ = ()
+    of_dual: ClassVar[Any]
+    ascent: ClassVar[str]
 
-    def primal(self) -> LBFGSState:
+    def primal(self: Any) -> LBFGSState:
         return LBFGSState(*(getattr(self, name) for name in _PRIMAL))
 
-    def dual(self) -> ClassState:
-        return ClassState(*(getattr(self, name) for name in _DUAL))
+    def dual(self: Any) -> Any:
+        return self.of_dual(*(getattr(self, f"dual_{name}") for name in self.of_dual._fields))
 
-    def with_primal(self, state: LBFGSState) -> HardAutoState:
+    def with_primal(self: Any, state: LBFGSState) -> Any:
         return self._replace(**dict(zip(_PRIMAL, state, strict=True)))
 
-    def with_dual(self, state: ClassState) -> HardAutoState:
-        return self._replace(**dict(zip(_DUAL, state, strict=True)))
+    def with_dual(self: Any, state: Any) -> Any:
+        return self._replace(**{f"dual_{name}": each for name, each in state._asdict().items()})
 
-    def at_work(self) -> str:
+    def at_work(self: Any) -> str:
         """The name of the solver that is at work."""
-        return ("lbfgs", "crammer-singer")[int(self.mode[0])]
+        return ("lbfgs", self.ascent)[int(self.mode[0])]
+
+
+class HardAutoState(_Both, _fields_with(ClassState)):  # type: ignore[misc]
+    """Of classes."""
+
+    __slots__ = ()
+    of_dual, ascent = ClassState, "crammer-singer"
+
+
+class HardChainState(_Both, _fields_with(SegmentState)):  # type: ignore[misc]
+    """Of chains."""
+
+    __slots__ = ()
+    of_dual, ascent = SegmentState, "segments"
+
+    def growing(self) -> tuple[str, ...]:
+        """Names of the arrays that are larger the longer a run takes."""
+        return tuple(f"dual_{name}" for name in self.dual().growing())
+
+    def is_sound(self) -> bool:
+        """Whether all indices read from a file are within their arrays."""
+        return bool(self.dual().is_sound())
 
 
 class _Smoothed(Problem):
@@ -104,18 +140,21 @@ class _Smoothed(Problem):
 
 def prefers_smoothing(problem: Problem) -> bool:
     """Whether coordinate ascent would take longer than L-BFGS, unless margins can be kept; for β = ∞."""
-    is_able = type(problem) is Problem and isinstance(problem.structure, Multiclass) and not problem.l1
+    is_able = type(problem) is Problem and is_first_order(problem.structure) and not problem.l1
     if not is_able or problem.loss.gamma == 0.0 or not _is_told_all(problem):
         return False
+    if not isinstance(problem.structure, Multiclass):
+        return is_mostly_dense(problem) and pull_of_an_example(problem) > STRONG_PULL
     return _effort_of_ascent(problem) > _EVALUATIONS * evaluation_effort(problem)
 
 
 def _is_told_all(problem: Problem) -> bool:
     """Whether L-BFGS knows the curvature of all attributes, and these are few."""
-    return problem.has_features and all(
-        columns_of(kind) * kind.stride == kind.n_weights > 0 and columns_of(kind) <= _MOST_COLUMNS
-        for kind in problem.scorer.kinds
-    )
+    if not problem.has_features:
+        return False
+    kinds = zip(problem.scorer.kinds, problem.structure.kinds, strict=True)
+    columns = [(columns_of(rows), rows.n_weights // rows.stride) for rows, kind in kinds if not kind.tied]
+    return all(0 < there == told <= _MOST_COLUMNS for told, there in columns)
 
 
 def _effort_of_ascent(problem: Problem) -> float:
@@ -126,37 +165,55 @@ def _effort_of_ascent(problem: Problem) -> float:
 
 @dataclass(frozen=True)
 class HardAuto:
-    """L-BFGS on sharper and sharper β, or exact coordinate ascent; for classes and β = ∞.
+    """L-BFGS on sharper and sharper β, or exact coordinate ascent; for classes or chains and β = ∞.
 
     Parameters
     ----------
+    parts : {"classes", "chains"}
+        Of what the problem is.
     precision : {"auto", "single", "double"}
         Of the state of coordinate ascent.
     tol : float
         The relative gap to be reached; the driver tells.
     """
 
+    parts: Literal["classes", "chains"] = "classes"
     precision: Literal["auto", "single", "double"] = "auto"
     tol: float = field(default=1e-3, repr=False)
     name = "auto"
-    needs = Needs(loss="hard", features=True, classes=True, ridge=True)
+
+    @classmethod
+    def of(cls, problem: Problem) -> HardAuto:
+        """As it is for the parts of the problem."""
+        return cls("classes" if isinstance(problem.structure, Multiclass) else "chains")
 
     @property
-    def online(self) -> CrammerSinger:
-        return CrammerSinger(self.precision)
+    def needs(self) -> Needs:
+        return Needs(
+            loss="hard", features=True, classes=self.parts == "classes", first_order=True, ridge=True
+        )
+
+    @property
+    def online(self) -> CrammerSinger | SegmentAscent:
+        return (
+            CrammerSinger(self.precision)
+            if self.parts == "classes"
+            else SegmentAscent(precision=self.precision)
+        )
 
     def check(self, problem: Problem) -> None:
         check_precision(self.precision)
 
-    def init(self, problem: Problem, random: np.random.Generator) -> HardAutoState:
+    def init(self, problem: Problem, random: np.random.Generator) -> Any:
         own = (
             np.zeros(1, np.int64), np.full(1, _FIRST_BETA / max(problem.loss.gamma, 1e-300)), np.zeros(1),
             np.zeros((N_KEPT, problem.n_weights)), np.zeros(N_KEPT), np.zeros(1, np.int64), np.zeros(1),
             np.full(1, np.inf),
         )  # fmt: skip
-        return HardAutoState(*own, *LBFGS().init(problem, random), *self.online.init(problem, random))
+        made = HardAutoState if self.parts == "classes" else HardChainState
+        return made(*own, *LBFGS().init(problem, random), *self.online.init(problem, random))
 
-    def carry_over(self, problem: Problem, state: HardAutoState, changed: Set[str]) -> HardAutoState:
+    def carry_over(self, problem: Problem, state: Any, changed: Set[str]) -> Any:
         """Coordinate ascent keeps its distributions, L-BFGS its weights, with a β that is less sharp."""
         if state.mode[0] == ONLINE:
             state.bound[0] = 0.0
@@ -167,9 +224,7 @@ class HardAuto:
 
     # -- steps ------------------------------------------------------------------------------------
 
-    def step(
-        self, problem: Problem, state: HardAutoState, random: np.random.Generator
-    ) -> tuple[HardAutoState, StepInfo]:
+    def step(self, problem: Problem, state: Any, random: np.random.Generator) -> tuple[Any, StepInfo]:
         if state.mode[0] == ONLINE:
             dual, info = self.online.step(problem, state.dual(), random)
             return state.with_dual(dual), info
@@ -194,13 +249,13 @@ class HardAuto:
         gap = value - float(state.bound[0])  # of β = ∞ too, whose P is smaller
         return state, StepInfo(info.passes, value - gap, gap)
 
-    def _keep(self, problem: Problem, state: HardAutoState, cost: float) -> None:
+    def _keep(self, problem: Problem, state: Any, cost: float) -> None:
         row = int(state.n_kept[0]) % N_KEPT
         state.images[row] = problem.l2 * state.primal_weights - state.primal_gradient
         state.costs[row] = cost
         state.n_kept[0] += 1
 
-    def _look(self, problem: Problem, state: HardAutoState) -> None:
+    def _look(self, problem: Problem, state: Any) -> None:
         """The best bound of mixtures of the last points."""
         n = int(state.n_kept[0])
         rows = [k % N_KEPT for k in range(max(0, n - N_KEPT), n)]
@@ -209,7 +264,7 @@ class HardAuto:
             found = mixture_bound(problem, state.images[rows], state.costs[rows], gap)
             state.bound[0] = max(float(state.bound[0]), found)
 
-    def _sharpen(self, problem: Problem, state: HardAutoState, smoothing: float) -> HardAutoState:
+    def _sharpen(self, problem: Problem, state: Any, smoothing: float) -> Any:
         """A larger β from the same weights; or coordinate ascent, where margins can be kept."""
         value = float(state.primal_value[0])
         if value < _SEPARABLE * problem.primal(np.zeros(problem.n_weights)):
@@ -221,13 +276,13 @@ class HardAuto:
         fresh = LBFGS().init(problem, np.random.default_rng(0))
         return state.with_primal(fresh._replace(weights=state.primal_weights))
 
-    def _is_slow(self, problem: Problem, state: HardAutoState) -> bool:
+    def _is_slow(self, problem: Problem, state: Any) -> bool:
         spent = float(state.passes[0]) * evaluation_effort(problem)
-        return spent > _PATIENCE * _effort_of_ascent(problem)
+        return spent > _PATIENCE * _effort_of_ascent(problem) or state.passes[0] > _MOST_PASSES
 
     # -- certificate ------------------------------------------------------------------------------
 
-    def certificate(self, problem: Problem, state: HardAutoState) -> tuple[HardAutoState, Certificate]:
+    def certificate(self, problem: Problem, state: Any) -> tuple[Any, Certificate]:
         """That of the solver at work, with the best dual of both; the true labels have a dual of 0."""
         if state.mode[0] == ONLINE:
             dual, found = self.online.certificate(problem, state.dual())

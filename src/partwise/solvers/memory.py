@@ -304,7 +304,7 @@ def _of_parts(problem: Problem, solver: Any, size: int) -> int:
         return size * (problem.n_parts - n_tied) + n_tied
     if isinstance(solver, BlockFrankWolfe):
         return solver.n_slots * (4 * int(problem.labelling_ptr()[-1]) + 8 * problem.n_examples) + _WRITTEN_OUT
-    if isinstance(solver, SegmentAscent):
+    if isinstance(solver, SegmentAscent) or (isinstance(solver, HardAuto) and solver.parts == "chains"):
         return _of_segments(problem) + _WRITTEN_OUT
     numbers = _NUMBERS_A_PART.get(type(solver), 0)
     return numbers * (8 if isinstance(solver, _ALWAYS_DOUBLE) else size) * problem.n_parts

@@ -35,7 +35,7 @@ from partwise.solvers.effort import (
     pull_of_an_example,
 )
 from partwise.solvers.needs import Needs, is_first_order
-from partwise.solvers.primal.curvature import columns_of
+from partwise.solvers.primal.curvature import columns_of, has_whole_blocks, is_worthwhile
 from partwise.solvers.primal.lbfgs import LBFGS, LBFGSState
 from partwise.solvers.primal.mixture_bound import mixture_bound
 from partwise.structures.multiclass.multiclass import Multiclass
@@ -150,11 +150,9 @@ def prefers_smoothing(problem: Problem) -> bool:
 
 def _is_told_all(problem: Problem) -> bool:
     """Whether L-BFGS knows the curvature of all attributes, and these are few."""
-    if not problem.has_features:
+    if not is_worthwhile(problem) or not has_whole_blocks(problem):
         return False
-    kinds = zip(problem.scorer.kinds, problem.structure.kinds, strict=True)
-    columns = [(columns_of(rows), rows.n_weights // rows.stride) for rows, kind in kinds if not kind.tied]
-    return all(0 < there == told <= _MOST_COLUMNS for told, there in columns)
+    return all(columns_of(rows) <= _MOST_COLUMNS for rows in problem.scorer.kinds)
 
 
 def _effort_of_ascent(problem: Problem) -> float:

@@ -34,7 +34,7 @@ def restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every solver gives up as soon as it may, and starts with online steps."""
     for name, value in {
         "_SHARE": 0.0, "_LEAST_OF_SPARSE": 0.0, "_PATIENCE": 0.0, "_DOUBT": 0.0, "_FEWEST_PASSES": 0.0,
-        "_FEW": 0.0, "_FEW_DENSE": 0.0, "_STIFF": np.inf,
+        "_FEW": 0.0, "_FEW_DENSE": 0.0, "_STIFF": np.inf, "_tries_batch": lambda *_: False,
         "_FEWEST_STEPS": 2, "_MOST_WAITED": 0.0, "evaluations_expected": lambda *_: 0.0,
     }.items():  # fmt: skip
         monkeypatch.setattr(module, name, value)
@@ -154,6 +154,18 @@ def dense_chains(l2: float, loss: str = "log") -> Problem:
         l2=l2,
         loss=loss,
     )
+
+
+@pytest.mark.parametrize(("noise", "solver"), [(0.3, "eg-gap"), (3.0, "lbfgs")])
+def test_a_few_steps_tell_whether_dense_classes_overlap(noise: float, solver: str) -> None:
+    """Where they do not, L-BFGS takes longer than online steps, and the other way round."""
+    random = np.random.default_rng(0)
+    labels = random.integers(10, size=6000)
+    inputs = 2.0 * np.eye(10, 200)[labels] + noise * random.normal(size=(6000, 200))
+    rows = {"node": RowData(FeatureMap.build(10, 0, 200), None, inputs.astype(np.float32))}
+    problem = Problem.build(Multiclass(10), labels, np.ones(6000, int), rows, l2=1.0)
+    found = solve(problem, Auto())
+    assert found.converged and found.state.at_work() == solver
 
 
 def test_max_margin_chains_of_large_dense_attributes_do_not_take_segments() -> None:

@@ -50,6 +50,10 @@ _STIFF = 1.0  # from where on online steps on dense rows need many times as many
 _DOMINANT = (
     0.9  # share of the squares of dense attributes from which on these decide how many passes there are
 )
+_TRIAL = 2  # steps of L-BFGS that tell whether dense classes overlap
+_FITTED = (
+    0.15  # of P(0), which P is below by then where they do not: few rows bend it, and not where others did
+)
 _FEWEST_STEPS = 4  # before a solver is judged: at first gaps say little
 _SHARE = 0.4  # of what L-BFGS is expected to need, that online steps may take before they are judged
 _LEAST_OF_SPARSE = 40.0  # passes that they take in any case without dense attributes: L-BFGS is seldom faster
@@ -157,11 +161,9 @@ class Auto:
             np.zeros(1, np.int64), effort, np.zeros(1), np.full(1, np.nan), np.full(1, -np.inf),
             np.zeros((_LONGEST, 2)), np.zeros(1, np.int64), *dual, **nothing,
         )  # fmt: skip
-        if _begins_with_batch(problem, effort):
+        if _begins_with_batch(problem, effort) or _tries_batch(problem, effort):
             return self._begin_batch(problem, state, np.zeros(problem.n_weights), random)
-        state.least[0] = _SHARE * evaluations_expected(problem) * effort[BATCH]
-        if not is_worthwhile(problem):
-            state.least[0] = max(state.least[0], _LEAST_OF_SPARSE * effort[ONLINE])
+        state.least[0] = _least_online(problem, effort)
         return state
 
     def carry_over(self, problem: Problem, state: AutoState, changed: Set[str]) -> AutoState:
@@ -203,7 +205,10 @@ class Auto:
             gap = min(info.estimated_gap, value - float(state.bound[0]))
             info = info._replace(dual=value - gap, estimated_gap=gap)
         self._trace(state, info)
-        if self._is_hopeless(problem, state):
+        if _has_failed_trial(problem, state):
+            state.mode[0], state.n_traced[0] = ONLINE, 0
+            state.least[0] = _least_online(problem, state.effort)
+        elif self._is_hopeless(problem, state):
             state = self._hand_over(problem, state, random)
         return state, info
 
@@ -337,6 +342,29 @@ def _begins_with_batch(problem: Problem, effort: np.ndarray) -> bool:
     fewest = _FEWEST_OF_EASY if is_easy else _FEWEST_EVALUATIONS
     is_cheap = _FEWEST_PASSES * effort[ONLINE] > fewest * effort[BATCH]
     return bool(is_cheap or (is_dense and stiff > _STIFF))
+
+
+def _tries_batch(problem: Problem, effort: np.ndarray) -> bool:
+    """Whether it depends on how much classes overlap who is faster: much, and L-BFGS needs ten evaluations where online
+    steps need thirty passes; hardly, and it needs three times as many as they do."""
+    if problem.lengths.max(initial=1) > 1 or not is_mostly_dense(problem):
+        return False
+    return bool(effort[ONLINE] > effort[BATCH] and stiffness(problem) >= _EASY)
+
+
+def _has_failed_trial(problem: Problem, state: AutoState) -> bool:
+    """Whether L-BFGS has just been tried, and classes hardly overlap."""
+    is_over = state.mode[0] == BATCH and len(state.primal_n_steps) and state.primal_n_steps[0] == _TRIAL
+    if not is_over or state.dual_passes[0] > 0.0 or _begins_with_batch(problem, state.effort):
+        return False
+    return bool(state.primal_value[0] < _FITTED * problem.primal(np.zeros(problem.n_weights)))
+
+
+def _least_online(problem: Problem, effort: np.ndarray) -> float:
+    """Effort of online steps before they are judged."""
+    least = _SHARE * evaluations_expected(problem) * effort[BATCH]
+    is_sparse = not is_worthwhile(problem) and not is_mostly_dense(problem)
+    return float(max(least, _LEAST_OF_SPARSE * effort[ONLINE]) if is_sparse else least)
 
 
 class _Sizes:

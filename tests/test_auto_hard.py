@@ -119,41 +119,33 @@ def test_chains_of_dense_attributes() -> None:
     assert exact.dual <= found.certificate.primal and found.certificate.dual <= exact.primal
 
 
-def test_runs_on_chains_are_resumed_bit_for_bit(tmp_path: Path) -> None:
-    problem, solver = _chains(0.0, 0.001), HardAuto("chains", "double")
-    whole = solve(problem, solver, tol=1e-5, max_passes=60)
-    assert whole.state.at_work() == "segments"
-    for stop in (2, 25, 40):
-        file, steps = tmp_path / f"run{stop}", []
-
-        def late(progress: Any, stop: int = stop, steps: list[int] = steps) -> bool:
-            steps.append(1)
-            return len(steps) == stop
-
-        solve(problem, solver, tol=1e-5, max_passes=60, checkpoint=file, callback=late)
-        again = solve(problem, solver, tol=1e-5, max_passes=60, checkpoint=file, resume=True)
-        np.testing.assert_array_equal(again.weights, whole.weights)
-
-
 def test_strong_regulariser_is_coordinate_ascent_from_the_start() -> None:
     inputs, labels = _noisy()
     assert isinstance(solver_for(_problem(inputs, labels, 100.0)), CrammerSinger)
     assert isinstance(solver_for(_problem(inputs, labels, 0.01)), HardAuto)
 
 
-def test_resumes_bit_for_bit_at_every_step(tmp_path: Path) -> None:
-    problem = _problem(*_noisy(100, 5), l2=0.01)
-    whole = solve(problem, SOLVER, tol=1e-4, max_passes=60)
-    for stop in (1, 4, 9, 15):
+@pytest.mark.parametrize(
+    ("parts", "tol", "stops", "ends_with"),
+    [("classes", 1e-4, (1, 4, 9, 15), "lbfgs"), ("chains", 1e-5, (2, 25, 40), "segments")],
+)
+def test_resumes_bit_for_bit(
+    parts: Any, tol: float, stops: tuple[int, ...], ends_with: str, tmp_path: Path
+) -> None:
+    problem = _problem(*_noisy(100, 5), l2=0.01) if parts == "classes" else _chains(0.0, 0.001)
+    solver = HardAuto(parts, "double")
+    whole = solve(problem, solver, tol=tol, max_passes=60)
+    assert whole.state.at_work() == ends_with
+    for stop in stops:
         file, steps = tmp_path / f"run{stop}", []
 
         def late(progress: Any, stop: int = stop, steps: list[int] = steps) -> bool:
             steps.append(1)
             return len(steps) == stop
 
-        part = solve(problem, SOLVER, tol=1e-4, max_passes=60, checkpoint=file, callback=late)
+        part = solve(problem, solver, tol=tol, max_passes=60, checkpoint=file, callback=late)
         assert part.stop_reason is StopReason.CALLBACK
-        again = solve(problem, SOLVER, tol=1e-4, max_passes=60, checkpoint=file, resume=True)
+        again = solve(problem, solver, tol=tol, max_passes=60, checkpoint=file, resume=True)
         np.testing.assert_array_equal(again.weights, whole.weights)
 
 

@@ -160,9 +160,8 @@ def _fit(job: Job, console: Any, interruption: Interruption) -> None:
     ):
         # The final words say it; naming the warning's class would load scikit-learn.
         warnings.filterwarnings("ignore", r".*\(relative gap", UserWarning)
-        warnings.filterwarnings(
-            "ignore", "one pass over the data will take", UserWarning
-        )  # said before training
+        # Said before training.
+        warnings.filterwarnings("ignore", "one pass over the data will take", UserWarning)
         estimator.set_params(callback=_Watcher(job, display, interruption))
         estimator.fit(job.x, job.y, sample_weight=job.weights)
     estimator.set_params(callback=None)

@@ -98,8 +98,9 @@ def _leaves_small_losses(problem: Problem, tol: float) -> bool:
     n_weights = sum(kind.n_weights * kind.width / kind.stride for kind in problem.scorer.kinds)  # no padding
     is_fitted = _POSITIONS_FITTED * n_weights > n_positions
     if problem.loss.is_hard:
-        if problem.l2 * tol < _WEAKEST * total or not problem.has_features:
-            return problem.l2 * tol < _WEAKEST * total
+        is_weak = problem.l2 * tol < _WEAKEST * total
+        if is_weak or not problem.has_features:
+            return is_weak
         n_attributes = sum(kind.n_weights / kind.stride for kind in problem.scorer.kinds)
         share = problem.l2 * tol * min(n_attributes, n_positions) / max(squared_features(problem), 1e-300)
         return bool(share < (_WEAKEST_FITTED if is_fitted else _WEAKEST))

@@ -48,7 +48,7 @@ _SHORT = 20.0  # positions: longer chains count as several, since what lies far 
 _FEW_DENSE = 225.0  # the same where it is told the curvature
 _STIFF = 1.0  # from where on online steps on dense rows need many times as many passes
 _DOMINANT = (
-    0.9  # share of the squares of dense attributes from which on these decide how many passes there are
+    0.9  # share of dense attributes in the squares from which on they decide how many passes there are
 )
 _TRIAL = 2  # steps of L-BFGS that tell whether dense classes overlap
 _FITTED = (

@@ -46,10 +46,8 @@ _SHARPENING, _LEAST_SHARPENING = 8.0, 1.5
 _DONE = 0.1  # times H / β: a step that may gain less is not worth another at this β
 _SMOOTHING = 0.5  # of the tolerance, that H / β is to take in the end, or at most
 _MOST_SMOOTHING = 0.6
-_WORTH_A_BOUND = (
-    0.3  # of the tolerance: what the next step may gain where a bound is looked for, and again at
-)
-_FALL = 0.7  # times that
+_WORTH_A_BOUND = 0.3  # of the tolerance: what the next step may gain where a bound is looked for,
+_FALL = 0.7  # and again at so many times that
 N_KEPT = 15  # points whose mixtures are bounds
 _SEPARABLE = 0.1  # of P(0), below which margins can nearly all be kept
 _PASSES_BY_PULL = 5.0  # that coordinate ascent takes where they cannot, by the pull of an example

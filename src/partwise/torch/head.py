@@ -39,12 +39,8 @@ from partwise.torch.graph_rows import GraphFeed, feed_for
 from partwise.torch.packed import unpacked
 from partwise.torch.rows import Feed
 
-_ON_DEVICE = (
-    LBFGS,
-    ConjugateGradient,
-    BMRM,
-    Extragradient,
-)  # solvers that ask for sums over all examples only
+# Solvers that ask for sums over all examples only.
+_ON_DEVICE = (LBFGS, ConjugateGradient, BMRM, Extragradient)
 _FIRST_PASSES = 150  # of cutting planes on a device, which end there where they end at all within reason
 _SILENCE = 2.0  # seconds between lines that tell of progress, and before the first
 
@@ -295,9 +291,8 @@ def _solved(
 
 def _has_kernels(feed: Feed, where: torch.device) -> bool:
     """Whether sums are computed on that device, not on the CPU."""
-    has_unaries = (
-        isinstance(feed.structure, Grammar) and len(feed.structure.unaries) > 0
-    )  # costs need two scores
+    structure = feed.structure
+    has_unaries = isinstance(structure, Grammar) and len(structure.unaries) > 0  # costs need two scores
     return where.type != "cpu" and not isinstance(feed, GraphFeed) and not has_unaries
 
 

@@ -28,16 +28,12 @@ _ROWS_OF_SPARSE = 5  # for each column: fewer are soon fitted, and bend no more 
 _MOST_PASSES = 30.0  # that factorising it may cost
 SAMPLE = 3000  # rows that a block is estimated from; at least three for each column
 _LABELS_APART = 6.0  # passes that blocks of all labels may cost before labels share one
-_LABELS_APART_WEAK = (
-    60.0  # the same where P bends more than so many times l2: 10 evaluations, by how fast products are
-)
-_WEAK = 100.0
+_LABELS_APART_WEAK = 60.0  # the same where P bends far more than l2; 10 evaluations, by how fast products are
+_WEAK = 100.0  # times l2, that it then bends more than
 _ALIKE = 0.01  # labels whose variances differ by less, as at weights of zero, share a block
 _ROWS_AT_ONCE = 4096
-_FEW_ROWS, _ENOUGH_ROWS = (
-    10.0,
-    1000.0,
-)  # of a sample that have an attribute: part of its diagonal is added, or nothing
+# Rows of a sample that have an attribute: part of its diagonal is added, or nothing.
+_FEW_ROWS, _ENOUGH_ROWS = 10.0, 1000.0
 _MOST_NUMBERS = 1 << 25  # of their blocks together
 _OF_ALL = 0.1  # share of all labels in the block of one, which makes up for a sample without some columns
 _RIDGE = 0.1  # of its own diagonal that is added to the block of tied parts: they are seen once an example

@@ -18,7 +18,7 @@ test: $(STAMP) lint
 
 # Structures as PyTorch layers (docs/neural.md): an environment of its own, since PyTorch is large.
 test-torch: $(VENV)-torch/.installed
-	$(VENV)-torch/bin/pytest -n 2 --dist loadfile tests/test_torch_*.py tests/test_docs.py -k "torch or neural"
+	$(VENV)-torch/bin/pytest -n 2 --dist loadfile tests/torch tests/project/test_docs.py -k "torch or neural"
 
 $(VENV)-torch/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-torch
@@ -27,7 +27,7 @@ $(VENV)-torch/.installed: pyproject.toml
 
 # Training on a Ray cluster (docs/scaling.md): an environment of its own, and a limit to how long it may take.
 test-ray: $(VENV)-ray/.installed
-	timeout 600 $(VENV)-ray/bin/pytest tests/test_ray.py
+	timeout 600 $(VENV)-ray/bin/pytest tests/distributed/test_ray.py
 
 $(VENV)-ray/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-ray
@@ -37,7 +37,7 @@ $(VENV)-ray/.installed: pyproject.toml
 # Every attack on files, inputs and certificates, also those that take minutes (docs/reliability.md).
 hostile: $(STAMP)
 	$(BIN)/pytest -n 2 --dist loadfile -m "hostile or not hostile" \
-		tests/test_hostile_*.py tests/test_certificates.py tests/test_model_file.py tests/test_model_fuzz.py
+		tests/storage tests/estimators/test_hostile_inputs.py tests/solvers/test_certificates.py
 
 # The pages and the API reference as a site, in site/; a broken link is an error.
 docs: $(STAMP)
@@ -47,7 +47,7 @@ docs: $(STAMP)
 dist: $(STAMP)
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist > /dev/null
-	$(BIN)/python tests/check_dist.py dist
+	$(BIN)/python tests/project/check_dist.py dist
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

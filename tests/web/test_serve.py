@@ -1,0 +1,284 @@
+"""`partwise serve`: its answers, what it refuses, many requests at once, limits, a clean stop, and its page."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from browser import Watched, chromium
+from data_paths import ROOT
+
+import partwise
+from partwise.data import parse_conll
+from partwise.errors import InputError
+from partwise.explorer.base import explorer_of
+from partwise.report.bundle import scripted_page
+from partwise.report.summary import summarize
+from partwise.serve.server import ModelServer
+from partwise.serve.service import Limits, Service
+from partwise.serve.work import Busy, TooSlow, Workers
+
+CHUNKS = """the D B-NP
+man N I-NP
+saw V <b>VP</b>
+a D B-NP
+dog N I-NP
+
+dogs N B-NP
+saw V <b>VP</b>
+the D B-NP
+saw N I-NP
+"""
+TEXT = "the D\nman N\nsaw V\ndogs N"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return partwise.SequenceLabeler(template="chunking", l2=0.1).fit(parse_conll(CHUNKS))
+
+
+def started(model, **limits):
+    """A server in a thread of this process."""
+    explorer = explorer_of(model)
+    summary = summarize(model, {"estimator": type(model).__name__}, 5)
+    service = Service(explorer, summary, Limits(**limits))
+    live = {**explorer.expects(), "most_kbest": service.limits.kbest}
+    server = ModelServer("127.0.0.1", 0, service, scripted_page("Model <i>m</i>", {"live": live}, live=True))
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    return server
+
+
+@pytest.fixture(scope="module")
+def server(model):
+    server = started(model, seconds=20.0)
+    yield server
+    server.stop()
+
+
+def ask(server, method="GET", path="/health", body=None, **headers):
+    """Status and JSON of one request."""
+    connection = http.client.HTTPConnection(*server.server_address[:2], timeout=30)
+    headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    if body is not None and not isinstance(body, bytes):
+        body = json.dumps(body).encode()
+        headers = {"Content-Type": "application/json", **headers}
+    try:
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        data = response.read()
+        return response.status, json.loads(data) if "json" in response.getheader("Content-Type", "") else data
+    finally:
+        connection.close()
+
+
+def test_answers(server, model):
+    status, found = ask(server, "POST", "/predict", {"text": TEXT, "kbest": 2})
+    assert (
+        status == 200
+        and found["labels"] == model.predict([[tuple(row.split()) for row in TEXT.split("\n")]])[0]
+    )
+    assert len(found["kbest"]) == 2 and found["marginals"] and found["terms"] and found["against"]
+    assert ask(server, "POST", "/predict", {"tokens": [["the", "D"], ["man", "N"]]})[1]["labels"] == [
+        "B-NP",
+        "I-NP",
+    ]
+    assert ask(server) == (200, {"status": "ok"})
+    status, about = ask(server, path="/model?x=1")
+    assert status == 200 and about["estimator"] == "SequenceLabeler" and "<b>VP</b>" in about["labels"]
+    assert about["limits"]["seconds"] == 20.0 and "word, pos" in about["format"]
+    status, page = ask(server, path="/")
+    assert status == 200 and b"connect-src 'self'" in page and b"Model &lt;i&gt;m" in page
+
+
+REFUSED = {
+    "no JSON": (400, {"body": b"{", "Content_Type": "application/json"}),
+    "not an object": (422, {"body": [1]}),
+    "no text": (422, {"body": {}}),
+    "an unknown key": (422, {"body": {"text": TEXT, "<b>": 1}}),
+    "columns": (422, {"body": {"text": "the\nman"}}),
+    "kbest": (422, {"body": {"text": TEXT, "kbest": 10_000}}),
+    "kbest of yes": (422, {"body": {"text": TEXT, "kbest": True}}),
+    "too many words": (422, {"body": {"tokens": [["a", "D"]] * 2001}}),
+    "a deep body": (400, {"body": b"[" * 100_000, "Content_Type": "application/json"}),
+    "plain text": (415, {"body": b"{}", "Content_Type": "text/plain"}),
+    "no type": (415, {"body": b"{}"}),
+    "a large body": (413, {"body": b"x" * 1_000_001, "Content_Type": "application/json"}),
+    "another host": (421, {"body": {"text": TEXT}, "Host": "evil.example"}),
+    "another host with a port": (421, {"body": {"text": TEXT}, "Host": "127.0.0.1.evil.example:80"}),
+    "no length": (411, {"body": b"", "Content_Type": "application/json", "Transfer_Encoding": "chunked"}),
+    "nothing there": (404, {"path": "/other"}),
+    "another method": (405, {"path": "/model", "body": {}}),
+    "a preflight": (405, {"method": "OPTIONS", "Origin": "http://evil.example"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(REFUSED))
+def test_refusals_are_one_line_of_json(server, name):
+    status, request = REFUSED[name]
+    found, body = ask(server, **{"method": "POST", "path": "/predict", **request})
+    assert found == status and list(body) == ["error"] and "\n" not in body["error"] and body["error"]
+    assert ask(server) == (200, {"status": "ok"})
+
+
+def test_no_other_site_may_read(server):
+    connection = http.client.HTTPConnection(*server.server_address[:2], timeout=30)
+    connection.request("GET", "/model", headers={"Origin": "http://evil.example", "Host": "localhost:1"})
+    response = connection.getresponse()
+    assert response.status == 200 and response.getheader("Access-Control-Allow-Origin") is None
+    assert response.getheader("Cross-Origin-Resource-Policy") == "same-origin"
+    response.read()
+    connection.request("HEAD", "/health")  # the same connection again
+    response = connection.getresponse()
+    assert response.status == 200 and response.read() == b""
+    connection.close()
+
+
+def test_a_refused_body_is_not_read_as_the_next_request(server):
+    inner = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    head = b"POST /other HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(inner)
+    with socket.create_connection(server.server_address[:2], timeout=10) as wire:
+        wire.sendall(head + inner)
+        received = b""
+        while part := wire.recv(65536):
+            received += part
+    assert received.startswith(b"HTTP/1.1 404") and received.count(b"HTTP/1.1") == 1
+
+
+def test_what_is_no_request(server):
+    for garbage in (
+        b"\x16\x03\x01\x02\x00\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n",
+    ):
+        with socket.create_connection(server.server_address[:2], timeout=10) as wire:
+            wire.sendall(garbage)
+            wire.shutdown(socket.SHUT_WR)
+            wire.settimeout(10)
+            assert b"Traceback" not in wire.recv(65536)
+    assert ask(server) == (200, {"status": "ok"})
+
+
+def test_many_requests_at_once_get_their_own_answers(server, model):
+    words = [("the", "D"), ("man", "N"), ("saw", "V"), ("dogs", "N"), ("a", "D")]
+    random = np.random.default_rng(0)
+    sentences = [[words[k] for k in random.integers(0, 5, random.integers(1, 12))] for _ in range(60)]
+    explorer = explorer_of(model)
+    expected = [json.loads(json.dumps(explorer.answer(sentence))) for sentence in sentences]
+
+    def post(sentence):
+        return ask(server, "POST", "/predict", {"tokens": [list(pair) for pair in sentence]})
+
+    with ThreadPoolExecutor(12) as pool:
+        found = list(pool.map(post, sentences))
+    assert [status for status, _ in found] == [200] * 60
+    assert [answer for _, answer in found] == expected
+
+
+def test_time_limits():
+    workers, gate = Workers(1, 0.2), threading.Event()
+    with pytest.raises(TooSlow):
+        workers.run(gate.wait)
+    with pytest.raises(Busy):  # the place is taken as long as the work goes on
+        workers.run(lambda: 1)
+    gate.set()
+    assert any(_runs(workers) for _ in range(50))
+    with pytest.raises(ZeroDivisionError):
+        workers.run(lambda: 1 // 0)
+    assert workers.run(lambda: 2) == 2
+
+
+def _runs(workers):
+    try:
+        return workers.run(lambda: True)
+    except Busy:
+        return False
+
+
+def test_slow_answers_and_failures_have_their_status(model, monkeypatch, capfd):
+    server = started(model, seconds=0.3, at_once=1)
+    gate = threading.Event()
+    monkeypatch.setattr(server.service.explorer, "answer", lambda x, kbest: gate.wait(10) or {})
+    assert ask(server, "POST", "/predict", {"text": TEXT})[0] == 504
+    assert ask(server, "POST", "/predict", {"text": TEXT})[0] == 503
+    gate.set()
+    monkeypatch.setattr(server.service.explorer, "answer", lambda x, kbest: 1 // 0)
+    deadline = time.monotonic() + 10
+    while (found := ask(server, "POST", "/predict", {"text": TEXT}))[
+        0
+    ] == 503 and time.monotonic() < deadline:
+        pass
+    assert found == (500, {"error": "internal error (ZeroDivisionError)"})
+    assert "ZeroDivisionError" in capfd.readouterr().err
+    server.stop()
+    with pytest.raises(OSError):
+        ask(server)
+
+
+def test_the_page_answers_while_one_types(server):
+    with chromium() as browser:
+        from playwright.sync_api import expect
+
+        watched = Watched(browser, width=400)
+        page = watched.open(server.address)
+        page.wait_for_selector(".token")
+        assert not watched.is_too_wide()
+        page.locator("#text").fill("dogs N\nsaw V\nthe D\n<script>alert(1)</script> N")
+        expect(page.locator(".token")).to_have_count(4)
+        assert page.locator(".token .word").all_inner_texts() == [
+            "dogs",
+            "saw",
+            "the",
+            "<script>alert(1)</script>",
+        ]
+        assert page.locator(".token .name").nth(1).inner_text() == "<b>VP</b>"
+        assert page.locator(".kbest button").count() == 3 and page.locator(".details td").count() > 3
+        page.locator("#text").fill("dogs")
+        expect(page.locator("[role=alert]")).to_contain_text("columns")
+        assert page.locator(".token").count() == 4
+        page.locator("#text").fill("dogs N")
+        page.locator("#text").press("Control+Enter")
+        expect(page.locator(".token")).to_have_count(1)
+        assert all(url.startswith(server.address) for url in watched.requests)
+        # The browser itself tells of the one answer that was a refusal.
+        assert [each for each in watched.complaints if "422" not in each] == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_stops_cleanly(model, tmp_path, number):
+    model.save(tmp_path / "m.pw")
+    source = str(ROOT / "src")
+    command = [sys.executable, "-m", "partwise.cli", "serve", "m.pw", "--port", "0"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": source}, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:  # fmt: skip
+        line = process.stdout.readline()
+        port = int(line.split("127.0.0.1:")[1].split("/")[0])
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request(
+            "POST", "/predict", json.dumps({"text": TEXT}), {"Content-Type": "application/json"}
+        )
+        assert connection.getresponse().status == 200
+        if number == signal.SIGTERM:
+            other = subprocess.run([*command[:-1], str(port)], cwd=tmp_path, env={**os.environ, "PYTHONPATH": source},
+                                   capture_output=True, text=True, check=False)  # fmt: skip
+            assert other.returncode == 2 and "cannot listen at 127.0.0.1" in other.stderr
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+        assert process.returncode == 0 and out == "stopped\n" and err == ""
+
+
+def test_models_without_text_are_refused():
+    with pytest.raises(InputError, match=r"m\.pw: .*use it from Python"):
+        explorer_of(partwise.MultilabelClassifier(), "m.pw")

@@ -73,9 +73,7 @@ class TestGrammar(StructureContract):
     @checks
     @given(st.data())
     def test_samples_are_possible_and_repeatable(self, data: Any) -> None:
-        case = self.case(data.draw)
-        if not case.possible:
-            return
+        case = self.possible_case(data.draw)
         samples = case.ask("sample", n_samples=5, random_state=3)
         assert len(samples) == 5
         for y in samples:
@@ -85,9 +83,7 @@ class TestGrammar(StructureContract):
     @checks
     @given(st.data())
     def test_loss_augmented_argmax(self, data: Any) -> None:
-        case = self.case(data.draw)
-        if not case.possible:
-            return
+        case = self.possible_case(data.draw)
         gold = data.draw(st.sampled_from(case.brute.labellings))
         cost = data.draw(st.sampled_from([0.5, 1.0, 100.0]))
 
@@ -102,9 +98,7 @@ class TestGrammar(StructureContract):
     @checks
     @given(st.data())
     def test_batch_equals_one_by_one(self, data: Any) -> None:
-        case = self.case(data.draw)
-        if not case.possible:
-            return
+        case = self.possible_case(data.draw)
         word, rule, span = case.scores
         many = {name: [value, value] for name, value in case.named.items()}
         for method in ("log_partition", "entropy", "argmax", "kbest"):

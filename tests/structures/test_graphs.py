@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from contract_structures import Case, StructureContract, checks, generators, score_makers
 from graph_families import Family, pairwise_family
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from partwise.errors import InputError
@@ -81,8 +81,7 @@ class TestKinds(StructureContract):
     @given(st.data())
     def test_kbest_parts(self, data: Any) -> None:
         structure, length, scores, totals = self.flat(data.draw)
-        if not totals.max() > -np.inf:
-            return
+        assume(totals.max() > -np.inf)
         shape = structure.shapes([length]).values
         found = structure.kbest_parts(shape, scores, 4)
         ranked = np.sort(totals[totals > -np.inf])[::-1][:4]
@@ -116,7 +115,7 @@ def test_tables_of_any_form(data: Any) -> None:
         assert structure.log_partition(*scores) == structure.log_count(*scores) == -np.inf
         with pytest.raises(InputError, match="every labelling"):
             structure.marginals(*scores)
-        return
+    assume(top > -np.inf)
     log_total = top + np.log(np.exp(totals - top).sum())
     np.testing.assert_allclose(structure.log_partition(*scores), log_total, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(structure.log_count(*scores), np.log((totals > -np.inf).sum()), atol=1e-12)
@@ -157,8 +156,7 @@ def test_new_names_change_nothing(data: Any) -> None:
     structure, ours = Graph(), (vertex, scopes, tables)
     log_total = structure.log_partition(*ours)
     np.testing.assert_allclose(structure.log_partition(*theirs), log_total, rtol=1e-11, atol=1e-9)
-    if log_total == -np.inf:
-        return
+    assume(log_total > -np.inf)
     largest = max(np.abs(np.where(np.isfinite(t), t, 0.0)).max(initial=0.0) for t in (*vertex, *tables))
     atol = 1e-10 + 1e-13 * largest
     a, b = structure.marginals(*ours), structure.marginals(*theirs)

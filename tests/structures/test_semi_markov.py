@@ -49,9 +49,7 @@ class TestSemiMarkov(StructureContract):
     @checks
     @given(st.data())
     def test_samples_are_possible_and_repeatable(self, data: Any) -> None:
-        case = self.case(data.draw)
-        if not case.possible:
-            return
+        case = self.possible_case(data.draw)
         samples = case.ask("sample", n_samples=5, random_state=3)
         assert len(samples) == 5
         for y, again in zip(samples, case.ask("sample", n_samples=5, random_state=3), strict=True):
@@ -61,9 +59,7 @@ class TestSemiMarkov(StructureContract):
     @checks
     @given(st.data())
     def test_loss_augmented_argmax(self, data: Any) -> None:
-        case = self.case(data.draw)
-        if not case.possible:
-            return
+        case = self.possible_case(data.draw)
         gold = data.draw(st.sampled_from(case.brute.labellings))
         cost = data.draw(st.sampled_from([0.5, 1.0, 100.0]))
         truth = self.flat_labels(case.structure, gold)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from contract_structures import Case, StructureContract, checks, generators, score_makers
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from partwise.errors import InputError
@@ -136,8 +136,7 @@ def test_tied_edges_equal_the_same_block_everywhere(data: Any) -> None:
     spread = np.broadcast_to(edge, (length - 1, n_labels, n_labels))
     log_total = structure.log_partition(node, edge)
     np.testing.assert_allclose(log_total, structure.log_partition(node, spread), rtol=1e-12, atol=1e-10)
-    if log_total == -np.inf:
-        return
+    assume(log_total > -np.inf)
     tied, apart = structure.marginals(node, edge), structure.marginals(node, spread)
     atol = 1e-10 + 2e-15 * np.abs(np.where(np.isfinite(edge), edge, 0)).max() * length
     for a, b in zip(tied, apart, strict=True):
@@ -158,8 +157,7 @@ def test_high_order_with_first_order_scores_is_first_order(data: Any) -> None:
     starts = {"start_scores": edge[n_labels]}
     log_total = first.log_partition(node, edge[:n_labels], **starts)
     np.testing.assert_allclose(high.log_partition(node, expanded), log_total, rtol=1e-12)
-    if log_total == -np.inf:
-        return
+    assume(log_total > -np.inf)
     ours, theirs = high.marginals(node, expanded), first.marginals(node, edge[:n_labels], **starts)
     np.testing.assert_allclose(ours.node, theirs.node, atol=1e-12)
     by_last = ours.edge.reshape(-1, n_labels + 1, n_labels).sum(0)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from partwise.compiled.simd import LANES
@@ -93,6 +93,10 @@ class StructureContract:
     def case(self, draw: Any) -> Case:
         raise NotImplementedError
 
+    def possible_case(self, draw: Any) -> Case:
+        """A case in which some labelling is possible."""
+        return draw(st.composite(self.case)().filter(lambda case: case.possible))
+
     def some_labelling(self, structure: Structure, length: int, generator: np.random.Generator) -> Any:
         """A labelling that masks need not allow."""
         return generator.integers(0, structure.n_labels, length)
@@ -124,9 +128,7 @@ class StructureContract:
     @checks
     @given(st.data())
     def test_marginals_and_entropy(self, data: Any) -> None:
-        case = self.case(data.draw)
-        if not case.possible:
-            return
+        case = self.possible_case(data.draw)
         ours, theirs = case.ask("marginals"), case.reference("marginals")
         pieces = zip(ours, theirs, strict=True) if isinstance(theirs, tuple) else [(ours, theirs)]
         for a, b in pieces:
@@ -139,9 +141,7 @@ class StructureContract:
     @checks
     @given(st.data())
     def test_argmax_and_kbest(self, data: Any) -> None:
-        case = self.case(data.draw)
-        if not case.possible:
-            return
+        case = self.possible_case(data.draw)
         k = data.draw(st.integers(1, 12))
         ours, theirs = case.ask("kbest", k=k), case.reference("kbest", k=k)
         np.testing.assert_allclose([s for _, s in ours], [s for _, s in theirs], rtol=1e-12, atol=1e-10)
@@ -158,9 +158,7 @@ class StructureContract:
     @checks
     @given(st.data())
     def test_samples_are_possible_and_repeatable(self, data: Any) -> None:
-        case = self.case(data.draw)
-        if not case.possible:
-            return
+        case = self.possible_case(data.draw)
         samples = case.ask("sample", n_samples=5, random_state=3)
         assert len(samples) == 5
         for y in samples:
@@ -170,9 +168,7 @@ class StructureContract:
     @checks
     @given(st.data())
     def test_loss_augmented_argmax(self, data: Any) -> None:
-        case = self.case(data.draw)
-        if not case.possible:
-            return
+        case = self.possible_case(data.draw)
         gold = data.draw(st.sampled_from(case.brute.labellings))
         cost = data.draw(st.sampled_from([0.5, 1.0, 100.0]))
 
@@ -237,8 +233,7 @@ class StructureContract:
         lengths = data.draw(st.lists(st.integers(1, length), min_size=1, max_size=5))
         generator = data.draw(generators())
         choices = [list(structure.labellings(n)) for n in lengths]
-        if not all(choices):
-            return
+        assume(all(choices))
         sequences = [allowed[generator.integers(len(allowed))] for allowed in choices]
         flat = np.concatenate([self.flat_labels(structure, y) for y in sequences])
         gold_ptr, parts, amount = structure.encode_all(flat, structure.shapes(lengths))
@@ -280,8 +275,7 @@ class StructureContract:
     @given(st.data())
     def test_counts_are_the_gradient(self, data: Any) -> None:
         structure, length, scores, _ = self.flat(data.draw)
-        if structure.log_count(length) == -np.inf:
-            return
+        assume(structure.log_count(length) > -np.inf)
         scores[:] = data.draw(generators()).normal(size=len(scores))
         size, step = len(scores) - LANES, 1e-5
         shapes, part_ptr = structure.shapes([length]), np.array([0, size])
@@ -299,9 +293,8 @@ class StructureContract:
     @given(st.data())
     def test_sample_frequencies(self, data: Any) -> None:
         """Hoeffding: each labelling's frequency is within ε of its probability, at risk 2·exp(−2nε²) each."""
-        case = self.case(data.draw)
-        if case.tolerance > 1e-9 or not case.possible:
-            return
+        case = self.possible_case(data.draw)
+        assume(case.tolerance <= 1e-9)
         n = 4000
         frequencies: dict[tuple[int, ...], float] = {}
         for y in case.ask("sample", n_samples=n, random_state=0):

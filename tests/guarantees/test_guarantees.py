@@ -199,3 +199,29 @@ def test_what_makes_no_bound_is_refused(options: dict) -> None:
         generalization_bound(problem, np.ones(problem.n_weights), **options)
     with pytest.raises(InputError, match="zero"):
         generalization_bound(problem, np.zeros(problem.n_weights))
+    for wrong in (np.inf, -np.inf, np.nan):
+        weights = np.ones(problem.n_weights)
+        weights[1] = wrong
+        with pytest.raises(InputError, match="finite"):
+            generalization_bound(problem, weights)
+    with pytest.raises(InputError, match="finite"):
+        generalization_bound(problem, np.ones(problem.n_weights + 1))
+
+
+def test_the_length_of_weights_does_not_matter() -> None:
+    problem = class_problem(200)
+    weights = solved(problem).weights
+    found = generalization_bound(problem, weights)
+    for scale in (1e-300, 1e200):
+        assert generalization_bound(problem, scale * weights) == found
+
+
+def test_rates_of_no_number_of_passes_are_refused() -> None:
+    problem = class_problem(10)
+    for passes in (-1.0, math.nan):
+        with pytest.raises(InputError, match="passes"):
+            predicted_rates(problem)[0].bound(passes)
+    with pytest.raises(InputError, match="tol"):
+        beside_what_happened(problem, {"eg": solved(problem)}, tol=math.nan)
+    with pytest.raises(InputError, match="empty"):
+        beside_what_happened(problem, {})

@@ -399,7 +399,14 @@ def test_rules_that_do_not_fit(rules: Any, words: str) -> None:
         (lambda: Knapsack((0, 1), (1,), 3), "1 sizes for 2"),
         (lambda: Knapsack((0, 1), (1, 0), 3), "at least 1"),
         (lambda: Knapsack((0,), (10**7,), 10**6), "more than"),
+        (lambda: Knapsack((0,), (1.5,), 3), "whole numbers"),
+        (lambda: Knapsack((0,), (True,), 3), "whole numbers"),
+        (lambda: Knapsack((0,), (2**31, 2**31), 2**31), "sizes for"),
+        (lambda: ExactlyK((0, 1), 2**32), "k = "),
         (lambda: Tree(0), "n_words"),
+        (lambda: Tree(2**32, (0,)), "n_words"),
+        (lambda: Tree(1, arcs=[(2**32, 1)]), "arcs"),
+        (lambda: Tree(1, arcs=[(0.5, 1)]), "whole numbers"),
         (lambda: Tree(2, arcs=[(0, 2), (0, 1)]), "order"),
         (lambda: Tree(2, (0, 1)), "2 vertices for 4 arcs"),
         (lambda: FactorGraph(engine="exact"), "tree-reweighted"),
@@ -413,6 +420,17 @@ def test_refusals_are_one_line(make: Any, words: str) -> None:
     with pytest.raises(InputError, match=words) as refused:
         make()
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("size", [2**31, 2**32, 2**32 + 1, 2**63, 2**70])
+@pytest.mark.parametrize("capacity", [0, 5, 2**80])
+def test_sizes_beyond_32_bits_weigh_what_they_weigh(size: int, capacity: int) -> None:
+    rule = Knapsack((0, 1), (size, 1), capacity)
+    scores = np.array([[0.0, 1.0], [0.0, 1.0]])
+    best = FactorGraph().argmax(scores, rules=[rule])
+    assert best.tolist() == [int(capacity > size), int(capacity > 0)] and rule.allows(best)
+    assert rule.allows([[1, 0], [1, 1]]).tolist() == [capacity > size] * 2
+    assert FactorGraph().best_labelling(scores, rules=[rule]).score == best.sum()
 
 
 def test_what_messages_cannot_answer_names_graph() -> None:

@@ -68,7 +68,7 @@ def gold_arcs(heads: np.ndarray, sentence_ptr: np.ndarray) -> Arcs:
 def checked_arcs(lengths: np.ndarray, arcs: Arcs) -> Arcs:
     """Arcs that fit sentences of these lengths, in the types that compiled code reads."""
     ptr = np.ascontiguousarray(arcs.arc_ptr, np.int64)
-    head, modifier = np.ascontiguousarray(arcs.head, np.int32), np.ascontiguousarray(arcs.modifier, np.int32)
+    head, modifier = np.asarray(arcs.head), np.asarray(arcs.modifier)
     if (
         ptr.shape != (len(lengths) + 1,)
         or ptr[0] != 0
@@ -87,4 +87,4 @@ def checked_arcs(lengths: np.ndarray, arcs: Arcs) -> Arcs:
         raise InputError(
             f"arcs: example {example} of {n_words[at]} words has no arc {head[at]} → {modifier[at]}"
         )
-    return Arcs(ptr, head, modifier)
+    return Arcs(ptr, np.ascontiguousarray(head, np.int32), np.ascontiguousarray(modifier, np.int32))

@@ -106,10 +106,14 @@ class _Sample:
     def __init__(self, problem: Problem, weights: np.ndarray):
         self.problem, self.structure = problem, problem.structure
         self.shapes, self.part_ptr = problem.scorer.shapes, problem.batch.part_ptr
-        length = float(np.sqrt(problem.inner(weights, weights)))
-        if not length > 0.0:
+        weights = np.asarray(weights, np.float64)
+        largest = float(np.abs(weights).max(initial=0.0))
+        if weights.shape != (problem.n_weights,) or not np.isfinite(largest):
+            raise InputError(f"weights must be {problem.n_weights} finite numbers")
+        if not largest > 0.0:
             raise InputError("weights are all zero: there is no margin")
-        self.scores = problem.scores(weights) / length
+        weights = weights / largest  # squares of large weights are infinite
+        self.scores = problem.scores(weights) / np.sqrt(problem.inner(weights, weights))
         self.norms, self.is_tied = _part_norms(problem)
         self.costs = self._costs()
         self.example = block_of(self.part_ptr)

@@ -15,6 +15,7 @@ import numpy as np
 
 from partwise.core.losses import Loss
 from partwise.core.problem import Problem, check_positive
+from partwise.errors import InputError
 
 if TYPE_CHECKING:
     from partwise.solvers.base import Solution
@@ -49,6 +50,8 @@ class Rate:
 
     def bound(self, passes: float) -> float:
         """What D* − D(α) is at most after so many passes."""
+        if not passes >= 0.0:
+            raise InputError(f"passes must be 0 or more, not {passes!r:.40}")
         if self.decay > 0.0:
             return self.constant * math.exp(-self.decay * passes)
         if self.is_quadratic:
@@ -143,6 +146,9 @@ def beside_what_happened(problem: Problem, solutions: dict[str, Solution], tol: 
     tol : float
         Relative to that.
     """
+    check_positive("tol", tol)
+    if not solutions:
+        raise InputError("solutions is empty: give a solution by its solver's name")
     best = min(s.certificate.primal for s in solutions.values())
     lines = [f"{'solver':<15} {'by':<32} {'step':>9} {'passes allowed':>15} {'passes taken':>13}"]
     rates = predicted_rates(problem)

@@ -13,6 +13,7 @@ from partwise.errors import InputError
 from partwise.structures.graphs.factor_room import COUNT, PROJECTIVE_TREE, SPANNING_TREE
 
 _MOST_LEVELS = 100_000
+_MOST_WORDS = 46_340  # of a tree: arcs are numbered in 32 bits
 
 
 class Rule:
@@ -76,7 +77,9 @@ class _Count(Rule):
         levels = (low if saturates else high) + 1
         if levels > _MOST_LEVELS:
             raise InputError(f"{type(self).__name__} counts up to {levels - 1}, more than {_MOST_LEVELS}")
-        self.numbers = (low, levels, int(saturates), *self.sizes)
+        # A size of `levels` is too much, or enough, like any larger one, and fits into 32 bits.
+        clipped = (max(-levels, min(size, levels)) for size in self.sizes)
+        self.numbers = (low, levels, int(saturates), *clipped)
 
 
 class XOR(_Count):
@@ -162,15 +165,17 @@ class Tree(Rule):
         single_root: bool = True,
     ):
         n = _integer(n_words, "n_words")
-        if n < 1:
-            raise InputError("Tree: n_words must be at least 1")
+        if not 1 <= n <= _MOST_WORDS:
+            raise InputError(f"Tree: n_words must be from 1 to {_MOST_WORDS}, not {n}")
         lengths = np.array([n])
         if arcs is None:
             _, head, modifier = all_arcs(lengths)
         else:
-            given = np.asarray(arcs, np.int64).reshape(-1, 2)
-            head, modifier = given[:, 0], given[:, 1]
-            checked_arcs(lengths, Arcs(np.array([0, len(given)]), head, modifier))
+            ends = [_integer(end, "Tree: arcs") for arc in arcs for end in arc]
+            if min(ends, default=0) < 0 or max(ends, default=0) > n:
+                raise InputError(f"Tree: arcs must join words 0 to {n}, not {min(ends)} and {max(ends)}")
+            head, modifier = np.array(ends, np.int64).reshape(-1, 2).T
+            checked_arcs(lengths, Arcs(np.array([0, len(head)]), head, modifier))
             if (np.diff(modifier * (n + 1) + head) <= 0).any():
                 raise InputError("Tree: arcs must be in order of modifier, then head")
         self.vertices = _vertices(range(len(head)) if vertices is None else vertices, "Tree")

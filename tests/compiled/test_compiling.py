@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,7 +22,27 @@ from partwise.report.progress import TrainingDisplay
 from partwise.solvers import ExponentiatedGradient, solve
 
 
-def pretend_to_compile(seconds: float, passes: int = 1, until: threading.Event | None = None) -> None:
+class Hands:
+    """The hands of all clocks, moved by tests only: seconds on the wall, and CPU seconds of a thread and a process."""
+
+    def __init__(self) -> None:
+        self.wall = self.cpu = 1000.0
+
+    def move(self, seconds: float) -> None:
+        self.wall += seconds
+        self.cpu += seconds / 2
+
+
+@pytest.fixture
+def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
+    hands = Hands()
+    monkeypatch.setattr(time, "perf_counter", lambda: hands.wall)
+    monkeypatch.setattr(time, "thread_time", lambda: hands.cpu)
+    monkeypatch.setattr(time, "process_time", lambda: hands.cpu)
+    return hands
+
+
+def pretend_to_compile(compiler: Callable[[], Any], passes: int = 1) -> None:
     """Do what Numba does: hold its lock, twice, and run passes over code; none for what is on disk."""
     from numba.core import event
     from numba.core.compiler_lock import global_compiler_lock
@@ -30,62 +51,67 @@ def pretend_to_compile(seconds: float, passes: int = 1, until: threading.Event |
         for _ in range(passes):
             with event.trigger_event("numba:run_pass"):
                 pass
-        (until or threading.Event()).wait(seconds)
+        compiler()
 
 
-def test_nested_and_parallel_compilations_count_once() -> None:
-    own, all_began = CompileClock(), threading.Barrier(3)
+def test_nested_and_parallel_compilations_count_once(hands: Hands) -> None:
+    own, began, may_end = CompileClock(), threading.Barrier(4), threading.Barrier(4)
 
     def compile_in_thread() -> None:
         own.start()
         own.start()
-        all_began.wait()
-        time.sleep(0.1)
+        began.wait()
+        may_end.wait()
         own.stop()
         own.stop()
 
-    begin = time.perf_counter()
     threads = [threading.Thread(target=compile_in_thread) for _ in range(3)]
     for thread in threads:
         thread.start()
+    began.wait()
+    hands.move(2.0)
+    assert own.wall() == 2.0 and own.is_running
+    hands.move(3.0)
+    may_end.wait()
     for thread in threads:
         thread.join()
-    assert 0.1 <= own.wall() <= time.perf_counter() - begin
-    assert own.cpu() < own.wall() and not own.is_running
-    total = own.wall()
-    time.sleep(0.01)
-    assert own.wall() == total
+    hands.move(10.0)
+    assert own.wall() == 5.0 and not own.is_running
+    assert own.cpu() == 3 * 2.5
 
 
-def test_numba_is_listened_to() -> None:
-    # The outer span is read first and last, so that a pause between two reads cannot fail the test.
-    begin, before, working = time.perf_counter(), clock.seconds_compiling(), working_time()[0]
-    pretend_to_compile(0.05)
-    assert clock.seconds_compiling() - before >= 0.05
-    assert working_time()[0] - working <= time.perf_counter() - begin - 0.05
+def test_numba_is_listened_to(hands: Hands) -> None:
+    before, working = clock.seconds_compiling(), working_time()
+    pretend_to_compile(lambda: hands.move(4.0))
+    assert clock.seconds_compiling() == pytest.approx(before + 4.0)
+    assert working_time() == pytest.approx(working)
+    hands.move(1.0)
+    assert clock.seconds_compiling() == pytest.approx(before + 4.0)
+    assert working_time() == pytest.approx((working[0] + 1.0, working[1] + 0.5))
 
 
 class SlowToCompile(ExponentiatedGradient):
-    """Spends a third of a second of every step as if it were compiling."""
+    """Spends minutes of every step as if it were compiling."""
+
+    hands: Hands
 
     def step(self, *arguments: Any) -> Any:
-        pretend_to_compile(0.3)
+        pretend_to_compile(lambda: self.hands.move(600.0))
+        self.hands.move(1.0)
         return super().step(*arguments)
 
 
-def test_training_time_and_its_limit_do_not_count_compiling() -> None:
-    problem = small("tied").problem
-    solve(problem, ExponentiatedGradient("cyclic"), tol=1e-12, max_passes=3, certificate_every=1)
-    begin = time.perf_counter()
-    solution = solve(problem, SlowToCompile("cyclic"), tol=1e-12, max_passes=3, time_limit=0.5)
+def test_training_time_and_its_limit_do_not_count_compiling(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SlowToCompile, "hands", hands, raising=False)
+    solution = solve(small("tied").problem, SlowToCompile("cyclic"), tol=1e-12, max_passes=3, time_limit=60.0)
     assert solution.passes == 3  # the limit did not end it
-    assert solution.history[-1].seconds <= time.perf_counter() - begin - 3 * 0.3
-    assert solution.history[-1].cpu_seconds >= 0
+    assert solution.history[-1].seconds == pytest.approx(3.0)
+    assert solution.history[-1].cpu_seconds == pytest.approx(1.5)
 
 
-def test_the_innermost_tells_of_the_innermost_subject(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock, "_WORTH_TELLING", 0.02)
-    monkeypatch.setattr(clock, "_BETWEEN_WORDS", 0.01)
+def test_the_innermost_tells_of_the_innermost_subject(hands: Hands) -> None:
     outer: list[tuple[str, float, bool]] = []
     inner: list[tuple[str, float, bool]] = []
     was_told = threading.Event()
@@ -94,24 +120,33 @@ def test_the_innermost_tells_of_the_innermost_subject(monkeypatch: pytest.Monkey
         inner.append(told)
         was_told.set()
 
+    def compiler() -> None:
+        hands.move(8.0)
+        assert was_told.wait(60)
+
     with telling(lambda *told: outer.append(told), "outside"):
         assert is_told()
         with telling(tell), telling(None, "chains"):
-            pretend_to_compile(60, until=was_told)
+            pretend_to_compile(compiler)
         assert outer == []
     assert outer == []  # what has been told within is not told again
-    assert inner[-1][2] and not any(is_done for _, _, is_done in inner[:-1])
-    assert {subject for subject, _, _ in inner} == {"chains"} and inner[-1][1] >= 0.02
+    assert [seconds for _, seconds, _ in inner] == pytest.approx([8.0] * len(inner))
+    assert {subject for subject, _, _ in inner} == {"chains"}
+    assert [is_done for _, _, is_done in inner] == [False] * (len(inner) - 1) + [True]
 
 
-def test_short_compilations_and_what_is_loaded_are_not_worth_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("seconds", "passes"), [(0.9, 1), (8.0, 0)])
+def test_short_compilations_and_what_is_loaded_are_not_worth_a_word(
+    hands: Hands, seconds: float, passes: int
+) -> None:
     told: list[Any] = []
+
+    def compiler() -> None:
+        hands.move(seconds)
+        threading.Event().wait(0.7)  # in which a word would be said: the clock is looked at twice a second
+
     with telling(lambda *each: told.append(each)):
-        pretend_to_compile(0.01)
-    monkeypatch.setattr(clock, "_WORTH_TELLING", 0.02)
-    monkeypatch.setattr(clock, "_BETWEEN_WORDS", 0.01)
-    with telling(lambda *each: told.append(each)):
-        pretend_to_compile(0.1, passes=0)
+        pretend_to_compile(compiler, passes)
     assert told == []
 
 

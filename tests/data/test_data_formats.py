@@ -6,13 +6,13 @@ import json
 import os
 import sys
 import threading
-import time
 from contextlib import suppress
 
 import numpy as np
 import pytest
 from data_paths import SHARED, needs_shared
-from hypothesis import given
+from effort import lines_executed
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partwise.data import (
@@ -177,6 +177,7 @@ words = st.text(st.characters(exclude_categories=["Cs", "Zs", "Zl", "Zp", "Cc"])
 tables = st.lists(st.lists(st.tuples(words, words), min_size=1, max_size=4), min_size=1, max_size=4)
 
 
+@settings(deadline=None)
 @given(table=tables, separator=st.sampled_from([" ", "\t", "  "]), end=st.sampled_from(["\n", "\r\n"]))
 def test_what_was_written_is_read(table, separator, end):
     text = "".join("".join(separator.join(row) + end for row in seq) + end for seq in table)
@@ -189,10 +190,10 @@ def test_what_was_written_is_read(table, separator, end):
 
 
 @needs_shared
-def test_real_files_and_speed():
-    start = time.process_time()
-    train = read_conll(SHARED / "conll2000" / "train.txt.gz")
-    assert time.process_time() - start < 4
+def test_real_files_are_read_without_python_per_token():
+    path = SHARED / "conll2000" / "train.txt.gz"
+    train = read_conll(path)
+    assert lines_executed(lambda: read_conll(path)) < train.n_sequences
     assert (train.n_sequences, train.n_tokens, len(set(train.labels))) == (8936, 211727, 22)
     assert int(train.lengths.max()) == 78
     spanish = read(SHARED / "conll2002-es" / "testb.txt")
@@ -233,6 +234,7 @@ def test_several_columns_and_wrong_lengths():
         write_predictions(output, batch, ["A", "B"])
 
 
+@settings(deadline=None)
 @given(
     text=st.text(st.sampled_from("ab \n\r\té\x0c"), max_size=60).map(lambda text: text.replace("\r", "\r\n")),
     size=st.integers(1, 3),
@@ -429,6 +431,7 @@ def test_read_returns_what_the_format_holds(write):
         read(write(SMALL), "jsonl", comment="#")
 
 
+@settings(deadline=None)
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "bytes"
@@ -443,6 +446,5 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
 
 
 def test_telling_formats_apart_takes_linear_time():
-    start = time.process_time()
-    assert detect_format(" " * 300_000 + "\nthe DT\n") == "conll"
-    assert time.process_time() - start < 10
+    # A search that begins anew at every space would take days.
+    assert detect_format(" " * 30_000_000 + "\nthe DT\n") == "conll"

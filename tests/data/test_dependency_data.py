@@ -2,12 +2,12 @@
 
 import gzip
 import io
-import time
 from itertools import combinations, product
 
 import numpy as np
 import pytest
 from data_paths import SHARED, needs_shared
+from effort import lines_executed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -332,6 +332,7 @@ def test_cycles_and_crossings_of_all_small_trees():
     assert not words_in_cycles(np.concatenate(everything), ptr)[: sum(map(len, trees))].any()
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=40))
 def test_crossings_of_random_trees(numbers):
     # A random recursive tree over a random order of the words.
@@ -344,13 +345,14 @@ def test_crossings_of_random_trees(numbers):
 
 
 def test_a_million_words_in_one_sentence():
-    n_words = 1_000_000
-    heads = np.arange(n_words)  # a chain as deep as it is long
-    start = time.process_time()
-    assert is_projective(heads)[0] and not words_in_cycles(heads, np.array([0, n_words])).any()
-    heads[0] = n_words
-    assert words_in_cycles(heads, np.array([0, n_words])).all()
-    assert time.process_time() - start < 10
+    def check(n_words: int) -> None:
+        heads = np.arange(n_words)  # a chain as deep as it is long
+        assert is_projective(heads)[0] and not words_in_cycles(heads, np.array([0, n_words])).any()
+        heads[0] = n_words
+        assert words_in_cycles(heads, np.array([0, n_words])).all()
+
+    check(1000)
+    assert lines_executed(lambda: check(1_000_000)) < 2 * lines_executed(lambda: check(1000))
 
 
 def test_non_projective_sentences_are_skipped_and_counted_or_refused():
@@ -410,7 +412,7 @@ def test_real_treebanks(name):
 
 
 @needs_shared
-def test_reading_is_fast():
-    start = time.process_time()
-    read_dependencies(SHARED / "ud-en-ewt" / "train.conllu.gz")
-    assert time.process_time() - start < 3
+def test_reading_takes_a_few_lines_of_python_per_word():
+    path = SHARED / "ud-en-ewt" / "dev.conllu.gz"
+    n_words = read_dependencies(path).n_words
+    assert lines_executed(lambda: read_dependencies(path)) < 8 * n_words

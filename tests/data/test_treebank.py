@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from data_paths import SHARED, needs_shared
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partwise.core.word_classes import word_class
@@ -63,6 +63,7 @@ def test_a_tree_of_brackets_tuples_and_pickles_is_the_same() -> None:
     assert tree.spans()[:4] == [Span(0, 7, ""), Span(0, 7, "S"), Span(0, 2, "NP-SBJ-1"), Span(2, 6, "VP")]
 
 
+@settings(deadline=None)
 @given(trees())
 def test_what_is_written_reads_back(tree: Tree) -> None:
     assert parse_trees(written([tree], "brackets")).trees == [tree]

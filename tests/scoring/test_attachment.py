@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from data_paths import SHARED, needs_shared
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partwise.data import corpus_from_sentences, parse_dependencies, read_dependencies
@@ -90,6 +90,7 @@ def sentences(draw):
     return forms, heads, guesses, relations, guessed
 
 
+@settings(deadline=None)
 @given(sentences(), st.booleans())
 def test_scores_against_counting_word_by_word(drawn, punctuation):
     forms, heads, guesses, relations, guessed = drawn

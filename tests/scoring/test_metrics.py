@@ -1,12 +1,12 @@
 """Chunk scores against conlleval's loop, restated here, and against numbers worked by hand."""
 
 import random
-import time
 
 import numpy as np
 import pytest
 from data_paths import SHARED, needs_shared
-from hypothesis import given
+from effort import lines_executed
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partwise.data import read_conll
@@ -75,18 +75,21 @@ def unzip(corpus):
 
 
 @pytest.mark.parametrize("strict", [False, True])
+@settings(deadline=None)
 @given(corpus=st.one_of(corpora("OBI"), corpora("OIE"), corpora("OI"), corpora("O.[]"), corpora("OBI", [""])))
 def test_counts_are_those_of_the_script(strict, corpus):
     y_true, y_pred = unzip(corpus)
     assert counts(chunk_scores(y_true, y_pred, strict=strict)) == script_counts(y_true, y_pred)
 
 
+@settings(deadline=None)
 @given(corpus=corpora(["O", "B", "I", "E", "S", "L", "U", "[", "]", ".", "Q", ""], ["X", "Y", ""]))
 def test_strict_counts_any_tags_as_the_script(corpus):
     y_true, y_pred = unzip(corpus)
     assert counts(chunk_scores(y_true, y_pred, strict=True)) == script_counts(y_true, y_pred)
 
 
+@settings(deadline=None)
 @given(corpus=st.one_of(corpora("OBI"), corpora("OIE"), corpora("OBIES"), corpora("OBILU")))
 def test_correct_chunks_are_the_common_ones(corpus):
     y_true, y_pred = unzip(corpus)
@@ -112,6 +115,7 @@ def encode(spans, length, scheme):
 
 
 @pytest.mark.parametrize("scheme", ["IOB2", "IOE2", "IOBES", "BILOU"])
+@settings(deadline=None)
 @given(pieces=st.lists(st.tuples(st.sampled_from(["", "X", "Y"]), st.integers(1, 4)), max_size=8))
 def test_schemes_give_back_the_spans(scheme, pieces):
     spans, position = [], 0
@@ -206,15 +210,13 @@ def test_flat_sequences_and_other_labels():
 
 
 @needs_shared
-def test_real_labels_count_as_the_script_and_quickly():
+def test_real_labels_count_as_the_script():
     y_true = read_conll(SHARED / "conll2000" / "test.txt").label_sequences()
     generator = random.Random(0)
     names = sorted({label for sequence in y_true for label in sequence})
     y_pred = [[generator.choice(names) if generator.random() < 0.2 else y for y in seq] for seq in y_true]
-    chunk_scores(y_true, y_pred)
-    start = time.process_time()
     scores = chunk_scores(y_true, y_pred)
-    assert time.process_time() - start < 3
+    assert lines_executed(lambda: chunk_scores(y_true, y_pred)) < 40 * scores.n_tokens
     assert counts(scores) == script_counts(y_true, y_pred)
     assert scores.n_true == 23852
     assert scores.n_tokens == 47377

@@ -6,11 +6,11 @@ import copy
 import json
 import math
 import random
-import time
 import warnings
 
 import numpy as np
 import pytest
+from effort import lines_executed
 from safetensors.numpy import save
 
 from partwise import (
@@ -260,7 +260,7 @@ def test_mutations(models, name, tmp_path):
     text, arrays = stored(path)
     header = json.loads(text)
     draw = random.Random(name)
-    accepted, started = 0, time.perf_counter()
+    accepted = 0
     for turn in range(N_MUTATIONS):
         if turn % 3 == 0:
             data = broken_bytes(original, original[::-1], draw)
@@ -272,7 +272,6 @@ def test_mutations(models, name, tmp_path):
         path.write_bytes(data)
         accepted += check(path, inputs)
     assert 0 < accepted < N_MUTATIONS
-    assert time.perf_counter() - started < 60
 
 
 def plain(predicted):
@@ -293,10 +292,12 @@ def test_templates_that_explode_are_refused(models, tmp_path):
     header = json.loads(text)
     header["encoder"]["node"]["template"] = "|".join(["word[-99..99]"] * 5)
     (tmp_path / "m.pw").write_bytes(container(json.dumps(header), arrays))
-    started = time.perf_counter()
-    with pytest.raises(InputError, match="template"):
-        load(tmp_path / "m.pw")
-    assert time.perf_counter() - started < 10
+
+    def refuse() -> None:
+        with pytest.raises(InputError, match="template"):
+            load(tmp_path / "m.pw")
+
+    assert lines_executed(refuse) < 100_000  # none of the 3e11 combinations
 
 
 @pytest.mark.filterwarnings("ignore")

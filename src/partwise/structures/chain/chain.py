@@ -274,7 +274,7 @@ class Chain(ChainParts):
         return results[0] if packed.single else results
 
     def _histories(self, scores: ChainScores) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Nodes (length, L) and edges (1 or length, histories, L) as ``chain_paths.py`` reads them."""
+        """Nodes (length, L) and edges (1 or length, histories, L) as `paths.py` reads them."""
         n_labels, seen, edges = self.n_labels, None, np.empty(0)
         for i, (first, last) in enumerate(pairwise(scores.starts.tolist())):
             nodes = scores.nodes[first:last].copy()

@@ -1,10 +1,10 @@
 # mypy: ignore-errors
-"""First-order chains: scaled forward–backward, rescued in the log domain (Viterbi: `chain_viterbi.py`).
+"""First-order chains: scaled forward–backward, rescued in the log domain (Viterbi: `viterbi.py`).
 
 Parts of a chain of T positions and L labels, in this order: T·L nodes (t, y_t), then the edges
 (y_{t-1}, y_t): one L×L block shared by all positions (tied) or T−1 of them. Sums run on
 exponentials, each row divided by its total; when a total comes near the smallest number the example
-is done again on logarithms (`chain_log.py`).
+is done again on logarithms (`forward_backward_log.py`).
 """
 
 from __future__ import annotations

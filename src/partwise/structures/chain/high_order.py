@@ -8,7 +8,7 @@ significant and the symbol L before the start; its column is y_t. Position 0 use
 From history h = o·G + g, with o its oldest symbol and G = (L+1)^(k-1), label y leads to g·(L+1) + y: the
 new history depends on the old one through its *group* g alone. Rows of numbers are therefore kept
 per group, padded to `stride`: history h lies at (h div (L+1))·stride + h mod (L+1), edges at
-(g·(L+1) + o)·stride + y. Underflow is caught as in `chain.py` and rescued in `chain_high_order_log.py`.
+(g·(L+1) + o)·stride + y. Underflow is caught as in `forward_backward.py` and rescued in `high_order_log.py`.
 """
 
 from __future__ import annotations

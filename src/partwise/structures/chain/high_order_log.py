@@ -37,7 +37,7 @@ def _continuations(specification, length, scores, t, history, endings, row):  # 
 def high_order_expectations_in_logs(specification, length, scores, counts):  # type: ignore
     """Same answers as the scaled oracle; −inf and zero counts where no labelling is allowed.
 
-    e_t(h) = log Σ_y exp(s_t(h, y) + e_{t+1}(h')), then probabilities pushed forward as in `chain_log.py`.
+    e_t(h) = log Σ_y exp(s_t(h, y) + e_{t+1}(h')), then probabilities pushed forward as in `forward_backward_log.py`.
     """
     n_labels, n_groups = specification.n_labels, specification.n_groups
     n_symbols, first = n_labels + 1, length * n_labels

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Viterbi for chains of order k ≥ 2, in vector steps over the rows of `chain_high_order.py`."""
+"""Viterbi for chains of order k ≥ 2, in vector steps over the rows of `high_order.py`."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ since of a walk's departures from m the last one counts (Wilson 1996). For words
 
 Each m must be eliminated last: one half of the words is eliminated for the other half and the other way
 round, and so on within each half, n³ operations in all; eight words or fewer are done side by side
-(``spanning_block.py``).
+(`matrix_tree_block.py`).
 
 A single root is the limit of root weights going to zero: the root is then left out of every D_v, and of the
 root weights themselves only ratios remain.

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 SCRIPT = """
-import sys
+import subprocess, sys
+started = []
+class Recorded(subprocess.Popen):
+    def __init__(self, *arguments, **settings):
+        super().__init__(*arguments, **settings)
+        started.append(self)
+subprocess.Popen = Recorded
 from partwise.compiled import ahead
 from partwise.compiled.rows import row_tasks
 from partwise.structures import Multiclass
@@ -21,12 +27,12 @@ if what == "frozen":
 tasks = [Multiclass(2).oracle.task("sums"), *row_tasks("single")]
 ahead.start(tasks)
 if what == "killed":
-    ahead._helpers[0].process.kill()
+    started[0].kill()
 elif what == "waiting":
-    ahead._helpers[0].process.wait()
+    started[0].wait()
 functions = [ahead.obtain(task) for task in tasks]
 assert all(each.address for each in functions)
-print(len(ahead._helpers), sum(each.cache_hits for each in functions))
+print(len(started), sum(each.cache_hits for each in functions))
 """
 
 

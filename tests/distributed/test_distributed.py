@@ -1,5 +1,7 @@
 """Training on shards in processes: the same certified optimum, whatever is lost on the way."""
 
+# ruff: noqa: F811  (fixtures are imported, and named again by the tests that take them)
+
 from __future__ import annotations
 
 import os
@@ -9,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from child_processes import started  # noqa: F401
 from contract_solvers import optimum, problem_of
 from problems import small
 
@@ -116,7 +119,7 @@ def test_an_l1_term() -> None:
 # -- processes ------------------------------------------------------------------------------------------
 
 
-def test_processes_agree_with_one_process_to_the_bit_and_leave_nothing_behind() -> None:
+def test_processes_agree_with_one_process_to_the_bit_and_leave_nothing_behind(started: Any) -> None:
     problem = problem_of("tied", "log").problem
     settings: dict[str, Any] = {"max_passes": 12, "tol": 1e-9}
     one = trained(SequentialEngine(n_shards=3, n_workers=1), problem, "eg-gap", **settings)
@@ -125,11 +128,11 @@ def test_processes_agree_with_one_process_to_the_bit_and_leave_nothing_behind() 
     ) as at_work:
         many = solve(at_work.problem, at_work.solver, **settings)
         backend = at_work.solver.cluster.backend  # type: ignore[attr-defined]
-        folder, processes = backend.folder, list(backend._processes.values())
-        assert os.path.isdir(folder) and all(process.poll() is None for process in processes)
+        folder = backend.folder
+        assert os.path.isdir(folder) and [process.poll() for process in started] == [None, None]
     assert np.array_equal(one.weights, many.weights)
     assert [record.dual for record in one.history] == [record.dual for record in many.history]
-    assert all(process.poll() is not None for process in processes) and not os.path.exists(folder)
+    assert all(process.poll() is not None for process in started) and not os.path.exists(folder)
 
 
 def stop_answering(cluster: Any, pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,24 +148,21 @@ def stop_answering(cluster: Any, pid: int, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(cluster.backend, "start", start_with_time)
 
 
-def test_workers_that_are_killed_or_hang_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_are_killed_or_hang_are_replaced(started: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """One is killed before there is a snapshot, one after, and one stops answering, in the same run."""
     problem, words, calls = problem_of("tied", "log").problem, [], []
     engine = ProcessEngine(n_shards=3, n_workers=2, snapshot_every=2)
     with at_work_on(engine, problem, solver_for(problem, "eg-gap", TOL), words.append) as at_work:
         cluster = at_work.solver.cluster  # type: ignore[attr-defined]
 
-        def process(worker: int) -> Any:
-            return cluster.backend._processes[worker]
-
         def callback(progress: Any) -> None:
             calls.append(progress)
             if len(calls) == 1:
-                process(0).kill()
+                started[0].kill()
             elif len(calls) == 5:
-                process(1).kill()
+                started[1].kill()
             elif len(calls) == 7:
-                stop_answering(cluster, process(0).pid, monkeypatch)
+                stop_answering(cluster, started[2].pid, monkeypatch)  # worker 0 again
 
         found = solve(at_work.problem, at_work.solver, tol=TOL, max_passes=2000, callback=callback)
     check_certificate(problem, found, optimum("tied", "log"))
@@ -187,7 +187,7 @@ def test_a_round_that_is_asked_for_again_changes_nothing() -> None:
         assert np.array_equal(cluster.settle()[0], settled)
 
 
-def test_a_worker_that_is_lost_every_time_is_reported() -> None:
+def test_a_worker_that_is_lost_every_time_is_reported(started: Any) -> None:
     problem = problem_of("tied", "log").problem
     with (
         at_work_on(
@@ -199,7 +199,7 @@ def test_a_worker_that_is_lost_every_time_is_reported() -> None:
 
         def start_and_kill(worker: int) -> None:
             start(worker)
-            at_work.problem.cluster.backend._processes[worker].kill()  # type: ignore[attr-defined]
+            started[-1].kill()
 
         at_work.problem.cluster.backend.start = start_and_kill  # type: ignore[attr-defined]
         solve(at_work.problem, at_work.solver)

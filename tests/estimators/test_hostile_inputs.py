@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -549,7 +551,7 @@ def test_a_long_pass_is_announced_and_reported_from_within(
     plain = SequenceLabeler(max_passes=3, tol=1e-9).fit(X * 20, Y * 20)
     capsys.readouterr()
     monkeypatch.setattr(long_passes, "LONG", 0.0)
-    monkeypatch.setattr(long_passes, "_SHORTEST_WAIT", -1.0)
+    monkeypatch.setattr(time, "monotonic", count(step=60).__next__)  # a minute from one look to the next
     seen: list[Progress] = []
     model = SequenceLabeler(max_passes=3, tol=1e-9, verbose=1, callback=seen.append)  # type: ignore[arg-type]
     with pytest.warns(

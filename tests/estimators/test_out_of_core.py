@@ -298,22 +298,18 @@ def test_killed_encoding_leaves_nothing_that_loads(tmp_path, capsys):
     """What a killed process was writing has another name, and the next one that writes there removes it."""
     train = _conll(tmp_path / "train.txt", 30)
     code = (
-        "import sys, time\n"
-        "from partwise.cli import sequence_stream\n"
-        "own = sequence_stream._of_columns\n"
-        "def slow(data):\n"
-        "    print('reading', flush=True)\n"
-        "    time.sleep(60)\n"
-        "    return own(data)\n"
-        "sequence_stream._of_columns = slow\n"
+        "import os, signal, sys\n"
+        "from partwise.storage.folder import LOCK\n"
+        "def kill(event, arguments):\n"
+        "    path = str(arguments[0]) if event == 'open' else ''\n"
+        "    if 'partwise-unfinished' in path and not path.endswith(LOCK):\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "sys.addaudithook(kill)\n"
         "from partwise.cli import main\n"
         "main(sys.argv[1:])\n"
     )
     command = [sys.executable, "-c", code, "encode", "sequence", str(train), "-o", str(tmp_path / "data")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None and process.stdout.readline() == "reading\n"
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     (left,) = (each for each in os.listdir(tmp_path) if each != "train.txt")
     assert left.endswith(".partwise-unfinished") and not (tmp_path / "data").exists()
     with pytest.raises(InputError, match=f"there is no {HEADER}"):

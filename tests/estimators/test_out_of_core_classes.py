@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import gzip
 import json
 import os
@@ -278,8 +279,13 @@ def test_limits_of_groups_are_those_of_the_process(groups, file, tmp_path, monke
     for group, limit in (("a/b", "max"), ("a", "70000"), ("", "90000"), ("other", "5")):
         os.makedirs(os.path.join(folder, group), exist_ok=True)
         Path(folder, group, name).write_text(limit + "\n")
-    root = str(tmp_path / "groups")
-    limits = {"": (root, "memory.max"), "memory": (root + "/memory", "memory.limit_in_bytes")}
-    monkeypatch.setattr(confines_module, "_LIMITS", limits)
-    monkeypatch.setattr(confines_module, "_OWN_GROUPS", str(tmp_path / "own"))
+    own_open = open
+
+    def open_here(path: str, *arguments: Any, **settings: Any) -> Any:
+        moved = path.replace("/proc/self/cgroup", f"{tmp_path}/own").replace(
+            "/sys/fs/cgroup", f"{tmp_path}/groups"
+        )
+        return own_open(moved, *arguments, **settings)
+
+    monkeypatch.setattr(builtins, "open", open_here)
     assert sorted(each for each in confines_module.confines() if each < 10**6) == [70000, 90000]

@@ -14,7 +14,6 @@ import partwise
 from partwise import InputError, SegmentLabeler
 from partwise.cli import main
 from partwise.data.conll import parse_conll
-from partwise.estimators.segments import predictions
 from partwise.estimators.segments.data import iob2
 from partwise.features.segment_keys import Spans
 from partwise.features.segment_templates import PRESETS, parse_segment_template, read_segment_template
@@ -143,17 +142,18 @@ def test_long_segments_are_cut(model: SegmentLabeler, hinge: SegmentLabeler) -> 
     assert found.structure.max_length == 1  # one in 1,501 is longer
 
 
-def test_predicting_in_pieces(model: SegmentLabeler, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predicting_in_pieces(model: SegmentLabeler) -> None:
     with_empty = [[], *X[:4], [], *X[4:], []]
     text = "".join("".join(f"{word} {tag}\n" for word, tag in x) + "\n" for x in X)
     columns = parse_conll(text, label_column=None)
     expected, probable = model.predict(with_empty), model.predict_marginals(columns)
     assert expected == [[], *Y[:4], [], *Y[4:], []]
-    monkeypatch.setattr(predictions, "_POSITIONS_AT_ONCE", 5)
-    assert model.predict(with_empty) == expected
+    copies = 30_000 // sum(map(len, X))  # more than is predicted at once
+    assert model.predict(with_empty * copies) == expected * copies
     assert model.predict_kbest(with_empty, 2)[0] == [] and model.sample(with_empty, 2, 0)[5] == [[], []]
-    assert model.predict(columns) == Y
-    for ours, theirs in zip(model.predict_marginals(columns), probable, strict=True):
+    columns = parse_conll(text * copies, label_column=None)
+    assert model.predict(columns) == Y * copies
+    for ours, theirs in zip(model.predict_marginals(columns), probable * copies, strict=True):
         assert ours == pytest.approx(theirs, abs=1e-12)
     assert model.predict([]) == [] and model.predict_marginals([]) == []
 

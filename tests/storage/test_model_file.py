@@ -10,10 +10,10 @@ import struct
 
 import numpy as np
 import pytest
+from model_bytes import container
 from safetensors.numpy import save
 
 from partwise.errors import InputError
-from partwise.storage import model_file
 from partwise.storage.checks import (
     expect_array,
     expect_number,
@@ -117,14 +117,6 @@ def test_wrong_files(tmp_path):
     assert "no partwise model" in message_of(tmp_path / "other")
     os.mkfifo(tmp_path / "pipe")
     assert "ordinary file" in message_of(tmp_path / "pipe")
-
-
-def container(header="{}", arrays=None, **metadata):
-    arrays = {} if arrays is None else arrays
-    checksum = model_file._checksum(header, arrays)
-    return save(
-        arrays, {"format": "partwise", "version": "1", "header": header, "checksum": checksum, **metadata}
-    )
 
 
 def raw(front):

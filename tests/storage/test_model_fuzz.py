@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 import pytest
 from effort import lines_executed
-from safetensors.numpy import save
+from model_bytes import container, stored
 
 from partwise import (
     Classifier,
@@ -93,12 +93,6 @@ def models():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return tiny_models()
-
-
-def container(text, arrays, version="1"):
-    """A file whose checksum is right, whatever is in it."""
-    checksum = model_file._checksum(text, arrays)
-    return save(arrays, {"format": "partwise", "version": version, "header": text, "checksum": checksum})
 
 
 def leaves(value, path=()):
@@ -278,11 +272,6 @@ def plain(predicted):
     if isinstance(predicted, Tree):
         return str(predicted)
     return [each.tolist() if isinstance(each, np.ndarray) else each for each in predicted]
-
-
-def stored(path):
-    metadata, arrays = model_file._container(model_file._bytes_of(path))
-    return metadata["header"], {name: np.array(array) for name, array in arrays.items()}
 
 
 def test_templates_that_explode_are_refused(models, tmp_path):

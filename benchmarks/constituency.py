@@ -23,8 +23,8 @@ os.environ.update(ONE_THREAD)
 from partwise import ConstituencyParser
 from partwise.data import Tree, read_trees
 from partwise.data.treebank import TRACE_TAG
-from partwise.estimators.constituency.baseline import PCFGParser
 from partwise.scoring.brackets import bracket_scores
+from partwise.tasks.constituents.baseline import PCFGParser
 
 FORMS = [("right", 0, 1), ("right", 1, 1), ("right", None, 1), ("right", 1, 2), ("head", 1, 2)]
 

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from partwise.core.losses import Loss
     from partwise.errors import InputError
-    from partwise.estimators.classify.classifier import Classifier
-    from partwise.estimators.classify.kernel import KernelClassifier
-    from partwise.estimators.constituency.parser import ConstituencyParser
-    from partwise.estimators.graph.labeler import GraphLabeler
-    from partwise.estimators.multilabel.classifier import MultilabelClassifier
     from partwise.estimators.on_disk.dataset import EncodedDataset, open_dataset
-    from partwise.estimators.parsing.parser import DependencyParser
-    from partwise.estimators.path.path import RegularizationPath
-    from partwise.estimators.segments.labeler import SegmentLabeler
-    from partwise.estimators.sequence.crf import CRF
-    from partwise.estimators.sequence.kernel import KernelSequenceLabeler
-    from partwise.estimators.sequence.labeler import SequenceLabeler
-    from partwise.estimators.sequence.per_position import PerPosition
+    from partwise.estimators.regularization_path.path import RegularizationPath
     from partwise.solvers.dual.simplex_qp import simplex_qp
     from partwise.storage.model_file import load
+    from partwise.tasks.classes.classifier import Classifier
+    from partwise.tasks.classes.kernel import KernelClassifier
+    from partwise.tasks.constituents.parser import ConstituencyParser
+    from partwise.tasks.dependencies.parser import DependencyParser
+    from partwise.tasks.graphs.labeler import GraphLabeler
+    from partwise.tasks.label_sets.classifier import MultilabelClassifier
+    from partwise.tasks.segments.labeler import SegmentLabeler
+    from partwise.tasks.sequences.crf import CRF
+    from partwise.tasks.sequences.kernel import KernelSequenceLabeler
+    from partwise.tasks.sequences.labeler import SequenceLabeler
+    from partwise.tasks.sequences.per_position import PerPosition
 
 __version__ = "0.1.0"
 __all__ = [
@@ -51,21 +51,21 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CRF": "partwise.estimators.sequence.crf",
-    "Classifier": "partwise.estimators.classify.classifier",
-    "ConstituencyParser": "partwise.estimators.constituency.parser",
-    "DependencyParser": "partwise.estimators.parsing.parser",
+    "CRF": "partwise.tasks.sequences.crf",
+    "Classifier": "partwise.tasks.classes.classifier",
+    "ConstituencyParser": "partwise.tasks.constituents.parser",
+    "DependencyParser": "partwise.tasks.dependencies.parser",
     "EncodedDataset": "partwise.estimators.on_disk.dataset",
-    "GraphLabeler": "partwise.estimators.graph.labeler",
+    "GraphLabeler": "partwise.tasks.graphs.labeler",
     "InputError": "partwise.errors",
-    "KernelClassifier": "partwise.estimators.classify.kernel",
-    "KernelSequenceLabeler": "partwise.estimators.sequence.kernel",
+    "KernelClassifier": "partwise.tasks.classes.kernel",
+    "KernelSequenceLabeler": "partwise.tasks.sequences.kernel",
     "Loss": "partwise.core.losses",
-    "MultilabelClassifier": "partwise.estimators.multilabel.classifier",
-    "PerPosition": "partwise.estimators.sequence.per_position",
-    "RegularizationPath": "partwise.estimators.path.path",
-    "SegmentLabeler": "partwise.estimators.segments.labeler",
-    "SequenceLabeler": "partwise.estimators.sequence.labeler",
+    "MultilabelClassifier": "partwise.tasks.label_sets.classifier",
+    "PerPosition": "partwise.tasks.sequences.per_position",
+    "RegularizationPath": "partwise.estimators.regularization_path.path",
+    "SegmentLabeler": "partwise.tasks.segments.labeler",
+    "SequenceLabeler": "partwise.tasks.sequences.labeler",
     "load": "partwise.storage.model_file",
     "open_dataset": "partwise.estimators.on_disk.dataset",
     "simplex_qp": "partwise.solvers.dual.simplex_qp",

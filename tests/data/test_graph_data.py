@@ -11,8 +11,8 @@ import pytest
 
 from partwise import InputError
 from partwise.data import GraphFactor, grid_graph, parse_graphs, read_graphs, stream_graphs
-from partwise.estimators.graph.data import GraphCorpus
-from partwise.estimators.graph.encoder import GraphEncoder
+from partwise.tasks.graphs.data import GraphCorpus
+from partwise.tasks.graphs.encoder import GraphEncoder
 
 LINE = (
     '{"nodes": [{"features": {"word": "bank", "long": true}, "kind": "w", "label": "A"}, {"features": [0.5, 2], '

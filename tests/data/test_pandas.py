@@ -12,9 +12,9 @@ import partwise
 from partwise import CRF, Classifier, SequenceLabeler, metrics
 from partwise.data.frames import as_dicts, as_rows, unpacked
 from partwise.errors import InputError
-from partwise.estimators.constituency.data import as_sentences
 from partwise.estimators.labels import flat_labels
-from partwise.estimators.parsing.data import as_corpus
+from partwise.tasks.constituents.data import as_sentences
+from partwise.tasks.dependencies.data import as_corpus
 
 pandas = pytest.importorskip("pandas")
 

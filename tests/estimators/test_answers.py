@@ -18,8 +18,8 @@ from partwise import (
     SegmentLabeler,
     SequenceLabeler,
 )
-from partwise.estimators.parsing.data import as_corpus, with_trees
 from partwise.storage.model_file import ESTIMATORS
+from partwise.tasks.dependencies.data import as_corpus, with_trees
 
 WORDS = [["the", "dog", "barks"], ["a", "cat", "sleeps"], ["dogs", "bark"]] * 2
 TAGS = [["D", "N", "V"], ["D", "N", "V"], ["N", "V"]] * 2

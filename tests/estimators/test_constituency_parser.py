@@ -13,9 +13,9 @@ import partwise
 from partwise import ConstituencyParser
 from partwise.data import Tree
 from partwise.errors import InputError
-from partwise.estimators.constituency.baseline import PCFGParser
 from partwise.scoring.brackets import bracket_scores
 from partwise.solvers.memory import memory_estimate
+from partwise.tasks.constituents.baseline import PCFGParser
 
 WORDS = [Tree.of(tree).words() for tree in TREES]
 NEW = ["a", "dog", "of", "homes", "sees", "a", "cat", "."]

@@ -14,10 +14,10 @@ from partwise import DependencyParser, InputError, Loss, load
 from partwise.core import heads as heads_module
 from partwise.core.arcs import all_arcs
 from partwise.data import corpus_from_sentences, is_projective, read_dependencies
-from partwise.estimators.parsing.arc_pruning import ArcPruner
 from partwise.scoring.attachment import attachment_scores
 from partwise.solvers import ExponentiatedGradient
 from partwise.structures import Spanning
+from partwise.tasks.dependencies.arc_pruning import ArcPruner
 
 CORPUS = toy()
 

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import partwise
 from partwise import InputError, MultilabelClassifier
-from partwise.estimators.multilabel.structure import chow_liu, mutual_information
+from partwise.tasks.label_sets.structure import chow_liu, mutual_information
 
 X, Y = make_multilabel_classification(80, 5, n_classes=4, random_state=0)
 X = (X - X.mean(axis=0)) / X.std(axis=0)

@@ -19,11 +19,11 @@ import pytest
 import partwise
 from partwise import InputError, SequenceLabeler, open_dataset
 from partwise.cli import main
-from partwise.cli.common import DataOptions
-from partwise.cli.sequence_data import read_sequences
 from partwise.core.mapped import zeros_on_disk
 from partwise.core.streamed import ROW_ARRAYS
 from partwise.storage.folder import HEADER
+from partwise.tasks.data_options import DataOptions
+from partwise.tasks.sequences.reading import read_sequences
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*relative gap")
 _EDGES = "U00:%x[0,0]\nU01:%x[-1,0]/%x[0,0]\nB\nB01:%x[0,1]\n"

@@ -15,13 +15,13 @@ import pytest
 from test_out_of_core import _conll, _run, _with_array, _write_header, small_blocks
 
 from partwise import Classifier, InputError, SequenceLabeler, open_dataset
-from partwise.cli.class_data import read_classes
-from partwise.cli.common import DataOptions
 from partwise.core import confines as confines_module
 from partwise.core.streamed import ROW_ARRAYS
 from partwise.estimators.on_disk import room
 from partwise.solvers import memory
 from partwise.storage.folder import HEADER
+from partwise.tasks.classes.reading import read_classes
+from partwise.tasks.data_options import DataOptions
 
 __all__ = ["small_blocks"]
 FILES = ["rows.svm", "rows.csv", "rows.npz", "sparse.csv"]
@@ -71,10 +71,10 @@ def _on_disk(path: Path, given: dict[str, Any] | None = None, **parameters: Any)
 @pytest.mark.parametrize(("pairs", "loss", "is_merged"), [("all", "log", True), ("observed", "hinge", False)])
 def test_same_problem_and_model_as_in_memory(name, pairs, loss, is_merged, folder, tmp_path, monkeypatch):
     """Every array that compiled code reads is the same, so that training is, bit for bit."""
-    monkeypatch.setattr("partwise.cli.class_stream._LINES", 17)  # several batches
-    monkeypatch.setattr("partwise.cli.class_stream._NUMBERS", 100)
+    monkeypatch.setattr("partwise.tasks.classes.streaming._LINES", 17)  # several batches
+    monkeypatch.setattr("partwise.tasks.classes.streaming._NUMBERS", 100)
     if not is_merged:
-        monkeypatch.setattr("partwise.estimators.classify.data._SORTED_UP_TO", 0)
+        monkeypatch.setattr("partwise.tasks.classes.data._SORTED_UP_TO", 0)
     assert _run("encode", "classify", folder / name, "-o", tmp_path / "data", "--pairs", pairs, "-q") == 0
     data = open_dataset(tmp_path / "data")
     settings = {**data.parameters, "loss": loss, "max_passes": 2, "tol": 1e-9, "class_weight": "balanced"}

@@ -13,7 +13,12 @@ from test_answers import FITTED
 
 import partwise
 from partwise import CRF, Classifier, InputError, RegularizationPath, SequenceLabeler
-from partwise.estimators.path.values import checked_values, geometric_values, has_turned, spaced_values
+from partwise.estimators.regularization_path.values import (
+    checked_values,
+    geometric_values,
+    has_turned,
+    spaced_values,
+)
 from partwise.solvers import Annealing, ExponentiatedGradient, n_restarts, solve, solve_surely
 from partwise.storage.model_file import ESTIMATORS, load_model, save_model
 

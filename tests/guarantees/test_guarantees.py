@@ -14,11 +14,11 @@ from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.rows import RowData
 from partwise.errors import InputError
-from partwise.explorer.calibration import log_score
 from partwise.guarantees import beside_what_happened, generalization_bound, predicted_rates
 from partwise.guarantees.generalization import _Sample, largest_with_divergence
 from partwise.solvers import solve, solver_for
 from partwise.structures import Chain, Multiclass
+from partwise.tasks.calibration import log_score
 
 
 def class_problem(n: int = 60, loss: str = "log", seed: int = 0) -> Problem:

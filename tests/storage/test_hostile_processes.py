@@ -98,7 +98,7 @@ def interrupt(times=1):
 def at(monkeypatch, name, times=1):
     """Send SIGINT when a function of `partwise.cli.training`, or a method of what it uses, is called."""
     import partwise.cli.training as training
-    from partwise.cli.sequences import Sequences
+    from partwise.tasks.sequences.commands import Sequences
 
     owner = training.TrainingDisplay if name.startswith("__") else training
     owner = Sequences if name == "dev_scores" else owner

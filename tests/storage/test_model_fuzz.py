@@ -27,11 +27,11 @@ from partwise import (
 from partwise.data import Tree, corpus_from_sentences, parse_graphs
 from partwise.data.conll import parse_conll
 from partwise.errors import InputError
-from partwise.explorer.report import model_section
 from partwise.report.bundle import scripted_page
 from partwise.report.summary import summarize
 from partwise.storage import model_file
 from partwise.storage.model_file import load, save_model
+from partwise.web.sections import model_section
 
 N_MUTATIONS = 1700
 STRANGE = [

@@ -14,9 +14,9 @@ from partwise.data import corpus_from_sentences, parse_conll
 from partwise.data.brackets import parse_brackets
 from partwise.data.graph_jsonl import parse_graphs
 from partwise.errors import InputError
-from partwise.explorer.base import explorer_of
-from partwise.explorer.report import example_section, score_section
 from partwise.report.json_values import json_for_page
+from partwise.tasks.page import explorer_of
+from partwise.web.sections import example_section, score_section
 
 CHUNKS = """the D B-NP
 man N I-NP

@@ -21,12 +21,12 @@ from data_paths import ROOT
 import partwise
 from partwise.data import parse_conll
 from partwise.errors import InputError
-from partwise.explorer.base import explorer_of
 from partwise.report.bundle import scripted_page
 from partwise.report.summary import summarize
-from partwise.serve.server import ModelServer
-from partwise.serve.service import Limits, Service
-from partwise.serve.work import Busy, TooSlow, Workers
+from partwise.tasks.page import explorer_of
+from partwise.web.server import ModelServer
+from partwise.web.service import Limits, Service
+from partwise.web.work import Busy, TooSlow, Workers
 
 CHUNKS = """the D B-NP
 man N I-NP

@@ -24,10 +24,12 @@ def calibrate(
 
     What is predicted stays the same, and so does its order; probabilities become as sure as they should be.
     """
-    from partwise.cli.common import DataOptions, load_with_header, output_console, print_json
-    from partwise.cli.paths import check_paths
-    from partwise.cli.tasks import task_of
+    from partwise.cli.common import load_with_header
+    from partwise.cli.files import check_paths
+    from partwise.report.output import output_console, print_json
     from partwise.storage.model_file import save_estimator
+    from partwise.tasks.data_options import DataOptions
+    from partwise.tasks.task import task_of
 
     target = model if output is None else output
     if output is not None:

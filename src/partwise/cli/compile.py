@@ -54,7 +54,7 @@ def compile_ahead(
     Code is compiled when it is first used, and kept on disk: beside the package, or in NUMBA_CACHE_DIR where that is
     set. This runs small problems for what `train` and `predict` need by default, with log and hinge loss.
     """
-    from partwise.cli.common import error_console
+    from partwise.report.output import error_console
 
     console = error_console()
     assert console is not None

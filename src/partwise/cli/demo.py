@@ -61,8 +61,8 @@ def demo(
     """
     from pathlib import Path
 
-    from partwise.cli.common import error_console, print_json
     from partwise.data.synthetic import digit_dates
+    from partwise.report.output import error_console, print_json
 
     console = error_console()
     assert console is not None

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from partwise.cli.common import DataOptions, error_console, print_json
+from partwise.cli.files import STANDARD
 from partwise.cli.options import (
     Comment,
     LabelColumn,
@@ -22,8 +22,9 @@ from partwise.cli.options import (
     column_of,
     one_of,
 )
-from partwise.cli.paths import STANDARD
 from partwise.errors import InputError
+from partwise.report.output import error_console, print_json
+from partwise.tasks.data_options import DataOptions
 
 app = typer.Typer(
     help="Encode training data to a folder, for training on more than fits in memory.",
@@ -80,10 +81,10 @@ def encode_sequence(
     TRAIN is read once, in the formats that `partwise train sequence` reads, and never held whole: vocabulary,
     weights and a few numbers a sequence are what must fit in memory. The folder appears when it is complete.
     """
-    from partwise.cli.sequence_stream import LabelledStream
     from partwise.cli.train import preset_for, reason_for
-    from partwise.estimators.sequence.encoding import SequenceBatch, encode_sequences
     from partwise.features.vocabulary import check_vocabulary_settings
+    from partwise.tasks.sequences.encoding import SequenceBatch, encode_sequences
+    from partwise.tasks.sequences.streaming import LabelledStream
 
     _check_output(output)
     check_vocabulary_settings(min_count, hash_size)
@@ -127,9 +128,9 @@ def encode_classify(
     TRAIN is read once, in the formats that `partwise train classify` reads, and never held whole: weights and a few
     numbers a row are what must fit in memory. The folder appears when it is complete.
     """
-    from partwise.cli.class_data import classes_of
-    from partwise.cli.class_stream import LabelledRows
-    from partwise.estimators.classify.encoding import encode_classes
+    from partwise.tasks.classes.encoding import encode_classes
+    from partwise.tasks.classes.reading import classes_of
+    from partwise.tasks.classes.streaming import LabelledRows
 
     _check_output(output)
     one_of("--pairs", pairs, "observed", "all")

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from partwise.cli.options import ModelFile, OneObject, OtherFormat
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from partwise.scoring.labelling import LabellingScores
 
 
 def evaluate(
@@ -26,51 +21,11 @@ def evaluate(
     parsers are scored by attachment (UAS, LAS), as the scorers of CoNLL-X and of CoNLL 2018 count it, constituency
     parsers by labelled brackets, as evalb counts them with COLLINS.prm.
     """
-    from partwise.cli.common import load_task, output_console, print_json
+    from partwise.cli.common import load_task
+    from partwise.report.output import output_console, print_json
 
     found = load_task(model, format).evaluation(data)
     if json:
         print_json(found.values)
     else:
         found.show(output_console())
-
-
-def show(console: Any, scores: LabellingScores) -> None:
-    """Print scores of labels for people."""
-    kind = "chunk F1, as conlleval" if scores.f1_kind == "chunk" else "F1, mean over labels"
-    console.print(f"[bold]accuracy {100 * scores.accuracy:.2f} %[/]  of {scores.n_labels:,} labels")
-    console.print(
-        f"[bold]F1 {100 * scores.f1:.2f}[/]  precision {100 * scores.precision:.2f}  "
-        f"recall {100 * scores.recall:.2f}  ({kind})\n"
-    )
-    console.print(_label_table(scores))
-    if scores.confusions:
-        console.print("\n[bold]taken for another label most often[/]")
-        console.print(_confusion_table(scores))
-
-
-def _label_table(scores: LabellingScores) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    table.add_column("label", overflow="fold")
-    for title in ("precision", "recall", "F1", "true"):
-        table.add_column(title, justify="right")
-    for row in scores.per_label:
-        rates = (f"{100 * rate:.2f}" for rate in (row.precision, row.recall, row.f1))
-        table.add_row(escape(str(row.label)), *rates, f"{row.support:,}")
-    return table
-
-
-def _confusion_table(scores: LabellingScores) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    table.add_column("true", overflow="fold")
-    table.add_column("predicted", overflow="fold")
-    table.add_column("times", justify="right")
-    for true, predicted, count in scores.confusions:
-        table.add_row(escape(true), escape(predicted), f"{count:,}")
-    return table

@@ -19,7 +19,8 @@ def inspect(
     json: OneObject = False,
 ) -> None:
     """Show a model: certificate, training record, largest feature and transition weights."""
-    from partwise.cli.common import load_with_header, output_console, print_json
+    from partwise.cli.common import load_with_header
+    from partwise.report.output import output_console, print_json
     from partwise.report.summary import summarize
 
     estimator, header = load_with_header(model)

@@ -7,13 +7,13 @@ import warnings
 from contextlib import suppress
 from typing import Any
 
-from partwise.cli.common import error_console, print_json
+from partwise.cli.files import check_paths
 from partwise.cli.interruption import Interrupted, Interruption
 from partwise.cli.options import Objective, Running, RunningPath
-from partwise.cli.paths import check_paths
 from partwise.cli.training import Job, final_words, nothing_saved, summary, tell_job
 from partwise.compiled.clock import seconds_compiling, working_time
 from partwise.errors import InputError
+from partwise.report.output import error_console, print_json
 from partwise.report.path_table import PathDisplay
 from partwise.storage.model_file import save_estimator
 
@@ -35,7 +35,7 @@ class _Watcher:
 
 def run_path(job: Job, objective: Objective, running: Running) -> None:
     """Follow the path, save the best model and tell; exits with 130 when the user interrupted, after saving."""
-    from partwise.estimators.path.path import RegularizationPath
+    from partwise.estimators.regularization_path.path import RegularizationPath
 
     options = running if isinstance(running, RunningPath) else RunningPath(**vars(running))
     options.parameters()  # refuses what cannot be kept along a path
@@ -90,7 +90,7 @@ def _check(job: Job, options: RunningPath) -> None:
 
 
 def _values(objective: Objective, options: RunningPath) -> list[float]:
-    from partwise.estimators.path.values import checked_values, geometric_values, spaced_values
+    from partwise.estimators.regularization_path.values import checked_values, geometric_values, spaced_values
 
     if "," in objective.l2:
         return checked_values(objective.values())

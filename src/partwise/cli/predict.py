@@ -10,7 +10,7 @@ import typer
 from partwise.cli.options import ModelFile, OtherFormat
 
 if TYPE_CHECKING:
-    from partwise.cli.tasks import Write
+    from partwise.tasks.task import Write
 
 
 def predict(
@@ -51,9 +51,10 @@ def predict(
     With --html the file is also drawn: the fainter an arc or a constituent the less probable, and where DATA has trees
     what is wrong is marked.
     """
-    from partwise.cli.common import load_task, text_output
-    from partwise.cli.paths import STANDARD, check_paths
-    from partwise.cli.tasks import Wanted
+    from partwise.cli.common import load_task
+    from partwise.cli.files import STANDARD, check_paths
+    from partwise.report.output import text_output
+    from partwise.tasks.task import Wanted
 
     output = output or STANDARD
     check_paths({"--output": output, "--html": html}, {"MODEL": model, "DATA": data})

@@ -41,10 +41,10 @@ def report(
 
     The page works offline and shows what can be shown: what is damaged or not finished is said in one line.
     """
-    from partwise.cli.common import error_console, write_page_to
-    from partwise.cli.paths import STANDARD, check_paths
+    from partwise.cli.files import STANDARD, check_paths
     from partwise.errors import InputError
     from partwise.report.bundle import scripted_page
+    from partwise.report.output import error_console, write_page_to
     from partwise.report.runs import read_given
 
     inputs = (
@@ -66,8 +66,8 @@ def _content(
     given: list[Given], data: str | None, examples: int, top: int, format: str | None, console: Console | None
 ) -> dict[str, Any]:
     """All that the page shows."""
-    from partwise.explorer.report import model_section
     from partwise.report.summary import summarize
+    from partwise.web.sections import model_section
 
     notes = [f"{each.name}: {each.note}" for each in given if each.note]
     content: dict[str, Any] = {
@@ -94,10 +94,10 @@ def _labelled(
     given: Given, data: str, examples: int, format: str | None, console: Console | None
 ) -> dict[str, Any]:
     """What labelled data say."""
-    from partwise.cli.common import DataOptions
-    from partwise.cli.tasks import task_of
-    from partwise.explorer.base import explorer_of
-    from partwise.explorer.report import example_section, score_section
+    from partwise.tasks.data_options import DataOptions
+    from partwise.tasks.page import explorer_of
+    from partwise.tasks.task import task_of
+    from partwise.web.sections import example_section, score_section
 
     task = task_of(given.model, DataOptions.of(given.header, given.name), given.name, format)
     inputs, truths = task.labelled(data)

@@ -26,12 +26,13 @@ def serve(
 
     The page is at the address that is printed; POST /predict, GET /model and GET /health are for programs.
     """
-    from partwise.cli.common import load_with_header, output_console
-    from partwise.explorer.base import explorer_of
-    from partwise.explorer.report import model_section
+    from partwise.cli.common import load_with_header
     from partwise.report.bundle import scripted_page
+    from partwise.report.output import output_console
     from partwise.report.summary import summarize
-    from partwise.serve.service import Limits, Service
+    from partwise.tasks.page import explorer_of
+    from partwise.web.sections import model_section
+    from partwise.web.service import Limits, Service
 
     estimator, header = load_with_header(model)
     explorer, summary = explorer_of(estimator, model), summarize(estimator, header, 30)
@@ -53,7 +54,7 @@ def serve(
 
 def _listen(host: str, port: int, service: Any, page: str) -> Any:
     from partwise.errors import InputError
-    from partwise.serve.server import ModelServer
+    from partwise.web.server import ModelServer
 
     try:
         return ModelServer(host, port, service, page)

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from partwise.cli.common import DataOptions
 from partwise.cli.options import (
     Comment,
     Files,
@@ -31,6 +30,7 @@ from partwise.cli.train_dependency import train_dependency
 from partwise.cli.train_graph import train_graph
 from partwise.cli.train_segments import train_segments
 from partwise.errors import InputError
+from partwise.tasks.data_options import DataOptions
 
 # Names of phrases: NP, ADJP, WHNP …, in other treebanks NX, VC …; not CORP or GRP, which are names of entities.
 _PHRASE = re.compile(
@@ -87,10 +87,10 @@ def train_sequence(
     TRAIN may also be a folder that `partwise encode sequence` wrote: it is trained on from the disk, with the template,
     --min-count, --hash-size and --pairs that it was encoded with.
     """
-    from partwise.cli.sequences import Sequences
     from partwise.cli.training import Job, check_model_path, run_training
-    from partwise.estimators.sequence.labeler import SequenceLabeler
     from partwise.features.templates import PRESETS
+    from partwise.tasks.sequences.commands import Sequences
+    from partwise.tasks.sequences.labeler import SequenceLabeler
 
     own_template = None if template in PRESETS else template
     check_model_path(files.model, {"TRAIN": files.train, "--dev": files.dev, "--template": own_template})
@@ -132,10 +132,10 @@ def train_classify(
     TRAIN may also be a folder that `partwise encode classify` wrote: it is trained on from the disk, with the --pairs
     that it was encoded with.
     """
-    from partwise.cli.class_data import read_classes
-    from partwise.cli.classes import Classes
     from partwise.cli.training import Job, check_model_path, run_training
-    from partwise.estimators.classify.classifier import Classifier
+    from partwise.tasks.classes.classifier import Classifier
+    from partwise.tasks.classes.commands import ClassifiedRows
+    from partwise.tasks.classes.reading import read_classes
 
     check_model_path(files.model, {"TRAIN": files.train, "--dev": files.dev})
     options = DataOptions(layout.format, layout.character(), column_of(label_column), comment)
@@ -148,7 +148,7 @@ def train_classify(
         streaming.check_unused()
         data = read_classes(files.train, options)
         options = data.options
-        task = Classes(Classifier(**given), options, files.model)
+        task = ClassifiedRows(Classifier(**given), options, files.model)
         job = Job(task, files.train, data.x, data.y, data.x.shape[0])
     if files.dev is not None:
         dev_data = read_classes(files.dev, options)
@@ -158,7 +158,7 @@ def train_classify(
 
 def sequence_data(path: str, options: DataOptions, template: str | None) -> tuple[Any, str | None]:
     """The data, and the template if features are to be made by one."""
-    from partwise.cli.sequence_data import read_sequences
+    from partwise.tasks.sequences.reading import read_sequences
 
     data = read_sequences(path, options)
     if not data.is_columns:

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from partwise.cli.common import DataOptions
 from partwise.cli.options import Files, Format, Objective, Running, one_of
 from partwise.errors import InputError
+from partwise.tasks.data_options import DataOptions
 
 
 @dataclass
@@ -83,11 +83,11 @@ def train_constituency(
     Trees are those of a grammar read off TRAIN; rules, words and spans have weights. How much memory training will
     take is told before it begins. Ctrl-C saves the model trained so far.
     """
-    from partwise.cli.constituents import Constituents
     from partwise.cli.training import Job, check_model_path, run_training
     from partwise.data.treebank import read_trees, without_traces
-    from partwise.estimators.constituency.data import as_sentences
-    from partwise.estimators.constituency.parser import ConstituencyParser
+    from partwise.tasks.constituents.commands import Constituents
+    from partwise.tasks.constituents.data import as_sentences
+    from partwise.tasks.constituents.parser import ConstituencyParser
 
     check_model_path(files.model, {"TRAIN": files.train, "--dev": files.dev} | trees.files())
     bank = read_trees(files.train, format).mapped(without_traces)

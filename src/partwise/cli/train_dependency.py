@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from partwise.cli.common import DataOptions
 from partwise.cli.options import Files, Format, Objective, Running, one_of
 from partwise.errors import InputError
+from partwise.tasks.data_options import DataOptions
 
 
 @dataclass
@@ -67,17 +67,17 @@ def train_dependency(
     arcs with a small model of tags, whose recall is told. Ctrl-C saves the model trained so far.
     """
     from partwise.cli.training import Job, check_model_path, run_training
-    from partwise.cli.trees import Trees
     from partwise.data import read_dependencies
-    from partwise.estimators.parsing.parser import DependencyParser
     from partwise.features.arc_templates import PRESETS
+    from partwise.tasks.dependencies.commands import DependencyTrees
+    from partwise.tasks.dependencies.parser import DependencyParser
 
     own_templates = None if trees.templates in PRESETS else trees.templates
     check_model_path(files.model, {"TRAIN": files.train, "--dev": files.dev, "--templates": own_templates})
     data = read_dependencies(files.train, format, single_root=trees.root() is True)
     parser = DependencyParser(**objective.parameters(), **running.parameters(), **trees.parameters())
     found = data.source.format if data.source else "auto"
-    task = Trees(parser, DataOptions(found), files.model, found)
+    task = DependencyTrees(parser, DataOptions(found), files.model, found)
     job = Job(task, files.train, data, None, data.n_sentences)
     if files.dev is not None:
         job.dev = (read_dependencies(files.dev, format), None)

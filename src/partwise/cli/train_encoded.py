@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from partwise.cli.classes import Classes
-from partwise.cli.common import DataOptions
 from partwise.cli.encode import Telling
 from partwise.cli.options import Files, Streaming
-from partwise.cli.sequences import Sequences
-from partwise.cli.tasks import Task
 from partwise.cli.training import Job
 from partwise.errors import InputError
-from partwise.estimators.classify.classifier import Classifier
 from partwise.estimators.on_disk.dataset import EncodedDataset, open_dataset
-from partwise.estimators.sequence.labeler import SequenceLabeler
+from partwise.tasks.classes.classifier import Classifier
+from partwise.tasks.classes.commands import ClassifiedRows
+from partwise.tasks.data_options import DataOptions
+from partwise.tasks.sequences.commands import Sequences
+from partwise.tasks.sequences.labeler import SequenceLabeler
+from partwise.tasks.task import Task
 
 _USUAL = {"min_count": 1, "hash_size": None, "pairs": "observed", "template": None}
 
@@ -53,7 +53,7 @@ def encoded_classes(
     """The same of rows with classes."""
     data, stored = _opened("classify", files, streaming, options, quiet)
     estimator = Classifier(**{**given, **data.parameters})
-    return _job(Classes(estimator, stored, files.model), files, data), stored
+    return _job(ClassifiedRows(estimator, stored, files.model), files, data), stored
 
 
 def _opened(

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from partwise.cli.common import DataOptions
 from partwise.cli.options import Files, Objective, Running, one_of
+from partwise.tasks.data_options import DataOptions
 
 
 @dataclass
@@ -39,10 +39,10 @@ def train_graph(*, files: Files, objective: Objective, graph: GraphOptions, runn
     A line is {"nodes": [{"features": ..., "label": ...}, ...], "edges": [[0, 1], ...]}; features are an object, a list
     of strings or a list of numbers, and edges may have them too. Ctrl-C saves the model trained so far.
     """
-    from partwise.cli.graphs import LabelledGraphs, labelled
     from partwise.cli.training import Job, check_model_path, run_training
     from partwise.data import read_graphs
-    from partwise.estimators.graph.labeler import GraphLabeler
+    from partwise.tasks.graphs.commands import LabelledGraphs, labelled
+    from partwise.tasks.graphs.labeler import GraphLabeler
 
     check_model_path(files.model, {"TRAIN": files.train, "--dev": files.dev})
     data = labelled(read_graphs(files.train), files.train, "training")

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from partwise.cli.common import DataOptions
 from partwise.cli.options import Comment, Files, LabelNumber, Layout, Objective, Running, one_of
 from partwise.errors import InputError
+from partwise.tasks.data_options import DataOptions
 
 
 @dataclass
@@ -56,12 +56,12 @@ def train_segments(
     TRAIN is read as by "train sequence"; its labels are those of a chunk scheme (O, B-NP, I-NP ...), from which the
     segments are taken. What memory training needs is told before it starts. Ctrl-C saves the model trained so far.
     """
-    from partwise.cli.segments import Segments
     from partwise.cli.train import reason_for, sequence_data
     from partwise.cli.training import Job, check_model_path, run_training
-    from partwise.estimators.segments.labeler import SegmentLabeler
     from partwise.features.segment_templates import PRESETS as SEGMENT_PRESETS
     from partwise.features.templates import PRESETS
+    from partwise.tasks.segments.commands import Segments
+    from partwise.tasks.segments.labeler import SegmentLabeler
 
     own = None if template in PRESETS else template
     own_segments = (

@@ -9,15 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from partwise.cli.common import error_console, print_json
+from partwise.cli.files import STANDARD, check_paths
 from partwise.cli.interruption import Interrupted, Interruption
 from partwise.cli.options import Objective, Running, RunningPath
-from partwise.cli.paths import STANDARD, check_paths
-from partwise.cli.tasks import Task
 from partwise.compiled.clock import seconds_compiling, telling, working_time
 from partwise.errors import InputError
+from partwise.report.output import error_console, print_json
 from partwise.report.progress import TrainingDisplay, duration, number
 from partwise.storage.model_file import save_estimator
+from partwise.tasks.task import Task
 
 _LONG = 300  # words that no sentence has
 

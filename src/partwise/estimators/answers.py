@@ -16,7 +16,7 @@ class Answers:
 
     Attributes
     ----------
-    task : {"sequences", "segments", "classes", "trees", "constituents", "graphs"} or None
+    task : {"sequences", "segments", "classes", "dependencies", "constituents", "graphs"} or None
         Which files hold its data; None where no file format does.
     has_weights : bool
         Whether there are `coef_` and `top_features`.

@@ -167,7 +167,7 @@ class DualEstimator(Answers, Estimator):
         """
         self._announce(problem, encoder)
         if self._is_followed:
-            from partwise.estimators.path.choice import choose_l2
+            from partwise.estimators.regularization_path.choice import choose_l2
 
             solver, solution = self.__dict__.get("_follow", choose_l2)(self, problem, encoder, source)
         else:

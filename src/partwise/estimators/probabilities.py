@@ -44,7 +44,7 @@ class Probabilities:
         self._require_fitted()  # type: ignore[attr-defined]
         self._sharpness()  # where there are no probabilities, this says so
         # By name: what looks at probabilities beside the truth stands on estimators.
-        return import_module("partwise.explorer.calibration").calibrate(self, X, y)
+        return import_module("partwise.tasks.calibration").calibrate(self, X, y)
 
     def _sharpness(self) -> float:
         """What scores are multiplied by before they are probabilities: β over the temperature."""

@@ -27,15 +27,15 @@ from partwise.storage.header import is_packed, plain, restored
 FORMAT = "partwise"
 VERSION = 1
 ESTIMATORS = {
-    "SequenceLabeler": "partwise.estimators.sequence.labeler",
-    "Classifier": "partwise.estimators.classify.classifier",
-    "KernelSequenceLabeler": "partwise.estimators.sequence.kernel",
-    "KernelClassifier": "partwise.estimators.classify.kernel",
-    "DependencyParser": "partwise.estimators.parsing.parser",
-    "SegmentLabeler": "partwise.estimators.segments.labeler",
-    "GraphLabeler": "partwise.estimators.graph.labeler",
-    "MultilabelClassifier": "partwise.estimators.multilabel.classifier",
-    "ConstituencyParser": "partwise.estimators.constituency.parser",
+    "SequenceLabeler": "partwise.tasks.sequences.labeler",
+    "Classifier": "partwise.tasks.classes.classifier",
+    "KernelSequenceLabeler": "partwise.tasks.sequences.kernel",
+    "KernelClassifier": "partwise.tasks.classes.kernel",
+    "DependencyParser": "partwise.tasks.dependencies.parser",
+    "SegmentLabeler": "partwise.tasks.segments.labeler",
+    "GraphLabeler": "partwise.tasks.graphs.labeler",
+    "MultilabelClassifier": "partwise.tasks.label_sets.classifier",
+    "ConstituencyParser": "partwise.tasks.constituents.parser",
 }
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",

@@ -11,14 +11,14 @@ from partwise.core.arcs import all_arcs
 from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
-from partwise.estimators.classify.classifier import Classifier
-from partwise.estimators.classify.data import read_attributes, read_matrix
 from partwise.estimators.encoded import Encoded, OwnRows
 from partwise.estimators.encoders import as_sequences
-from partwise.estimators.parsing.data import as_corpus
-from partwise.estimators.parsing.parser import DependencyParser
-from partwise.estimators.sequence.labeler import SequenceLabeler
 from partwise.structures.multiclass.multiclass import Multiclass
+from partwise.tasks.classes.classifier import Classifier
+from partwise.tasks.classes.data import read_attributes, read_matrix
+from partwise.tasks.dependencies.data import as_corpus
+from partwise.tasks.dependencies.parser import DependencyParser
+from partwise.tasks.sequences.labeler import SequenceLabeler
 from partwise.torch.functions import argmax, log_partition, marginals
 from partwise.torch.loss import StructuredLoss
 from partwise.torch.rows import FedTensor, Feed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,10 @@ from partwise.estimators.on_disk.checks import Verifier, expect_entries
 from partwise.storage.checks import expect_number, expect_parameters, expect_text
 from partwise.storage.folder import Folder
 
+DATASETS = {  # by what `partwise encode` was told: the module and the class that read the folder
+    "sequence": ("partwise.tasks.sequences.dataset", "EncodedSequences"),
+    "classify": ("partwise.tasks.classes.dataset", "EncodedClasses"),
+}
 _NONSENSE = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 
 
@@ -55,8 +60,8 @@ def open_dataset(
         raise InputError("state_dir must be a folder that can be written to", os.fspath(state_dir))
     folder = Folder(path)
     try:
-        kind = DATASETS[expect_text(folder.header, "task", tuple(DATASETS))]
-        return kind(folder, state_dir, shard_mb, tell)
+        module, name = DATASETS[expect_text(folder.header, "task", tuple(DATASETS))]
+        return getattr(import_module(module), name)(folder, state_dir, shard_mb, tell)
     except InputError as error:
         raise InputError(f"damaged dataset: {error.message}", path) from None
     except _NONSENSE as error:
@@ -170,77 +175,3 @@ class EncodedDataset(ABC):
 
     def _sizes(self) -> list[str]:
         return [f"{self.n_examples:,} {self._noun}s", f"{len(self.labels):,} labels"]
-
-
-class EncodedSequences(EncodedDataset):
-    """Labelled sequences."""
-
-    task, _noun, _label_types = "sequence", "sequence", (str,)
-    _settled = ("template", "min_count", "hash_size", "pairs")
-
-    def _lengths(self, folder: Folder) -> np.ndarray:
-        lengths = folder.read("lengths") if "lengths" in folder.arrays else np.zeros(0)
-        fits = lengths.dtype == np.int64 and lengths.shape == (self.n_examples,)
-        if not fits or lengths.min() < 1 or lengths.max() >= 2**31:
-            raise InputError("array 'lengths' does not fit the number of sequences")
-        if lengths.sum(dtype=np.float64) >= 2**48:
-            raise InputError("array 'lengths' adds up to more than there can be")
-        return lengths
-
-    def _open(self, folder: Folder, check: Verifier) -> None:
-        from partwise.estimators.sequence.files import encoder_from
-
-        stored: Any = expect_entries(self.header, "encoder")[0]
-        small = {n: folder.read(n) for n in folder.arrays if n.startswith("encoder.")}
-        self.encoder = encoder = encoder_from(stored, small)
-        n_labels, n_positions = len(self.labels), len(self.codes.array)
-        self.rows = {"node": check.rows("node", n_labels, encoder.n_attributes, n_positions)}
-        if not encoder.tied:
-            n_edges = n_positions - len(self.lengths)
-            self.rows["edge"] = check.rows("edge", n_labels**2, encoder.n_edge_attributes, n_edges)
-
-    def _sizes(self) -> list[str]:
-        n_examples, n_labels = super()._sizes()
-        return [n_examples, f"{len(self.codes.array):,} positions", n_labels]
-
-
-class EncodedClasses(EncodedDataset):
-    """Rows of numbers with a class each.
-
-    Attributes
-    ----------
-    n_features : int
-        Columns, of which the rows have one more where there is an intercept.
-    """
-
-    task, _noun, _label_types = "classify", "row", (str, int, bool)
-    _settled = ("fit_intercept", "pairs")
-
-    def _lengths(self, folder: Folder) -> np.ndarray:
-        if folder.arrays["labels"].shape != (self.n_examples,):
-            raise InputError("array 'labels' does not fit the number of rows")
-        return np.ones(self.n_examples, np.int64)
-
-    def _open(self, folder: Folder, check: Verifier) -> None:
-        self.n_features = expect_number(self.header, "n_features", 0, 2**31 - 2, whole=True)
-        storage = expect_text(self.header, "storage", ("dense", "sparse"))
-        width = self.n_features + int(bool(self.parameters["fit_intercept"]))
-        n_attributes, n_dense = (0, width) if storage == "dense" else (width, 0)
-        self.rows = {"node": check.rows("node", len(self.labels), n_attributes, self.n_examples, n_dense)}
-
-    def class_counts(self) -> np.ndarray:
-        """How many rows were read of each class, (n_classes,); equal ones are one row with a weight."""
-        return np.bincount(self.codes.array, self.weights, minlength=len(self.labels))
-
-    def weights_by_class(self, factors: np.ndarray) -> np.ndarray:
-        """The weights of all rows, (n_examples,), times a factor (n_classes,) for each class."""
-        found = factors[self.codes.array] * (1.0 if self.weights is None else self.weights)
-        if not found.any():
-            raise InputError("class_weight leaves no example with a weight above zero")
-        return found
-
-    def _sizes(self) -> list[str]:
-        return [*super()._sizes(), f"{self.n_features:,} features"]
-
-
-DATASETS: dict[str, type[EncodedDataset]] = {each.task: each for each in (EncodedSequences, EncodedClasses)}

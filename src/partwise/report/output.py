@@ -1,0 +1,76 @@
+"""Consoles, text, JSON and pages on standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+from partwise.errors import InputError
+from partwise.report.json_values import finite_only
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def error_console(quiet: bool = False) -> Console | None:
+    """A console on standard error, or none."""
+    return None if quiet else _console(stderr=True)
+
+
+def output_console() -> Console:
+    """A console on standard output, wide enough for tables when it is a pipe."""
+    standard_output()
+    return _console(highlight=False)
+
+
+def _console(**settings: Any) -> Console:
+    from rich.console import Console
+
+    class PlainConsole(Console):
+        """Leaves a broken pipe to `main`; Rich would exit on the spot."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    console = PlainConsole(**settings)
+    return console if console.is_terminal else PlainConsole(**settings, width=120)
+
+
+def standard_output() -> TextIO:
+    """Standard output, or an error where there is none."""
+    if sys.stdout is None:
+        raise InputError("standard output is closed")
+    return sys.stdout
+
+
+def text_output() -> TextIO:
+    """Standard output for text that must leave as it came, whatever the locale and the platform's line ends."""
+    target = standard_output()
+    reconfigure = getattr(target, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(encoding="utf-8", errors="backslashreplace", newline="")
+    return target
+
+
+def write_lines(handle: TextIO, lines: list[str]) -> None:
+    """Write lines so that whoever reads them as they arrive sees them now."""
+    handle.write("".join(line + "\n" for line in lines))
+    handle.flush()
+
+
+def write_page_to(path: str, page: str) -> None:
+    """Write an HTML page to a file, or to standard output for "-"."""
+    from partwise.report.html import write_page
+
+    if path == "-":
+        text_output().write(page)
+    else:
+        write_page(path, page)
+
+
+def print_json(values: dict[str, Any]) -> None:
+    """One JSON object on standard output; what JSON cannot say (nan, inf) becomes null."""
+    target = standard_output()
+    in_full = (getattr(target, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
+    target.write(json.dumps(finite_only(values), ensure_ascii=not in_full) + "\n")

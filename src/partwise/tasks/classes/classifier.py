@@ -1,0 +1,341 @@
+"""`Classifier`: logistic regression, multiclass SVM, and all losses between, trained in the dual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from partwise.core.losses import Loss
+from partwise.core.maps import FeatureMap
+from partwise.core.problem import Problem
+from partwise.core.rows import RowData
+from partwise.errors import InputError
+from partwise.estimators.base import DualEstimator, Training, n_threads
+from partwise.estimators.encoders import AttributeEncoder
+from partwise.estimators.labels import classes_array
+from partwise.estimators.matrices import split_storage, storage_for
+from partwise.estimators.model import Pairs
+from partwise.estimators.on_disk.dataset import EncodedDataset
+from partwise.estimators.protocol import ClassifierProtocol
+from partwise.storage.checks import expect_array, expect_number, expect_texts
+from partwise.structures import Multiclass
+from partwise.structures.multiclass.softmax import MULTICLASS
+from partwise.tasks.classes.data import (
+    ClassData,
+    class_factors,
+    read_attributes,
+    read_matrix,
+    with_always_on,
+)
+from partwise.tasks.classes.dataset import EncodedClasses
+from partwise.tasks.classes.explain import ClassExplanations
+from partwise.tasks.classes.predictions import ClassPredictions
+from partwise.tasks.sequences.data import warm_state
+
+if TYPE_CHECKING:
+    from partwise.solvers import Progress, Solution, Solver
+
+
+class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEstimator):
+    """Linear classifier for any loss of the family, with the certificate of its training.
+
+    Parameters
+    ----------
+    loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
+        "log" is multinomial logistic regression, "hinge" the multiclass SVM of Crammer and Singer.
+    l2 : float or "cv"
+        Strength of the regulariser (l2/2)‖w‖². The C of scikit-learn's LogisticRegression is 1 / l2 with three
+        classes or more and 2 / l2 with two.
+        "cv" chooses it by cross-validation.
+    l1 : float
+        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
+    solver, tol, max_passes, random_state, n_jobs, verbose, warm_start, time_limit, memory_limit, callback
+        As in :class:`~partwise.SequenceLabeler`.
+    fit_intercept : bool
+        Give every class an intercept. It is the weight of an attribute that is always 1 and is regularised
+        like all others, as in liblinear.
+    class_weight : None, "balanced" or dict
+        Multiplies the weight of every example of a class.
+    pairs : {"all", "observed"}
+        "observed" gives weights only to (attribute, class) pairs seen in training; for sparse input.
+    cost : "hamming" or ndarray (n_classes, n_classes)
+        Cost [true, predicted], for losses with γ > 0.
+    min_count, hash_size
+        For X given as dicts.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
+    engine : None, "processes", "ray" or Engine
+        Where training runs: in this process, on shards of the data in processes of this machine or of a Ray cluster, or
+        as a ``partwise.distributed.ProcessEngine`` or ``RayEngine`` says.
+
+    Attributes
+    ----------
+    classes_ : ndarray (n_classes,)
+    coef_ : ndarray (n_classes, n_features)
+        One row per class, for two classes too; rounded to single precision when training ends.
+    intercept_ : ndarray (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray, where X has column names
+    objective_, dual_objective_, duality_gap_, converged_, stop_reason_, n_passes_, history_
+        The certificate, as in :class:`~partwise.SequenceLabeler`.
+
+    Notes
+    -----
+    Values are stored in single precision. Up to a million numbers, equal examples are merged and the rest
+    brought into a fixed order, so that the result does not depend on the order of the data.
+
+    Examples
+    --------
+    >>> from partwise import Classifier
+    >>> Classifier().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]).predict([[0.5], [2.5]])
+    array([0, 1])
+    """
+
+    def __init__(
+        self,
+        loss: str | Loss = "log",
+        l2: float | Literal["cv"] = 1.0,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        max_passes: float = 200,
+        random_state: Any = 0,
+        n_jobs: int | None = 1,
+        verbose: int = 0,
+        *,
+        l1: float = 0.0,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        pairs: Literal["observed", "all"] = "all",
+        cost: str | np.ndarray = "hamming",
+        min_count: int = 1,
+        hash_size: int | None = None,
+        warm_start: bool = False,
+        time_limit: float | None = None,
+        memory_limit: float | str | None = None,
+        callback: Callable[[Progress], bool | None] | None = None,
+        certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
+        engine: Any = None,
+    ):
+        self.loss = loss
+        self.l2 = l2
+        self.solver = solver
+        self.tol = tol
+        self.max_passes = max_passes
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.l1 = l1
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.pairs = pairs
+        self.cost = cost
+        self.min_count = min_count
+        self.hash_size = hash_size
+        self.warm_start = warm_start
+        self.time_limit = time_limit
+        self.memory_limit = memory_limit
+        self.callback = callback
+        self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
+        self.engine = engine
+
+    task = "classes"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # -- training -------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Classifier:
+        """Train.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix (n, d), list of n dicts or lists of strings, or EncodedDataset
+            The last is a dataset on disk, from ``partwise.open_dataset``, which has its own y.
+        y : array_like (n,)
+        sample_weight : array_like (n,), optional
+        """
+        with self._refitting():
+            self._check_parameters()
+            self._begin_compiling(MULTICLASS)
+            previous = getattr(self, "_training", None) if self.warm_start else None
+            if isinstance(X, EncodedDataset):
+                self._fit_on_disk(X, y, sample_weight, previous)
+            else:
+                data = ClassData.read(self, X, y, sample_weight).weighted(self.class_weight)
+                self._fit(data if self._has_folds else data.in_order(), previous)
+        self._warn_unless_converged()
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Classifier:
+        """Add examples to those trained on so far, and train on all of them.
+
+        Examples seen before go on from their dual variables; a call costs a pass or two over all the data.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`, of the new examples only; matrices, not dicts.
+        classes : array_like
+            All classes there will ever be, for the first call; by default those of its `y`.
+        """
+        with self._refitting():
+            self._check_parameters()
+            self._begin_compiling(MULTICLASS)
+            previous: Training | None = getattr(self, "_training", None)
+            if previous is None:
+                data = ClassData.read(self, X, y, sample_weight, classes=classes)
+                self._fit(data.weighted(self.class_weight), None)
+            elif isinstance(previous.source, EncodedDataset):
+                raise InputError("this model was trained on a dataset on disk, to which nothing can be added")
+            else:
+                data = ClassData.read(self, X, y, sample_weight, classes=self.classes_, reset=False)
+                self._fit(previous.source.with_more(data.weighted(self.class_weight)), previous)
+        self._warn_unless_converged()
+        return self
+
+    def _fit(self, data: ClassData, previous: Training | None) -> None:
+        n, n_features = data.X.shape
+        structure = Multiclass(len(data.classes))
+        storage = storage_for(data.X)
+        rows, dense = split_storage(data.X, storage)
+        if self.fit_intercept:
+            rows, dense = with_always_on(rows, dense, n_features)
+        width = n_features + int(bool(self.fit_intercept))
+        n_dense, n_attributes = (width, 0) if storage == "dense" else (0, width)
+        feature_map = FeatureMap.build(len(data.classes), n_attributes, n_dense, rows, data.codes, self.pairs)
+        problem = Problem.build(
+            structure,
+            data.codes,
+            np.ones(n, np.int64),
+            {"node": RowData(feature_map, rows, dense)},
+            loss=self.loss,
+            l2=self._l2,
+            l1=self.l1,
+            cost=self.cost,
+            example_weight=data.weights,
+            n_jobs=n_threads(self.n_jobs),
+        )
+        self.classes_ = data.classes
+        self._fit_problem(problem, data.encoder, data, warm_state(self, problem, previous))
+
+    def _fit_on_disk(
+        self, data: EncodedDataset, y: Any, sample_weight: Any, previous: Training | None
+    ) -> None:
+        from partwise.estimators.on_disk.problem import problem_on_disk
+
+        data.check_use(self, "classify", y, sample_weight)
+        assert isinstance(data, EncodedClasses)
+        is_text = isinstance(data.labels[0], str)
+        self.classes_ = np.array(data.labels) if is_text else classes_array(data.labels)
+        self.n_features_in_ = data.n_features
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        weights = data.weights
+        if self.class_weight is not None:
+            factors = class_factors(self.class_weight, self.classes_, data.class_counts())
+            weights = data.weights_by_class(factors)
+        problem = problem_on_disk(self, data, Multiclass(len(data.labels)), weights)
+        self._fit_problem(problem, None, data, warm_state(self, problem, previous))
+
+    def _become(self, solver: Solver, solution: Solution, encoder: Any, source: Any) -> None:
+        problem = solution.problem
+        self._set_certificate(solution)
+        self._training = Training(problem, solver, solution.state, solution.weights, source)
+        self._encoder = encoder
+        feature_map = problem.scorer.maps["node"]
+        n_features = feature_map.n_dense + len(feature_map.start) - int(bool(self.fit_intercept))
+        self._set_weights(Pairs.of(feature_map, solution.weights), n_features)
+
+    def _set_weights(self, pairs: Pairs, n_features: int) -> None:
+        table = np.zeros((len(self.classes_), n_features + 1))
+        table[pairs.label, pairs.attribute] = pairs.weight
+        self.coef_ = np.ascontiguousarray(table[:, :n_features])
+        self.intercept_ = table[:, n_features].copy()
+
+    # -- prediction -----------------------------------------------------------------------------
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """Scores of all classes, (n, n_classes)."""
+        self._require_fitted()
+        if self._encoder is not None:
+            X = read_attributes(self._encoder, X, self.coef_.shape[1])
+        else:
+            X = read_matrix(self, X)
+        return np.asarray(X @ self.coef_.T) + self.intercept_
+
+    def top_features(self, n: int = 10, label: Any = None) -> list[tuple[str, Any, float]]:
+        """The `n` largest weights by size: (feature, class, weight), of one class if given."""
+        self._require_fitted()
+        labels, names = self.classes_.tolist(), self._names()
+        if label is not None and label not in labels:
+            raise InputError(f"label {label!r} was not in training")
+        rows = range(len(labels)) if label is None else [labels.index(label)]
+        table = self.coef_[list(rows)]
+        order = np.argsort(-np.abs(table), axis=None, kind="stable")[:n]
+        places = zip(*np.unravel_index(order, table.shape), strict=True)
+        return [(names[j], labels[rows[i]], float(table[i, j])) for i, j in places if table[i, j]]
+
+    def _names(self) -> list[str]:
+        if self._encoder is not None:
+            return self._encoder.names()
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{k}" for k in range(self.coef_.shape[1])] if names is None else list(names)
+
+    # -- model files ----------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        labels = self.classes_.tolist()
+        if not all(isinstance(label, (str, bool, int, float)) for label in labels):
+            raise InputError("only classes that are strings or numbers can be saved")
+        table = np.column_stack([self.coef_, self.intercept_]).T
+        attribute, label = np.nonzero(table)
+        pairs = Pairs(attribute, label, table[attribute, label].astype(np.float32))
+        header = {
+            "estimator": "Classifier",
+            "parameters": self._parameters_state(),
+            "labels": labels,
+            "structure": {"name": "multiclass"},
+            "n_features": self.coef_.shape[1],
+            "feature_names": list(getattr(self, "feature_names_in_", [])),
+            "encoder": None if self._encoder is None else self._encoder.state()[0],
+            "record": self._record_state(),
+        }
+        return header, pairs.state("node", len(table))
+
+    @classmethod
+    def _from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Classifier:
+        estimator = cls._with_parameters(header["parameters"])
+        labels = header["labels"]
+        if not isinstance(labels, list) or not labels or len(set(labels)) != len(labels):
+            raise InputError("the labels are missing, or one is there twice")
+        kind = np.array(labels) if all(isinstance(label, str) for label in labels) else classes_array(labels)
+        estimator.classes_ = kind
+        n_features = expect_number(header, "n_features", 0, 2**31 - 2, whole=True)
+        expect_array(arrays, "node_weight", np.float32)
+        pairs = Pairs.from_state(arrays, "node", n_features + 1, len(labels))
+        estimator._encoder = None
+        if header.get("encoder") is not None:
+            estimator._encoder = AttributeEncoder.from_state(header["encoder"], {})
+            if estimator._encoder.n_attributes != n_features:
+                raise InputError("the vocabulary does not fit the number of weights")
+        names = expect_texts(header, "feature_names")
+        if names and len(names) != n_features:
+            raise InputError("the feature names do not fit the number of features")
+        if names:
+            estimator.feature_names_in_ = np.array(names, object)
+        estimator.n_features_in_ = n_features
+        estimator._set_weights(pairs, n_features)
+        estimator._set_record(header["record"])
+        return estimator

@@ -1,0 +1,388 @@
+"""`DependencyParser`: dependency trees of first and second order for any loss of the family, with a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from partwise.core.arcs import all_arcs, gold_arcs
+from partwise.core.losses import Loss
+from partwise.core.maps import FeatureMap
+from partwise.core.problem import Problem
+from partwise.data import DependencyCorpus
+from partwise.errors import InputError
+from partwise.estimators.base import n_threads
+from partwise.estimators.checks import check_choice, real_numbers
+from partwise.estimators.encoded import Encoded
+from partwise.features.arcs import ArcFeatures
+from partwise.features.triples import GrandparentFeatures, SiblingFeatures
+from partwise.structures import Projective, SecondOrderProjective, SecondOrderSpanning, Spanning
+from partwise.tasks.dependencies.answers import ParsingAnswers
+from partwise.tasks.dependencies.arc_encoder import ArcEncoder
+from partwise.tasks.dependencies.arc_pruning import BEAM, ArcPruner
+from partwise.tasks.dependencies.data import relation_codes, training_corpus
+from partwise.tasks.dependencies.explain import ParsingExplanations
+from partwise.tasks.dependencies.files import DependencyFileMixin
+from partwise.tasks.dependencies.predictions import ParsingMixin
+
+if TYPE_CHECKING:
+    from partwise.solvers import Progress, Solver
+
+STRUCTURES: dict[tuple[str, int], Any] = {
+    ("spanning", 1): Spanning,
+    ("projective", 1): Projective,
+    ("projective", 2): SecondOrderProjective,
+    ("spanning", 2): SecondOrderSpanning,
+}
+_HEADS_KEPT = 10
+_WORTH_PRUNING = 400_000  # arcs; with fewer, training on all of them takes no time
+
+
+class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, DependencyFileMixin):
+    """Dependency parser: CRF, max-margin, and all losses between, trained in the dual.
+
+    Parameters
+    ----------
+    loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
+    l2 : float or "cv"
+        Strength of the regulariser (l2/2)‖w‖².
+        "cv" chooses it by cross-validation.
+    l1 : float
+        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
+    solver : str or Solver
+        "auto", a name from ``partwise.solvers.SOLVERS``, or a solver object.
+    tol : float
+        Relative duality gap to stop at: the objective is proved to be that close to the optimum.
+    max_passes : float
+        Most passes over the data.
+    random_state : None, int, RandomState or Generator
+    n_jobs : int or None
+        Threads for certificates and prediction; −1 for all processors.
+    verbose : int
+        1 prints a line per certificate.
+    structure : {"spanning", "projective"}
+        All trees (matrix-tree theorem, Chu-Liu-Edmonds), or those without crossing arcs (Eisner).
+    order : {1, 2}
+        1 scores arcs by themselves; 2 also siblings and grandparents, pairs of arcs that pruning has left: exactly
+        for projective trees, by a convex relaxation for all.
+    single_root : bool or "auto"
+        Whether exactly one word depends on the root; "auto" asks the training trees.
+    labelled : bool
+        Whether arcs get relations, chosen together with the heads.
+    templates : "mcdonald", "pos" or list of str
+        Features of arcs, see ``partwise.features.arc_templates``.
+    relation_templates : "labels" or list of str
+        Features of relations.
+    sibling_templates, grandparent_templates : "siblings", "grandparents" or list of str
+        Features of pairs of arcs, see ``partwise.features.triple_templates``.
+    prune : int, None or "auto"
+        Heads that a small model leaves each word, in training and in prediction; None keeps all. "auto" prunes
+        to 10 where there is much data or order=2.
+    cost : {"auto", "heads", "labelled"}
+        What a word costs in losses with γ > 0: 1 for a wrong head, or also for the right one with a wrong relation.
+        "auto" is "labelled" where arcs have relations.
+    non_projective : {"skip", "error"}
+        What to do with training trees that have crossing arcs, where structure="projective".
+    min_count : int
+        Features seen less often on true arcs are dropped.
+    time_limit : float or None
+        Seconds of training.
+    memory_limit : float, str or None
+        Bytes that the process may take, or a text such as "1.5GB": solvers take less, or "auto" takes others. None
+        is half of the machine's memory, beyond which dual state is kept leaner. What training will take is told
+        before it, with `verbose`.
+    callback : callable or None
+        Called with a ``partwise.solvers.Progress`` after every step; return True to stop. Its method `begin`, if it
+        has one, is called before with the problem and the encoder, for `scorer_during_fit`.
+    certificate_every : float or None
+        Passes between certificates; None makes them as often as is worth their cost.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
+    engine : None, "processes", "ray" or Engine
+        Where training runs: in this process, on shards of the data in processes of this machine or of a Ray cluster, or
+        as a ``partwise.distributed.ProcessEngine`` or ``RayEngine`` says.
+
+    Attributes
+    ----------
+    relations_ : list of str
+        Empty for trees without relations.
+    single_root_ : bool
+    pruning_ : PruningRecord or None
+        How many arcs pruning left in training, and its recall.
+    skipped_ : ProjectiveCount or None
+        How many training trees have crossing arcs, where structure="projective".
+    coef_ : ndarray (n_weights,)
+        All weights: of arcs, relations, siblings, grandparents.
+    objective_, dual_objective_ : float
+        P(w) and D(α); the optimum lies between them.
+    duality_gap_ : float
+        (P − D) / |P|, what `tol` is compared with.
+    converged_ : bool
+    stop_reason_ : str
+    n_passes_ : float
+    history_ : list of dict
+        passes, seconds, cpu_seconds, primal, dual, gap, relative_gap of every certificate.
+
+    Examples
+    --------
+    >>> from partwise import DependencyParser
+    >>> X = [["dogs", "bark"], ["cats", "purr", "loudly"]]
+    >>> parser = DependencyParser(templates=["head.form + modifier.form", "direction"])
+    >>> parser.fit(X, [[2, 0], [2, 0, 2]]).predict([["dogs", "bark"]])
+    [array([2, 0])]
+    """
+
+    def __init__(
+        self,
+        loss: str | Loss = "log",
+        l2: float | Literal["cv"] = 1.0,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        max_passes: float = 200,
+        random_state: Any = 0,
+        n_jobs: int | None = 1,
+        verbose: int = 0,
+        *,
+        l1: float = 0.0,
+        structure: Literal["spanning", "projective"] = "spanning",
+        order: int = 1,
+        single_root: bool | Literal["auto"] = "auto",
+        labelled: bool = True,
+        templates: str | Sequence[str] = "mcdonald",
+        relation_templates: str | Sequence[str] = "labels",
+        sibling_templates: str | Sequence[str] = "siblings",
+        grandparent_templates: str | Sequence[str] = "grandparents",
+        prune: int | Literal["auto"] | None = "auto",
+        cost: Literal["auto", "heads", "labelled"] = "auto",
+        non_projective: Literal["skip", "error"] = "skip",
+        min_count: int = 1,
+        time_limit: float | None = None,
+        memory_limit: float | str | None = None,
+        callback: Callable[[Progress], bool | None] | None = None,
+        certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
+        engine: Any = None,
+    ):
+        self.loss = loss
+        self.l2 = l2
+        self.solver = solver
+        self.tol = tol
+        self.max_passes = max_passes
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.l1 = l1
+        self.structure = structure
+        self.order = order
+        self.single_root = single_root
+        self.labelled = labelled
+        self.templates = templates
+        self.relation_templates = relation_templates
+        self.sibling_templates = sibling_templates
+        self.grandparent_templates = grandparent_templates
+        self.prune = prune
+        self.cost = cost
+        self.non_projective = non_projective
+        self.min_count = min_count
+        self.time_limit = time_limit
+        self.memory_limit = memory_limit
+        self.callback = callback
+        self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
+        self.engine = engine
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DependencyParser:
+        """Train.
+
+        Parameters
+        ----------
+        X : DependencyCorpus, or sequence of sentences
+            A sentence is a list of words, a word a string or a dict with ``form`` and perhaps ``lemma``,
+            ``coarse_tag``, ``fine_tag`` and ``feats``.
+        y : sequence of trees, or None
+            A tree is a list of heads, counted from 1 with 0 for the root, or a pair of heads and relations.
+            None takes the trees of the corpus.
+        sample_weight : array_like (n_sentences,), optional
+        """
+        with self._refitting():
+            problem, encoder = self.problem_for(X, y, sample_weight)
+            self._fit_problem(problem, encoder)
+        self._warn_unless_converged()
+        return self
+
+    def problem_for(self, X: Any, y: Any = None, sample_weight: Any = None) -> tuple[Problem, ArcEncoder]:
+        """What `fit` solves: data pruned, encoded and bound to structure and loss; and the features' numbering.
+
+        Parameters are those of `fit`. For solvers called by hand, as when a path of `l2` is followed; the parser
+        itself is not fitted afterwards, since its relations are those of the new data.
+        """
+        with self._refitting():
+            return self._problem_for(X, y, sample_weight)
+
+    def _problem_for(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, ArcEncoder]:
+        self._check_parameters()
+        corpus, self.single_root_, self.skipped_ = training_corpus(
+            X, y, self.single_root, self.structure == "projective", self.non_projective
+        )
+        if sample_weight is not None and self.skipped_ is not None and self.skipped_.n_skipped:
+            raise InputError("sample_weight needs trees without crossing arcs, or structure='spanning'")
+        if sample_weight is not None:
+            sample_weight = real_numbers(sample_weight, "sample_weight")
+            if not sample_weight.any():
+                raise InputError("sample_weight is zero for all sentences")
+        self.relations_ = self._relation_names(corpus)
+        return self._encode(corpus, sample_weight)
+
+    def _check_parameters(self) -> Loss:
+        loss = super()._check_parameters()
+        check_choice("structure", self.structure, ("spanning", "projective"))
+        if self.order not in (1, 2) or isinstance(self.order, bool):
+            raise InputError(f"order must be 1 or 2, not {self.order!r:.40}")
+        if self.order == 2 and self.structure == "spanning" and loss.is_hard:
+            raise InputError(
+                f"order=2 with structure='spanning' needs a loss with finite beta, and {loss.name!r} has none, since "
+                "its best trees are not proved best: use 'log' or 'softmax_margin', or structure='projective'"
+            )
+        check_choice("cost", self.cost, ("auto", "heads", "labelled"))
+        if self.cost == "labelled" and not self.labelled:
+            raise InputError("cost='labelled' needs labelled=True")
+        prune: Any = self.prune
+        whole = isinstance(prune, (int, np.integer)) and not isinstance(prune, bool)
+        named = prune is None or (isinstance(prune, str) and prune == "auto")
+        if not named and not (whole and prune >= 1):
+            raise InputError(f"prune must be None, 'auto' or a number of heads >= 1, not {self.prune!r:.40}")
+        return loss
+
+    def _relation_names(self, corpus: DependencyCorpus) -> list[str]:
+        if not self.labelled or corpus.relations is None:
+            return []
+        return sorted(set(corpus.relations))
+
+    def _structure(self, n_relations: int, order: int) -> Any:
+        kind = STRUCTURES[self.structure, order]
+        return kind(single_root=self.single_root_, n_relations=max(n_relations, 1))
+
+    def _encode(self, corpus: DependencyCorpus, sample_weight: Any) -> tuple[Problem, ArcEncoder]:
+        """Pruned arcs, their features, and the problem they make."""
+        jobs = n_threads(self.n_jobs)
+        self._pruner, self.pruning_ = None, None
+        arcs, n_heads = all_arcs(corpus.lengths), self.prune
+        if n_heads == "auto":
+            worth = len(arcs.head) > _WORTH_PRUNING or self.order > 1
+            n_heads = _HEADS_KEPT if worth else None
+        self._begin_compiling(self._structure(1, self.order).oracle)
+        if n_heads is not None:
+            first_order = self._structure(1, 1)
+            self._begin_compiling(first_order.oracle, ("sums", "best"))
+            self._pruner = ArcPruner.fit(corpus, first_order, int(n_heads), BEAM[self.order], jobs)
+            arcs, self.pruning_ = self._pruner.prune(corpus, keep_true=True, n_jobs=jobs)
+            if self.verbose:
+                print(self.pruning_)
+        structure = self._structure(len(self.relations_), self.order)
+        encoder = self._fitted_encoder(structure, corpus)
+        encoded = encoder.transform(structure, corpus, arcs)
+        return self._problem(structure, encoder, encoded, corpus, sample_weight), encoder
+
+    def _fitted_encoder(self, structure: Any, corpus: DependencyCorpus) -> ArcEncoder:
+        """Features of every kind of rows."""
+        count, found = self.min_count, [ArcFeatures(self.templates, min_count=self.min_count)]
+        relations: Any = ArcFeatures(self.relation_templates, min_count=count) if structure.labelled else None
+        siblings: Any = SiblingFeatures(self.sibling_templates, min_count=count)
+        grandparents: Any = GrandparentFeatures(self.grandparent_templates, min_count=count)
+        found += [relations, *((siblings, grandparents) if structure.order == 2 else (None, None))]
+        return ArcEncoder(*(None if each is None else each.fit(corpus) for each in found))  # type: ignore
+
+    def _problem(
+        self,
+        structure: Any,
+        encoder: ArcEncoder,
+        encoded: Encoded,
+        corpus: DependencyCorpus,
+        sample_weight: Any,
+    ) -> Problem:
+        """Encoded arcs bound to structure and loss."""
+        labels = corpus.heads.astype(np.int64)
+        maps = {name: FeatureMap.build(1, own.n_attributes) for name, own in encoder.named().items()}
+        if encoder.relations is not None:
+            codes = relation_codes(corpus, self.relations_)
+            labels = labels * len(self.relations_) + codes
+            true = encoder.relations.transform(corpus, gold_arcs(corpus.heads, corpus.sentence_ptr))
+            maps["relation"] = FeatureMap.build(
+                structure.n_relations, encoder.relations.n_attributes, 0, true, codes, "observed"
+            )
+        shapes = encoded.shapes_for(structure)
+        return Problem.build(
+            structure,
+            labels,
+            shapes,
+            encoded.rows(structure, maps),
+            loss=self.loss,
+            l2=self._l2,
+            l1=self.l1,
+            cost="heads" if self.cost == "heads" or not structure.labelled else "labelled",
+            example_weight=sample_weight,
+            n_jobs=n_threads(self.n_jobs),
+            gold=structure.parts_of_trees(labels, shapes),
+        )
+
+    def top_features(self, n: int = 20, label: str | None = None) -> list[tuple[str, str, float]]:
+        """The features with the largest weights, whatever their sign.
+
+        Parameters
+        ----------
+        label : str or None
+            Only weights of this relation.
+
+        Returns
+        -------
+        list of (feature, relation, weight)
+            The relation is "arc" for features of arcs alone, "sibling" and "grandparent" for those of pairs.
+        """
+        self._require_parser()
+        model, found = self._model, []
+        for name, features in self._encoder.named().items():
+            own = model.maps[name], model.weights_of(name)
+            if name == "relation":
+                found += _largest(features, *own, self.relations_, n, label)
+            elif label is None:
+                found += _largest(features, *own, [name], n)
+        return sorted(found, key=lambda each: -abs(each[2]))[:n]
+
+    @classmethod
+    def _parameters_in_file(cls) -> list[str]:
+        return DependencyParser._get_param_names()
+
+    @property
+    def coef_(self) -> np.ndarray:
+        if not hasattr(self, "_model"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        return self._model.weights
+
+
+def _largest(
+    features: ArcFeatures,
+    feature_map: FeatureMap,
+    weights: np.ndarray,
+    labels: list[str],
+    n: int,
+    only: str | None = None,
+) -> list[tuple[str, str, float]]:
+    attribute, label, index = feature_map.pairs()
+    if only is not None and only not in labels:
+        raise InputError(
+            f"label {only!r:.60} was not in training, where the relations are {', '.join(labels[:8])}"
+        )
+    if only is not None:
+        kept = label == labels.index(only)
+        attribute, label, index = attribute[kept], label[kept], index[kept]
+    order = np.argsort(-np.abs(weights[index]), kind="stable")[:n]
+    names = features.names(attribute[order].tolist())
+    values = weights[index[order]].tolist()
+    return [(name, labels[k], w) for name, k, w in zip(names, label[order].tolist(), values, strict=True)]

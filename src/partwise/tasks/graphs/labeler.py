@@ -1,0 +1,265 @@
+"""`GraphLabeler`: labels of the nodes of any graphs, for any loss of the family, with a certificate of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from partwise.core.losses import Loss
+from partwise.core.maps import FeatureMap
+from partwise.core.problem import Problem
+from partwise.errors import InputError
+from partwise.estimators.base import Training, n_threads
+from partwise.estimators.checks import check_choice
+from partwise.estimators.encoded import Encoded
+from partwise.estimators.influence import InfluenceMixin
+from partwise.features.vocabulary import check_vocabulary_settings
+from partwise.tasks.graphs.answers import GraphAnswers
+from partwise.tasks.graphs.data import GraphCorpus
+from partwise.tasks.graphs.encoder import GraphEncoder
+from partwise.tasks.graphs.explain import GraphExplanations
+from partwise.tasks.graphs.files import GraphFileMixin
+from partwise.tasks.graphs.given import flat_labels
+from partwise.tasks.graphs.labels import NodeLabels
+from partwise.tasks.graphs.predictions import GraphPredictions, own_labels
+from partwise.tasks.graphs.structures import INFERENCE, graph_shapes, shaped
+from partwise.tasks.sequences.data import checked_weights, warm_state
+
+if TYPE_CHECKING:
+    from partwise.solvers import Progress, Solution, Solver
+
+
+class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAnswers, GraphFileMixin):
+    """Markov random field over the nodes of given graphs: CRF, max-margin, and all losses between.
+
+    Parameters
+    ----------
+    loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
+        "log" is the CRF, "hinge" the max-margin Markov network.
+    l2 : float or "cv"
+        Strength C of the regulariser (C/2)‖w‖².
+        "cv" chooses it by cross-validation.
+    l1 : float
+        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
+    solver, tol, max_passes, random_state, n_jobs, verbose, warm_start, time_limit, memory_limit, callback,
+    certificate_every
+        As in :class:`~partwise.SequenceLabeler`.
+    inference : {"auto", "exact", "tree-reweighted", "loopy"}
+        "exact" by junction trees, refused where a table would be too large. "tree-reweighted" bounds the sum over
+        labellings from above: certificates are true, of that relaxed problem. "loopy" estimates it, without a
+        certificate. "auto" is exact where that fits all training graphs, else tree-reweighted; new graphs are
+        labelled exactly where that fits them.
+    edges : {"directed", "symmetric"}
+        Whether the order of an edge's two nodes matters, where they are of one kind. A symmetric edge is scored in
+        both orders, by one table.
+    pairs : {"all", "observed"}
+        Which (attribute, label) pairs have a weight: all, or those seen in training.
+    cost : "hamming", ndarray (n_labels, n_labels), or dict of them by kind of nodes
+        Cost [true, predicted] of a wrong label, for losses with γ > 0.
+    classes : list, dict of lists by kind of nodes, or None
+        All labels there will ever be; None for those of the training data.
+    min_count, hash_size
+        For features given as dicts or lists of strings.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
+    engine : None, "processes", "ray" or Engine
+        Where training runs: in this process, on shards of the data in processes of this machine or of a Ray cluster, or
+        as a ``partwise.distributed.ProcessEngine`` or ``RayEngine`` says.
+
+    Attributes
+    ----------
+    classes_ : ndarray (n_labels,), or dict of them by kind of nodes where there are several
+    inference_ : {"exact", "tree-reweighted", "loopy"}
+        What training used.
+    coef_ : ndarray (n_weights,)
+        All weights: of nodes, of factors with features, and of those without, kind after kind.
+    certificate_kind_ : {"exact", "relaxation", "approximate"}
+        What the certificate is of.
+    objective_, dual_objective_, duality_gap_, converged_, stop_reason_, n_passes_, history_
+        The certificate, as in :class:`~partwise.SequenceLabeler`.
+
+    Examples
+    --------
+    >>> from partwise import GraphLabeler
+    >>> triangle = ([["red"], ["red"], ["blue"]], [[0, 1], [1, 2], [2, 0]])
+    >>> GraphLabeler().fit([triangle], [["a", "a", "b"]]).predict([triangle])[0].tolist()
+    ['a', 'a', 'b']
+    """
+
+    def __init__(
+        self,
+        loss: str | Loss = "log",
+        l2: float | Literal["cv"] = 1.0,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        max_passes: float = 200,
+        random_state: Any = 0,
+        n_jobs: int | None = 1,
+        verbose: int = 0,
+        *,
+        l1: float = 0.0,
+        inference: Literal["auto", "exact", "tree-reweighted", "loopy"] = "auto",
+        edges: Literal["directed", "symmetric"] = "directed",
+        pairs: Literal["observed", "all"] = "all",
+        cost: Any = "hamming",
+        classes: Any = None,
+        min_count: int = 1,
+        hash_size: int | None = None,
+        warm_start: bool = False,
+        time_limit: float | None = None,
+        memory_limit: float | str | None = None,
+        callback: Callable[[Progress], bool | None] | None = None,
+        certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
+        engine: Any = None,
+    ):
+        self.loss = loss
+        self.l2 = l2
+        self.solver = solver
+        self.tol = tol
+        self.max_passes = max_passes
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.l1 = l1
+        self.inference = inference
+        self.edges = edges
+        self.pairs = pairs
+        self.cost = cost
+        self.classes = classes
+        self.min_count = min_count
+        self.hash_size = hash_size
+        self.warm_start = warm_start
+        self.time_limit = time_limit
+        self.memory_limit = memory_limit
+        self.callback = callback
+        self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
+        self.engine = engine
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> GraphLabeler:
+        """Train.
+
+        Parameters
+        ----------
+        X : iterable of graphs, or Graphs
+            A graph is a tuple ``(node_features, edges[, edge_features])``, a dict with these names, or a
+            ``partwise.data.GraphExample``, which says what else there may be.
+        y : iterable of arrays or lists of labels
+            One label a node; arrays of several axes are read row by row. May be left out where X has labels of its
+            own, as from ``partwise.data.read_graphs``.
+        sample_weight : array_like (n_graphs,), optional
+        """
+        with self._refitting():
+            self._check_parameters()
+            corpus = self._corpus(X)
+            flat = flat_labels(own_labels(X, y), corpus.lengths)
+            if sample_weight is not None:
+                sample_weight = checked_weights(sample_weight, corpus.lengths)
+                if not sample_weight.any():
+                    raise InputError("sample_weight is zero for all graphs")
+            previous = getattr(self, "_training", None) if self.warm_start else None
+            self._fit(corpus, flat, sample_weight, previous)
+        self._warn_unless_converged()
+        return self
+
+    def _check_parameters(self) -> Loss:
+        loss = super()._check_parameters()
+        check_choice("inference", self.inference, INFERENCE)
+        check_choice("edges", self.edges, ("directed", "symmetric"))
+        check_choice("pairs", self.pairs, ("all", "observed"))
+        check_vocabulary_settings(self.min_count, self.hash_size)
+        return loss
+
+    def _fit(
+        self,
+        corpus: GraphCorpus,
+        flat: list[Any],
+        sample_weight: np.ndarray | None,
+        previous: Training | None,
+    ) -> None:
+        labels = self._labels = NodeLabels.of(flat, corpus, self.classes)
+        codes = labels.codes(flat, corpus)
+        encoder, rows = GraphEncoder.fit(corpus, self.min_count, self.hash_size)
+        structure, shapes, why = shaped(self.inference, encoder, labels.sizes, corpus)
+        self.inference_ = "exact" if structure.exactness == "exact" else _engine(self.inference)
+        self._why_inference = why
+        if why and self.verbose:
+            print(self.training_notes()[0])
+        self._begin_compiling(structure.oracle)
+        encoded = Encoded(corpus.lengths, rows, shapes)
+        problem = Problem.build(
+            structure,
+            codes,
+            shapes,
+            encoded.rows(structure, self._maps(structure, encoder, rows, corpus, codes)),
+            loss=self.loss,
+            l2=self._l2,
+            l1=self.l1,
+            cost=self.cost,
+            example_weight=sample_weight,
+            n_jobs=n_threads(self.n_jobs),
+        )
+        self.classes_ = labels.as_attribute()
+        source = GraphSource(corpus, encoder)
+        self._fit_problem(problem, encoder, source, warm_state(self, problem, previous))
+
+    def _become(self, solver: Solver, solution: Solution, encoder: Any, source: GraphSource) -> None:
+        super()._become(solver, solution, encoder, source)
+        self._training = Training(solution.problem, solver, solution.state, solution.weights, source)
+
+    def _maps(
+        self, structure: Any, encoder: GraphEncoder, rows: Any, corpus: GraphCorpus, codes: np.ndarray
+    ) -> dict[str, FeatureMap]:
+        """Where the weights of each kind that has features lie."""
+        true = [codes[corpus.node_kind == k] for k in range(len(corpus.kinds))]
+        for kind in encoder.factors:
+            if not kind.tied:
+                scopes, entry = corpus.flat_scopes(kind.name), 0
+                for axis, name in enumerate(kind.nodes):
+                    entry = entry * len(self._labels.classes[name]) + codes[scopes[:, axis]]
+                true.append(np.asarray(entry))
+        own = [kind for kind in structure.kinds if not kind.tied]
+        return {
+            kind.name: FeatureMap.build(
+                kind.width, size.n_sparse, size.n_dense, each.sparse, entries, self.pairs
+            )
+            for kind, size, each, entries in zip(own, encoder.sizes, rows, true, strict=True)
+        }
+
+    def _labelled(self, training: Training, x: Any, labels: Any) -> tuple[Encoded, np.ndarray]:
+        """One graph encoded as for training, and the numbers of its labels."""
+        corpus, encoder = self._corpus([x]), training.source.encoder
+        codes = self._labels.codes(flat_labels([labels], corpus.lengths), corpus)
+        structure: Any = training.problem.structure
+        rows, shapes = encoder.transform(corpus), structure.shapes_of(graph_shapes(encoder, corpus))
+        return Encoded(corpus.lengths, rows, shapes), codes
+
+    @property
+    def coef_(self) -> np.ndarray:
+        if not hasattr(self, "_model"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        return self._model.weights
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+class GraphSource:
+    """The graphs of the last fit, as they were gathered and numbered."""
+
+    def __init__(self, data: GraphCorpus, encoder: GraphEncoder):
+        self.data, self.encoder = data, encoder
+
+
+def _engine(inference: str) -> str:
+    return "tree-reweighted" if inference == "auto" else inference

@@ -1,0 +1,302 @@
+"""`MultilabelClassifier`: which of several labels an example has, all of them chosen together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from partwise.core.losses import Loss
+from partwise.core.maps import FeatureMap
+from partwise.core.problem import Problem
+from partwise.core.rows import RowData
+from partwise.errors import InputError
+from partwise.estimators.base import Training, n_threads
+from partwise.estimators.checks import check_choice
+from partwise.estimators.encoded import KindSize
+from partwise.estimators.matrices import split_storage, storage_for
+from partwise.estimators.model import LinearModel, Pairs
+from partwise.estimators.protocol import ClassifierProtocol
+from partwise.tasks.classes.data import read_attributes, read_matrix, with_always_on
+from partwise.tasks.label_sets.data import MultilabelData
+from partwise.tasks.label_sets.files import MultilabelFileMixin
+from partwise.tasks.label_sets.predictions import MultilabelPredictions
+from partwise.tasks.label_sets.structure import (
+    LABELS,
+    chosen_pairs,
+    label_shapes,
+    label_structure,
+)
+
+if TYPE_CHECKING:
+    from partwise.solvers import Progress, Solution, Solver
+
+_AUTO_LIMIT = 2**18  # entries of tables, every pass and for every example; messages are cheaper than more
+
+
+class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, MultilabelFileMixin):
+    """Conditional random field, or max-margin Markov network, over the labels of an example.
+
+    Every label has a linear score, and so has every pair of labels that are joined in a graph over them: which
+    labels occur together is learnt along with the rest.
+
+    Parameters
+    ----------
+    loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
+    l2 : float or "cv"
+        Strength of the regulariser (l2/2)‖w‖². With graph="none" and loss="log" every label is a logistic
+        regression of its own, with scikit-learn's C = 2 / l2.
+        "cv" chooses it by cross-validation.
+    l1 : float
+        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
+    solver, tol, max_passes, random_state, n_jobs, verbose, time_limit, memory_limit, callback, certificate_every
+        As in :class:`~partwise.SequenceLabeler`.
+    graph : {"full", "tree", "none"} or list of pairs
+        Which pairs of labels have weights: all; those of the tree with the most mutual information in the training
+        labels (Chow and Liu, 1968); none; or those given.
+    inference : {"auto", "exact", "tree-reweighted"}
+        As in :class:`~partwise.GraphLabeler`. "auto" is exact for trees, and for
+        the full graph up to 18 labels.
+    fit_intercept : bool
+        Give every label an intercept, regularised like all weights.
+    min_count, hash_size
+        For X given as dicts or lists of strings.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
+    engine : None, "processes", "ray" or Engine
+        Where training runs: in this process, on shards of the data in processes of this machine or of a Ray cluster, or
+        as a ``partwise.distributed.ProcessEngine`` or ``RayEngine`` says.
+
+    Attributes
+    ----------
+    classes_ : ndarray (n_labels,)
+        The numbers of the labels; the two classes where `y` is one column.
+    pairs_ : list of (int, int)
+        The pairs of labels that have weights.
+    coef_ : ndarray (n_labels, n_features)
+        What a feature adds to the score of a label being there, above that of its not being there.
+    intercept_ : ndarray (n_labels,)
+    pair_coef_ : ndarray (n_pairs, 2, 2)
+        Scores of the pairs, by whether the first and the second label is there.
+    inference_ : {"exact", "tree-reweighted"}
+    n_features_in_ : int
+    objective_, dual_objective_, duality_gap_, converged_, stop_reason_, n_passes_, history_, certificate_kind_
+        The certificate, as in :class:`~partwise.GraphLabeler`.
+
+    Examples
+    --------
+    >>> from partwise import MultilabelClassifier
+    >>> Y = [[0, 0], [0, 0], [1, 1], [1, 1]]
+    >>> MultilabelClassifier().fit([[0.0], [1.0], [2.0], [3.0]], Y).predict([[0.5], [2.5]])
+    array([[0, 0],
+           [1, 1]])
+    """
+
+    def __init__(
+        self,
+        loss: str | Loss = "log",
+        l2: float | Literal["cv"] = 1.0,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        max_passes: float = 200,
+        random_state: Any = 0,
+        n_jobs: int | None = 1,
+        verbose: int = 0,
+        *,
+        l1: float = 0.0,
+        graph: Any = "full",
+        inference: Literal["auto", "exact", "tree-reweighted"] = "auto",
+        fit_intercept: bool = True,
+        min_count: int = 1,
+        hash_size: int | None = None,
+        time_limit: float | None = None,
+        memory_limit: float | str | None = None,
+        callback: Callable[[Progress], bool | None] | None = None,
+        certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
+        engine: Any = None,
+    ):
+        self.loss = loss
+        self.l2 = l2
+        self.solver = solver
+        self.tol = tol
+        self.max_passes = max_passes
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.l1 = l1
+        self.graph = graph
+        self.inference = inference
+        self.fit_intercept = fit_intercept
+        self.min_count = min_count
+        self.hash_size = hash_size
+        self.time_limit = time_limit
+        self.memory_limit = memory_limit
+        self.callback = callback
+        self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
+        self.engine = engine
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    # -- training -------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MultilabelClassifier:
+        """Train.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix (n, d), or list of n dicts or lists of strings
+        y : array_like or sparse matrix (n, n_labels) of 0 and 1
+            One column, or array_like (n,), of two classes is one label, and predictions then have one axis.
+        sample_weight : array_like (n,), optional
+        """
+        with self._refitting():
+            self._check_parameters()
+            check_choice("inference", self.inference, ("auto", "exact", "tree-reweighted"))
+            data = MultilabelData.read(self, X, y, sample_weight)
+            self._fit(data if self._has_folds else data.in_order())
+        self._warn_unless_converged()
+        return self
+
+    def _fit(self, data: MultilabelData) -> None:
+        n, n_labels = data.y.shape
+        self.classes_, self._single, self._encoder = data.classes, data.single, data.encoder
+        self.pairs_ = chosen_pairs(self.graph, data.y)
+        structure, shapes, self._why_inference = self._shaped(n_labels, n)
+        self.inference_ = "exact" if structure.exactness == "exact" else "tree-reweighted"
+        if self._why_inference and self.verbose:
+            print(self.training_notes()[0])
+        self._begin_compiling(structure.oracle)
+        self._storage = storage_for(data.X)
+        size = self._size(data.X.shape[1])
+        rows = self._rows(data.X, FeatureMap.build(2 * n_labels, size.n_sparse, size.n_dense))
+        problem = Problem.build(
+            structure,
+            data.y.ravel(),
+            shapes,
+            {LABELS: rows},
+            loss=self.loss,
+            l2=self._l2,
+            l1=self.l1,
+            example_weight=data.weights,
+            n_jobs=n_threads(self.n_jobs),
+        )
+        self._fit_problem(problem, data.encoder, data)
+
+    def _become(self, solver: Solver, solution: Solution, encoder: Any, source: MultilabelData) -> None:
+        problem = solution.problem
+        self._set_certificate(solution)
+        self._training = Training(problem, solver, solution.state, solution.weights, source)
+        whole = LinearModel(problem.structure, problem.scorer.maps, solution.weights)
+        pairs = [Pairs.of(whole.maps[LABELS], whole.weights_of(LABELS))]
+        size = self._size(source.X.shape[1])
+        self._set_model(LinearModel.assemble(problem.structure, [size], pairs, whole.tied_weights))
+
+    def _shaped(self, n_labels: int, n: int) -> tuple[Any, Any, str]:
+        """Structure, shapes of n examples, and why "auto" did not choose exact inference, if so."""
+        names = ["exact", "tree-reweighted"] if self.inference == "auto" else [self.inference]
+        why = ""
+        for name in names:
+            limit = {"table_limit": _AUTO_LIMIT} if name == "exact" and self.inference == "auto" else {}
+            structure = label_structure(n_labels, self.pairs_, name, **limit)
+            try:
+                return structure, label_shapes(structure, n_labels, self.pairs_, n), why
+            except InputError as error:
+                why = str(error).removeprefix("graph: ").split("; use")[0]
+        raise InputError(f"{why}: use inference='auto' or graph='tree'")
+
+    def _size(self, n_features: int) -> KindSize:
+        """Dense and sparse attributes, the intercept's counted."""
+        width = n_features + int(bool(self.fit_intercept))
+        return KindSize(width, 0) if self._storage == "dense" else KindSize(0, width)
+
+    def _rows(self, X: Any, feature_map: FeatureMap) -> RowData:
+        rows, dense = split_storage(X, self._storage)
+        if self.fit_intercept:
+            rows, dense = with_always_on(rows, dense, X.shape[1])
+        return RowData(feature_map, rows, dense)
+
+    def _set_model(self, model: LinearModel) -> None:
+        """The model, and its weights as users read them."""
+        self._model, self._loss = model, Loss.of(self.loss)
+        n_labels = model.structure.kinds[0].width // 2
+        attribute, entry, index = model.maps[LABELS].pairs()
+        table = np.zeros((sum(self._size(self.n_features_in_)), n_labels, 2))
+        table.reshape(len(table), -1)[attribute, entry] = model.weights_of(LABELS)[index]
+        difference = table[:, :, 1] - table[:, :, 0]
+        self.coef_ = np.ascontiguousarray(difference[: self.n_features_in_].T)
+        self.intercept_ = difference[-1].copy() if self.fit_intercept else np.zeros(n_labels)
+        self.pair_coef_ = model.tied_weights.reshape(-1, 2, 2)
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def _matrix(self, X: Any) -> Any:
+        """New examples as a float64 array or CSR matrix (n, n_features)."""
+        self._require_fitted()
+        if self._encoder is not None:
+            return read_attributes(self._encoder, X, self.n_features_in_)
+        return read_matrix(self, X)
+
+    def _names(self) -> list[str]:
+        if self._encoder is not None:
+            return self._encoder.names()
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{k}" for k in range(self.n_features_in_)] if names is None else list(names)
+
+    def top_features(self, n: int = 10, label: Any = None) -> list[tuple[str, Any, float]]:
+        """The `n` largest weights by size: (feature, number of the label, weight), of one label if given."""
+        self._require_fitted()
+        n_labels = len(self.coef_)
+        if label is not None and label not in range(n_labels):
+            raise InputError(f"label {label!r:.60} is not one of the labels 0 to {n_labels - 1}")
+        rows = range(n_labels) if label is None else [int(label)]
+        table, names = self.coef_[list(rows)], self._names()
+        order = np.argsort(-np.abs(table), axis=None, kind="stable")[:n]
+        places = zip(*np.unravel_index(order, table.shape), strict=True)
+        return [(names[j], rows[i], float(table[i, j])) for i, j in places if table[i, j]]
+
+    def score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
+        """Share of examples whose labels are all right."""
+        right = (true == predicted).reshape(problem.n_examples, -1)
+        return float(right.all(axis=1).mean())
+
+    def known_labels(self) -> list[Any]:
+        return list(range(len(self.coef_)))
+
+    def shown_settings(self) -> dict[str, Any]:
+        graph = self.graph if isinstance(self.graph, str) else "given"
+        return {"graph": graph, "inference": self.inference_}
+
+    def shown_sizes(self) -> dict[str, Any]:
+        return {
+            "labels": len(self.coef_),
+            "pairs of labels": len(self.pairs_),
+            "features": int(self.n_features_in_),
+            "weights other than zero": int(np.count_nonzero(self._model.weights)),
+        }
+
+    def shown_transitions(self, n: int, label: Any = None) -> list[tuple[Any, Any, float]]:
+        """Pairs of labels with what their being there together adds, over each being there alone."""
+        found = [
+            (a, b, float(w[1, 1] + w[0, 0] - w[0, 1] - w[1, 0]))
+            for (a, b), w in zip(self.pairs_, self.pair_coef_, strict=True)
+        ]
+        own = [each for each in found if label is None or label in each[:2]]
+        return sorted(own, key=lambda each: -abs(each[2]))[:n]
+
+    def training_notes(self) -> list[str]:
+        if not self._why_inference:
+            return []
+        return [f"{self.inference_} inference, as exact inference does not fit: {self._why_inference}"]

@@ -1,0 +1,315 @@
+"""`SegmentLabeler`: semi-Markov models for any loss of the family, with a certificate of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from partwise.core.arrays import offsets, ranges
+from partwise.core.losses import Loss
+from partwise.core.maps import FeatureMap
+from partwise.core.problem import Problem
+from partwise.core.rows import AttributeRows
+from partwise.errors import InputError
+from partwise.estimators.base import n_threads
+from partwise.estimators.checks import check_choice
+from partwise.estimators.encoded import Encoded
+from partwise.estimators.labels import classes_array
+from partwise.estimators.model import LinearModel
+from partwise.structures import SemiMarkov
+from partwise.structures.segments.forward_backward import SEMI_MARKOV
+from partwise.tasks.segments.answers import SegmentAnswers
+from partwise.tasks.segments.data import Gold, SegmentData, gold_of
+from partwise.tasks.segments.encoder import SegmentEncoder
+from partwise.tasks.segments.explain import SegmentExplanationMixin
+from partwise.tasks.segments.files import SegmentFileMixin
+from partwise.tasks.segments.predictions import SegmentMixin
+
+if TYPE_CHECKING:
+    from partwise.solvers import Progress, Solver
+
+
+class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, SegmentFileMixin):
+    """Semi-Markov CRF, its max-margin form, and all losses between, trained in the dual.
+
+    A sequence is cut into labelled segments, and features may look at a whole segment: its text, its length, its
+    borders. Positions in no segment are segments of one position labelled `outside`.
+
+    Parameters
+    ----------
+    loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
+    l2 : float or "cv"
+        Strength C of the regulariser (C/2)‖w‖².
+        "cv" chooses it by cross-validation.
+    l1 : float
+        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
+    solver : str or Solver
+        "auto", a name from ``partwise.solvers.SOLVERS``, or a solver object.
+    tol : float
+        Relative duality gap to stop at: the objective is proved to be that close to the optimum.
+    max_passes : float
+        Most passes over the data.
+    random_state : None, int, RandomState or Generator
+    n_jobs : int or None
+        Threads for certificates and prediction; −1 for all processors.
+    verbose : int
+        1 prints what memory training takes, and a line per certificate.
+    max_length : int or "auto"
+        The most positions of a segment. "auto" is the smallest length that 99.9 % of the training segments do not
+        exceed. Longer training segments are cut into pieces of this length and a rest, and counted in `n_cut_`.
+    pairs : {"observed", "all"}
+        Which (feature, label) pairs have a weight: those seen in training, or all.
+    template : None, str, path or Template
+        Features of positions, as for a `SequenceLabeler`: with it, tokens are rows of strings.
+    segment_template : str or path
+        Features of segments: a preset's name ("default", "length"), a text in the syntax of
+        ``partwise.features.segment_templates``, or a file that holds one. "auto" is "default" where tokens are rows
+        of strings, else "length".
+    outside : str
+        What labels positions in no segment; never a label of a segment.
+    min_count : int
+        Features of positions seen less often are dropped, and features of segments seen less often on true ones.
+    time_limit : float or None
+        Seconds of training.
+    memory_limit : float, str or None
+        Bytes that the process may take, or a text such as "1.5GB": solvers take less, or "auto" takes others. None
+        is half of the machine's memory, beyond which dual state is kept leaner. What training will take is told
+        before it, with `verbose`.
+    callback : callable or None
+        Called with a ``partwise.solvers.Progress`` after every step; return True to stop. Its method `begin`, if it
+        has one, is called before with the problem and the encoder, for `scorer_during_fit`.
+    certificate_every : float or None
+        Passes between certificates; None makes them as often as is worth their cost.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
+    engine : None, "processes", "ray" or Engine
+        Where training runs: in this process, on shards of the data in processes of this machine or of a Ray cluster, or
+        as a ``partwise.distributed.ProcessEngine`` or ``RayEngine`` says.
+
+    Attributes
+    ----------
+    classes_ : ndarray (n_labels,)
+        Labels of segments, after `outside` where the training data have positions in no segment.
+    max_length_ : int
+    n_cut_ : int
+        Training segments that were cut.
+    coef_ : ndarray (n_weights,)
+        All weights: of segments, of positions, then of transitions, rounded to single precision when training ends.
+    transition_coef_ : ndarray (n_labels, n_labels)
+    objective_, dual_objective_ : float
+        P(w) and D(α); the optimum lies between them.
+    duality_gap_ : float
+        (P − D) / |P|, what `tol` is compared with.
+    converged_ : bool
+    stop_reason_ : str
+    n_passes_ : float
+    history_ : list of dict
+        passes, seconds, cpu_seconds, primal, dual, gap, relative_gap of every certificate.
+
+    Examples
+    --------
+    >>> from partwise import SegmentLabeler
+    >>> X = [["in", "New", "York"], ["New", "shoes"], ["York"]]
+    >>> model = SegmentLabeler(template="word[0]\\n", segment_template="all(word)\\nlength\\n", l2=0.1)
+    >>> model.fit(X, [[(1, 2, "city")], [], [(0, 0, "city")]]).predict([["New", "York"]])
+    [[(0, 1, 'city')]]
+    """
+
+    def __init__(
+        self,
+        loss: str | Loss = "log",
+        l2: float | Literal["cv"] = 1.0,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        max_passes: float = 200,
+        random_state: Any = 0,
+        n_jobs: int | None = 1,
+        verbose: int = 0,
+        *,
+        l1: float = 0.0,
+        max_length: int | Literal["auto"] = "auto",
+        pairs: Literal["observed", "all"] = "observed",
+        template: Any = None,
+        segment_template: Any = "auto",
+        outside: str = "O",
+        min_count: int = 1,
+        time_limit: float | None = None,
+        memory_limit: float | str | None = None,
+        callback: Callable[[Progress], bool | None] | None = None,
+        certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
+        engine: Any = None,
+    ):
+        self.loss = loss
+        self.l2 = l2
+        self.solver = solver
+        self.tol = tol
+        self.max_passes = max_passes
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.l1 = l1
+        self.max_length = max_length
+        self.pairs = pairs
+        self.template = template
+        self.segment_template = segment_template
+        self.outside = outside
+        self.min_count = min_count
+        self.time_limit = time_limit
+        self.memory_limit = memory_limit
+        self.callback = callback
+        self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
+        self.engine = engine
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+    # -- training -------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SegmentLabeler:
+        """Train.
+
+        Parameters
+        ----------
+        X : iterable of sequences
+            As for a `SequenceLabeler`: lists of dicts or of lists of strings, dense or sparse (length, d) matrices;
+            with `template` lists of rows of strings, or a ``partwise.data.Columns``.
+        y : iterable of lists
+            Per sequence its segments (first, last, label), `last` included, or the labels of all its positions in a
+            chunk scheme: O, B-label, I-label (IOB1, IOB2, IOBES and BILOU are read). May be left out where X is a
+            ``Columns`` with labels.
+        sample_weight : array_like (n_sequences,), optional
+        """
+        with self._refitting():
+            problem, encoder = self.problem_for(X, y, sample_weight)
+            self._fit_problem(problem, encoder)
+        self._warn_unless_converged()
+        return self
+
+    def problem_for(self, X: Any, y: Any = None, sample_weight: Any = None) -> tuple[Problem, SegmentEncoder]:
+        """What `fit` solves: data encoded and bound to structure and loss; and the features' numbering.
+
+        Parameters are those of `fit`. For solvers called by hand; the labeler itself is not fitted afterwards, since
+        its classes are those of the new data.
+        """
+        with self._refitting():
+            return self._problem_for(X, y, sample_weight)
+
+    def _check_parameters(self) -> Loss:
+        loss = super()._check_parameters()
+        check_choice("pairs", self.pairs, ("observed", "all"))
+        length: Any = self.max_length
+        whole = isinstance(length, (int, np.integer)) and not isinstance(length, bool)
+        if not (isinstance(length, str) and length == "auto") and not (whole and length >= 1):
+            raise InputError(f"max_length must be 'auto' or an integer of at least 1, not {length!r:.40}")
+        if not isinstance(self.outside, str) or not self.outside:
+            raise InputError(f"outside must be a label, a string, not {self.outside!r:.40}")
+        _refuse_chain_solvers(self.solver)
+        return loss
+
+    def _problem_for(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, SegmentEncoder]:
+        self._check_parameters()
+        self._begin_compiling(SEMI_MARKOV)
+        data = SegmentData.read(X, y, sample_weight)
+        labels, has_outside = data.labels(), data.has_outside()
+        if self.outside in labels:
+            raise InputError(
+                f"y has segments labelled {self.outside!r}, which labels positions in no segment: use another `outside`"
+            )
+        self.max_length_ = data.usual_length() if self.max_length == "auto" else int(self.max_length)
+        gold = gold_of(data, labels, has_outside, self.max_length_)
+        self.n_cut_ = gold.n_cut
+        self.classes_ = classes_array([self.outside] * has_outside + labels)
+        encoder = SegmentEncoder.choose(data.X, self.template, self.segment_template, self.max_length_)
+        encoded = encoder.fit_transform(data.X, gold.spans(data.lengths), self.min_count)
+        structure = self._structure()
+        maps = _maps(structure, encoder, encoded, gold, self.pairs)
+        problem = Problem.build(
+            structure,
+            gold.tags,
+            encoded.shapes_for(structure),
+            encoded.rows(structure, maps),
+            loss=self.loss,
+            l2=self._l2,
+            l1=self.l1,
+            example_weight=data.weights(),
+            n_jobs=n_threads(self.n_jobs),
+        )
+        return problem, encoder
+
+    def _structure(self) -> SemiMarkov:
+        """The segmentations of the fitted attributes."""
+        lengths = [1 if label == self.outside else self.max_length_ for label in self.classes_.tolist()]
+        return SemiMarkov(len(lengths), lengths, tokens=True)
+
+    @classmethod
+    def _parameters_in_file(cls) -> list[str]:
+        return SegmentLabeler._get_param_names()
+
+    @property
+    def coef_(self) -> np.ndarray:
+        return self._fitted_model().weights
+
+    @property
+    def transition_coef_(self) -> np.ndarray:
+        return self._fitted_model().tied_weights.reshape(len(self.classes_), len(self.classes_))
+
+    def _fitted_model(self) -> LinearModel:
+        if not hasattr(self, "_model"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        return self._model
+
+
+def _refuse_chain_solvers(solver: Any) -> None:
+    """Raise at a solver that segments do not have the parts for, before data are read."""
+    from partwise.solvers import SOLVERS
+    from partwise.solvers.needs import NEEDS_FIRST_ORDER
+
+    found: Any = SOLVERS.get(solver) if isinstance(solver, str) else solver
+    if found is not None and found.needs.first_order:
+        raise InputError(f"solver {found.name!r} {NEEDS_FIRST_ORDER}")
+
+
+def _maps(
+    structure: SemiMarkov, encoder: SegmentEncoder, encoded: Encoded, gold: Gold, pairs: Any
+) -> dict[str, FeatureMap]:
+    """Where the weights of segments and of positions lie; pairs are seen on true segments."""
+    n_labels, tags = structure.n_labels, gold.tags
+    segment_rows, tokens = encoded.own[0].sparse, encoded.own[1]
+    assert segment_rows is not None
+    begins = np.flatnonzero(tags % 2 == 0)
+    sizes = np.diff(begins, append=len(tags))
+    shapes = encoded.shapes_for(structure)
+    true = offsets(structure.n_starting(shapes))[begins] + sizes - 1
+    n_entries = np.diff(segment_rows.row_ptr)[true]
+    ids = segment_rows.ids[ranges(segment_rows.row_ptr[:-1][true], n_entries)]
+    segment_size, token_size = encoder.sizes
+    return {
+        "segment": FeatureMap.build(
+            n_labels,
+            segment_size.n_sparse,
+            0,
+            AttributeRows(offsets(n_entries), ids),
+            tags[begins] // 2,
+            pairs,
+        ),
+        "token": FeatureMap.build(
+            2 * n_labels,
+            token_size.n_sparse,
+            token_size.n_dense,
+            tokens.sparse,
+            tags // 2 + tags % 2 * n_labels,
+            pairs,
+        ),
+    }

@@ -1,0 +1,262 @@
+"""`KernelSequenceLabeler`: max-margin Markov networks and CRFs whose node scores come from kernel functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from partwise.core.arrays import after_the_first
+from partwise.core.losses import Loss
+from partwise.core.rows import AttributeRows
+from partwise.errors import InputError
+from partwise.estimators.checks import check_choice, is_sparse
+from partwise.estimators.encoded import Encoded, KindSize, OwnRows
+from partwise.estimators.kernel_base import KernelEstimator
+from partwise.estimators.labels import classes_array
+from partwise.estimators.matrices import looks_like_matrix, stack
+from partwise.estimators.model import LinearModel, Pairs
+from partwise.mercer.functions import PRECOMPUTED
+from partwise.mercer.support import Support
+from partwise.storage.checks import expect_array
+from partwise.structures import Chain
+from partwise.tasks.sequences.data import SequenceData, lengths_of
+from partwise.tasks.sequences.predictions import PredictionMixin
+
+if TYPE_CHECKING:
+    from partwise.estimators.kernel_base import KernelSource
+    from partwise.solvers import Progress, Solution, Solver
+
+
+class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
+    """Chain with kernel functions between positions; weights are never formed.
+
+    Parameters
+    ----------
+    loss : {"hinge", "log", "softmax_margin", "perceptron"} or Loss
+        "hinge" is the max-margin Markov network, "log" the kernel CRF.
+    l2 : float or "cv"
+        Strength of the regulariser (l2/2)‖w‖².
+        "cv" chooses it by cross-validation.
+    solver : str or Solver
+        "auto", an "eg" solver, "bcfw" or "excessive-gap".
+    tol, max_passes, random_state, n_jobs, verbose, time_limit, memory_limit, callback, certificate_every
+        As in :class:`~partwise.SequenceLabeler`.
+    kernel : str or callable
+        "linear", "poly", "rbf" or another kernel of ``sklearn.metrics.pairwise``; "precomputed", and each sequence
+        then has its rows of the kernel matrix, (length, n_training_positions); or a function of two matrices that
+        returns the matrix of their kernel values.
+    gamma, degree, coef0, kernel_params
+        Parameters of named kernels, as in scikit-learn's ``SVC``.
+    edges : {"tied", "kernel"}
+        One weight for every pair of neighbouring labels; or scores of such pairs that depend on what is observed,
+        through 1 + k(before, before′) k(here, here′).
+    cost : "hamming" or ndarray (n_labels, n_labels)
+    precision : {"double", "single"}
+        Of the kernel matrix; single takes half the memory and time, and gives gaps down to about 1e-5.
+    cache_mb : float
+        Megabytes for kernel matrices; rows beyond are computed anew whenever they are needed.
+    support_tol : float
+        Training positions are dropped while that changes the score of no part by more than this.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
+
+    Attributes
+    ----------
+    classes_ : ndarray (n_labels,)
+    support_vectors_ : ndarray (n_support, n_features)
+    dual_coef_ : ndarray (n_support, n_labels)
+    transition_coef_ : ndarray (n_labels, n_labels), for tied edges
+    score_error_ : float
+        Bound on the change of a part's score by what was dropped, for points with k(x, x) as in training.
+    n_features_in_ : int
+    objective_, dual_objective_, duality_gap_, converged_, stop_reason_, n_passes_, history_
+        The certificate, before anything was dropped.
+
+    Examples
+    --------
+    >>> from partwise import KernelSequenceLabeler
+    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0], [0.0]]], [["a", "b"], ["b", "a", "a"]]
+    >>> KernelSequenceLabeler(l2=0.1).fit(X, y).predict(X)
+    [['a', 'b'], ['b', 'a', 'a']]
+    """
+
+    def __init__(
+        self,
+        loss: str | Loss = "hinge",
+        l2: float | Literal["cv"] = 1.0,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        max_passes: float = 1000,
+        random_state: Any = 0,
+        n_jobs: int | None = 1,
+        verbose: int = 0,
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        kernel_params: dict[str, Any] | None = None,
+        edges: Literal["tied", "kernel"] = "tied",
+        cost: str | np.ndarray = "hamming",
+        precision: str = "double",
+        cache_mb: float = 1000.0,
+        support_tol: float = 1e-4,
+        time_limit: float | None = None,
+        memory_limit: float | str | None = None,
+        callback: Callable[[Progress], bool | None] | None = None,
+        certificate_every: float | None = None,
+        cv: Any = 5,
+        l2s: Any = None,
+    ):
+        self.loss = loss
+        self.l2 = l2
+        self.solver = solver
+        self.tol = tol
+        self.max_passes = max_passes
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.edges = edges
+        self.cost = cost
+        self.precision = precision
+        self.cache_mb = cache_mb
+        self.support_tol = support_tol
+        self.time_limit = time_limit
+        self.memory_limit = memory_limit
+        self.callback = callback
+        self.certificate_every = certificate_every
+        self.cv = cv
+        self.l2s = l2s
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelSequenceLabeler:
+        """Train.
+
+        Parameters
+        ----------
+        X : list of (length, d) matrices, or array (n_sequences, length, d)
+        y : list of lists of labels
+        sample_weight : array_like (n_sequences,), optional
+        """
+        with self._refitting():
+            self._fit(X, y, sample_weight)
+        self._warn_unless_converged()
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        self._check_parameters()
+        check_choice("edges", self.edges, ("tied", "kernel"))
+        data = SequenceData.read(X, y, sample_weight)
+        points, labels = matrix_of(data.X), data.distinct()
+        codes = data.codes(labels)
+        if (codes < 0).any():
+            raise InputError("y: a KernelSequenceLabeler needs every label; None is not possible here")
+        lengths = data.lengths[data.lengths > 0]
+        tied = self.edges == "tied"
+        second = None if tied else after_the_first(lengths)
+        if second is not None and not len(second):
+            second, tied = None, True  # sequences of one position have no edges
+        chain = Chain(len(labels), tied=tied)
+        function = self._kernel_function(points)
+        self.classes_ = classes_array(labels)
+        self.n_features_in_ = points.shape[1]
+        self._train(chain, function, points, codes, lengths, second, data.weights())
+
+    def _become(self, solver: Solver, solution: Solution, encoder: None, source: KernelSource) -> None:
+        super()._become(solver, solution, encoder, source)
+        chain: Any = solution.problem.structure
+        tied = solution.weights[solution.problem.scorer.slice_of("transition")][: chain.n_tied]
+        self._set_model(chain.tied, tied)
+
+    def _set_model(self, tied: bool, tied_weights: np.ndarray) -> None:
+        """Scores as attributes, with weights of one: prediction then is that of any chain."""
+        n_labels = len(self.classes_)
+        chain = Chain(n_labels, tied=tied)
+        self._encoder, self._loss = ScoreEncoder(self._support), Loss.of(self.loss)
+        pairs = [_identity(n_labels)] if tied else [_identity(n_labels), _identity(n_labels**2)]
+        self._model = LinearModel.assemble(chain, self._encoder.sizes, pairs, tied_weights)
+
+    @property
+    def transition_coef_(self) -> np.ndarray:
+        """Tied transition weights, (n_labels, n_labels)."""
+        self._fitted_support()
+        if not self._encoder.tied:
+            raise AttributeError("with edges='kernel' transitions have no weights of their own")
+        return self._model.tied_weights.reshape(len(self.classes_), len(self.classes_))
+
+    # -- model files ----------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        header, arrays = self._kernel_state(self.classes_.tolist())
+        header["tied"] = self._encoder.tied
+        return header, arrays | {"tied_weight": self._model.tied_weights.astype(np.float32)}
+
+    @classmethod
+    def _from_state(
+        cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> KernelSequenceLabeler:
+        tied = header.get("tied")
+        if not isinstance(tied, bool):
+            raise InputError("header entry 'tied' is missing")
+        estimator, labels = cls._from_kernel_state(header, arrays, edges=not tied)
+        estimator.classes_ = classes_array(labels)
+        size = len(labels) ** 2 if tied else 0
+        estimator._set_model(tied, expect_array(arrays, "tied_weight", np.float32, shape=(size,)))
+        return estimator
+
+
+class ScoreEncoder:
+    """Turns positions into the scores that support points give them: attribute j is the score of label j."""
+
+    kind = "kernel"
+    n_attributes = 0
+
+    def __init__(self, support: Support):
+        self.support = support
+        self.n_dense = support.node.shape[1]
+        self.tied = support.edge is None
+
+    @property
+    def sizes(self) -> tuple[KindSize, ...]:
+        nodes, edge = KindSize(self.n_dense, 0), self.support.edge
+        return (nodes,) if edge is None else (nodes, KindSize(0, edge.shape[1]))
+
+    def transform(self, X: Any) -> Encoded:
+        matrix, lengths = matrix_of(X), lengths_of(X)
+        if lengths.sum() and matrix.shape[1] != self.support.n_features:
+            raise InputError(f"X has {matrix.shape[1]} features, but training had {self.support.n_features}")
+        nodes, edges = self.support.scores(matrix, lengths[lengths > 0])
+        own: tuple[OwnRows, ...] = (OwnRows(dense=np.ascontiguousarray(nodes, np.float32)),)
+        if edges is not None:
+            width = edges.shape[1]
+            ids = np.tile(np.arange(width, dtype=np.int32), len(edges))
+            rows = AttributeRows(np.arange(len(edges) + 1) * width, ids, edges.ravel())
+            own = (*own, OwnRows(rows))
+        return Encoded(lengths, own)
+
+
+def matrix_of(X: Any) -> np.ndarray:
+    """All positions of all sequences in one dense matrix."""
+    if not looks_like_matrix(X) and lengths_of(X).any():
+        raise InputError("a kernel compares vectors: X must be a list of (length, d) matrices of numbers")
+    matrix, _ = stack(X)
+    return matrix.toarray() if is_sparse(matrix) else matrix
+
+
+def _identity(size: int) -> Pairs:
+    return Pairs(np.arange(size), np.arange(size), np.ones(size, np.float32))

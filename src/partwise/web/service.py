@@ -1,0 +1,94 @@
+"""What a server answers, without the wire: a request's values to an answer's values."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from partwise.errors import InputError
+from partwise.report.summary import Summary
+from partwise.tasks.page import Explorer
+from partwise.web.work import Workers
+
+_MOST_LABELS_SHOWN = 1000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may ask for.
+
+    Attributes
+    ----------
+    bytes : int
+        Of a request's body.
+    seconds : float
+        For waiting and answering.
+    at_once : int
+        Requests that are worked on at the same time; others wait.
+    kbest : int
+        Best answers.
+    """
+
+    bytes: int = 1_000_000
+    seconds: float = 30.0
+    at_once: int = 4
+    kbest: int = 20
+
+
+class Service:
+    """A model that answers requests, several at once.
+
+    Parameters
+    ----------
+    explorer : Explorer
+    summary : Summary
+        Of the model, for those who ask what it is.
+    limits : Limits
+    """
+
+    def __init__(self, explorer: Explorer, summary: Summary, limits: Limits | None = None):
+        self.explorer, self.summary = explorer, summary
+        self.limits = limits or Limits()
+        self._workers = Workers(self.limits.at_once, self.limits.seconds)
+
+    def predict(self, request: Any) -> dict[str, Any]:
+        """The answer to one request; InputError where it makes no sense."""
+        if not isinstance(request, dict):
+            raise InputError("a request must be a JSON object")
+        own = dict(request)
+        kbest = own.pop("kbest", 3)
+        if isinstance(kbest, bool) or not isinstance(kbest, int) or not 1 <= kbest <= self.limits.kbest:
+            raise InputError(f'"kbest" must be a whole number from 1 to {self.limits.kbest}')
+        x = self.explorer.read(own)
+        size, longest = self.explorer.size(x), self.explorer.longest
+        if size > longest:
+            raise InputError(f"{size:,} positions; at most {longest:,} are answered at a time")
+        return self._workers.run(lambda: self.explorer.answer(x, kbest=kbest))
+
+    def about(self) -> dict[str, Any]:
+        """What the model is and what it wants."""
+        model = self.explorer.estimator
+        labels = [str(label) for label in model.known_labels()]
+        return {
+            "estimator": self.summary.kind,
+            "kind": self.explorer.kind,
+            "labels": labels[:_MOST_LABELS_SHOWN],
+            "n_labels": len(labels),
+            "probabilities": self.explorer.has_probabilities,
+            **self.explorer.expects(),
+            "settings": self.summary.settings,
+            "certificate": self.summary.certificate,
+            "limits": {
+                "bytes": self.limits.bytes,
+                "seconds": self.limits.seconds,
+                "at_once": self.limits.at_once,
+                "kbest": self.limits.kbest,
+                "positions": self.explorer.longest,
+            },
+        }
+
+    def warm_up(self) -> None:
+        """Answer the example once, so that no request waits for code to be loaded or compiled."""
+        with suppress(InputError):  # the example of a graph may have other features than the model's
+            self.explorer.answer(self.explorer.read({"text": self.explorer.expects()["example"]}))

@@ -14,13 +14,11 @@ import partwise
 from partwise import InputError, SegmentLabeler
 from partwise.cli import main
 from partwise.data.conll import parse_conll
-from partwise.tasks.segments.data import iob2
 from partwise.features.segment_keys import Spans
 from partwise.features.segment_templates import PRESETS, parse_segment_template, read_segment_template
 from partwise.features.segments import SegmentFeatures, all_spans
 from partwise.solvers.memory import memory_estimate
 from partwise.storage.model_file import estimator_from
-from partwise.tasks.segments import predictions
 from partwise.tasks.segments.data import iob2
 
 WORDS = ["in", "New", "York", "Paris", "she", "saw", "the", "San", "Jose", "Mercury"]

@@ -12,7 +12,7 @@ from partwise.errors import InputError
 from partwise.report.output import write_lines
 from partwise.report.probabilities import Distribution, as_text, distributions
 from partwise.scoring.labelling import LabellingScores, labelling_scores
-from partwise.tasks.classes.reading import ClassData, read_classes, stream_classes
+from partwise.tasks.classes.reading import ClassFile, read_classes, stream_classes
 from partwise.tasks.task import Evaluation, Task, Wanted, Write
 
 
@@ -39,7 +39,7 @@ class ClassifiedRows(Task):
         for batch in stream_classes(path, self.options):
             yield partial(write_lines, lines=self._lines(batch, wanted))
 
-    def _lines(self, batch: ClassData, wanted: Wanted) -> list[str]:
+    def _lines(self, batch: ClassFile, wanted: Wanted) -> list[str]:
         n_rows = batch.x.shape[0]
         labels = self._predicted(batch.x) if n_rows else []
         columns = [labels]

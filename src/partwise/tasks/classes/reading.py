@@ -31,7 +31,7 @@ _BATCH = 5000
 
 
 @dataclass
-class ClassData:
+class ClassFile:
     """Rows of numbers and, if they are known, their classes.
 
     Attributes
@@ -56,7 +56,7 @@ class ClassData:
     names_line: int | None = None
 
 
-def read_classes(path: str, options: DataOptions) -> ClassData:
+def read_classes(path: str, options: DataOptions) -> ClassFile:
     """Read a whole file, every row of which must have a class.
 
     Parameters
@@ -78,7 +78,7 @@ def read_classes(path: str, options: DataOptions) -> ClassData:
     return replace(found, y=np.array(classes_of(options.format, found.y.tolist())))
 
 
-def stream_classes(path: str, options: DataOptions) -> Iterator[ClassData]:
+def stream_classes(path: str, options: DataOptions) -> Iterator[ClassFile]:
     """Read a file in batches of rows, with or without classes; its lines are kept."""
     with open_binary(path) as handle, readable(path):
         first = first_lines(handle, options)
@@ -130,7 +130,7 @@ class LibsvmReader:
     def __init__(self, path: str, options: DataOptions, labelled: bool):
         self.path, self.options, self.labelled = path, options, labelled
 
-    def rows(self, lines: Sequence[str], first_line: int) -> ClassData:
+    def rows(self, lines: Sequence[str], first_line: int) -> ClassFile:
         from scipy.sparse import csr_matrix
 
         labels: list[str] = []
@@ -157,7 +157,7 @@ class LibsvmReader:
         indptr = offsets(seen)[ends]
         x = csr_matrix((data[seen], indices[seen], indptr), shape=(len(labels), n_columns))
         y = None if not all(labels) or not labels else np.array(labels)
-        return ClassData(x, y, replace(self.options, n_columns=n_columns), lines, kept)
+        return ClassFile(x, y, replace(self.options, n_columns=n_columns), lines, kept)
 
     def _entry(self, field: str, number: int) -> tuple[int, float]:
         index, colon, value = field.partition(":")
@@ -175,7 +175,7 @@ class TableReader:
         self.separator = options.separator
         self.width = 0
 
-    def rows(self, lines: Sequence[str], first_line: int) -> ClassData:
+    def rows(self, lines: Sequence[str], first_line: int) -> ClassFile:
         if self.separator is None:
             first = next((line for line in lines if line.strip()), "")
             self.separator = next((each for each in "\t,;" if each in first), ",")
@@ -201,7 +201,7 @@ class TableReader:
         if self.labelled and "" in y:
             raise InputError("this row has no class", self.path, first_line + kept[y.index("")])
         matrix = np.array(x).reshape(len(x), self.options.n_columns)
-        return ClassData(matrix, np.array(y) if y else None, self.options, lines, kept, names_line)
+        return ClassFile(matrix, np.array(y) if y else None, self.options, lines, kept, names_line)
 
     def _cells(self, line: str, number: int) -> list[str]:
         try:
@@ -253,7 +253,7 @@ class TableReader:
         return wanted % len(cells)
 
 
-def _read_npz(data: bytes, path: str, options: DataOptions, labelled: bool) -> ClassData:
+def _read_npz(data: bytes, path: str, options: DataOptions, labelled: bool) -> ClassFile:
     if not data.startswith(ZIP_MAGICS):
         raise InputError("this is no npz file" if data else "this file is empty", path)
     try:
@@ -268,7 +268,7 @@ def _read_npz(data: bytes, path: str, options: DataOptions, labelled: bool) -> C
         raise InputError("x must be a matrix of finite numbers", path)
     if options.n_columns and x.shape[1] != options.n_columns:
         raise InputError(f"x has {x.shape[1]} columns; the model needs {options.n_columns}", path)
-    return ClassData(np.asarray(x, np.float64), y, replace(options, n_columns=x.shape[1]))
+    return ClassFile(np.asarray(x, np.float64), y, replace(options, n_columns=x.shape[1]))
 
 
 def check_npz(found: Mapping[str, Any], labelled: bool, path: str) -> None:

@@ -13,7 +13,7 @@ from partwise.report.output import write_lines
 from partwise.report.probabilities import Distribution, as_text, distributions
 from partwise.tasks.sequences.reading import (
     PredictionBatch,
-    SequenceData,
+    SequenceFile,
     check_kind,
     read_sequences,
     stream_predictions,
@@ -94,7 +94,7 @@ class Sequences(Task):
         counts = {"n_sequences": data.n_sequences, "n_tokens": scores.n_labels}
         return Evaluation(scores.as_dict() | counts, partial(print_label_scores, scores=scores))
 
-    def _read(self, path: str) -> SequenceData:
+    def _read(self, path: str) -> SequenceFile:
         data = read_sequences(path, self.options)
         check_kind(self.estimator, data.x, path)
         if not data.has_labels or None in data.labels():

@@ -31,7 +31,7 @@ _BATCH_LINES = 1000
 
 
 @dataclass
-class SequenceData:
+class SequenceFile:
     """Sequences as an estimator takes them.
 
     Attributes
@@ -70,7 +70,7 @@ class SequenceData:
         return self.x.label_sequences() if isinstance(self.x, Columns) else self.y or []
 
 
-def read_sequences(path: str, options: DataOptions) -> SequenceData:
+def read_sequences(path: str, options: DataOptions) -> SequenceFile:
     """Read a labelled file.
 
     Parameters
@@ -100,19 +100,19 @@ def read_sequences(path: str, options: DataOptions) -> SequenceData:
         return _parsed(text, path, replace(options, format=form), settings)
 
 
-def _parsed(text: str, path: str, options: DataOptions, settings: dict[str, Any]) -> SequenceData:
+def _parsed(text: str, path: str, options: DataOptions, settings: dict[str, Any]) -> SequenceFile:
     """Text of a known format."""
     form = options.format
     if form in ("conll", "tagged"):
         data = parse_conll(text, path=path, **settings) if form == "conll" else parse_tagged(text, path=path)
         _check_columns(data, options, path)
-        return SequenceData(data, None, None, replace(options, n_columns=len(data.columns)), True)
+        return SequenceFile(data, None, None, replace(options, n_columns=len(data.columns)), True)
     if form == "jsonl":
         found = parse_jsonl(text, path=path)
         tokens = all(isinstance(item, str) for sequence in found.inputs for item in sequence)
-        return SequenceData(found.inputs, found.labels, None, replace(options, n_columns=int(tokens)), tokens)
+        return SequenceFile(found.inputs, found.labels, None, replace(options, n_columns=int(tokens)), tokens)
     items = parse_crfsuite(text, path=path)
-    return SequenceData(
+    return SequenceFile(
         items.feature_sequences(), items.label_sequences(), items.sequence_weights, options, False
     )
 

@@ -31,7 +31,7 @@ os.environ.update(ONE_THREAD)
 import numpy as np
 
 from partwise.structures import FactorGraph, Graph, Tree
-from partwise.structures.graphs.programme import junction_tree_programme
+from partwise.structures.graphs.junction_tree.programme import junction_tree_programme
 from partwise.structures.graphs.scores import read_scores
 
 # Microseconds.

@@ -16,10 +16,10 @@ from partwise.errors import InputError
 from partwise.structures import Chain, FactorKind, Graph, GraphShape, Structure
 from partwise.structures.contract import PartLists
 from partwise.structures.graphs import graph as graph_module
+from partwise.structures.graphs.junction_tree.programme import junction_tree_programme
+from partwise.structures.graphs.junction_tree.triangulation import triangulate
 from partwise.structures.graphs.layout import layout_of_tables
-from partwise.structures.graphs.programme import junction_tree_programme
 from partwise.structures.graphs.row_cache import RowCache
-from partwise.structures.graphs.triangulation import triangulate
 
 
 @st.composite

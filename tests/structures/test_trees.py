@@ -25,8 +25,8 @@ from partwise.errors import InputError
 from partwise.structures import Projective, Spanning, Structure
 from partwise.structures.packed import Packed
 from partwise.structures.trees.arc_tables import stride_of
-from partwise.structures.trees.eisner_log import projective_marginals_in_logs
-from partwise.structures.trees.matrix_tree_log import spanning_in_logs
+from partwise.structures.trees.eisner.logs import projective_marginals_in_logs
+from partwise.structures.trees.matrix_tree.logs import spanning_in_logs
 from partwise.structures.trees.parts import _all_trees
 
 

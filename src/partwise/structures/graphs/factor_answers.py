@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from partwise.compiled.simd import LANES
-from partwise.structures.graphs.factor_rows import report_of
+from partwise.structures.graphs.messages.rows import report_of
 from partwise.structures.packed import Packed
 
 

@@ -16,11 +16,11 @@ from partwise.errors import InputError
 from partwise.structures.checks import checked_count, require_possible
 from partwise.structures.contract import PartLists, Shapes
 from partwise.structures.graphs.factor_answers import BestLabelling, Diagnosis, answer, one_of
-from partwise.structures.graphs.factor_room import FactorWorkspace
-from partwise.structures.graphs.factor_rows import factor_rest, factor_workspace, rules_in
 from partwise.structures.graphs.graph import shaped_marginals
 from partwise.structures.graphs.layout import FactorKind, GraphShape, checked_graph, layout_of_kinds
 from partwise.structures.graphs.message_passing import FACTOR, FactorSpecification
+from partwise.structures.graphs.messages.rows import factor_rest, factor_workspace, rules_in
+from partwise.structures.graphs.messages.workspace import FactorWorkspace
 from partwise.structures.graphs.parts import LabelledGraph, kept_row
 from partwise.structures.graphs.rules import Rule, RuledShape, obey
 from partwise.structures.graphs.scores import GraphScores, read_scores, with_costs

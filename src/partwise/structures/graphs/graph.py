@@ -15,7 +15,8 @@ from partwise.core.randomness import random_generator
 from partwise.errors import InputError
 from partwise.structures.checks import checked_count, checked_labels, require_possible
 from partwise.structures.contract import Shapes
-from partwise.structures.graphs.junction_tree import (
+from partwise.structures.graphs.junction_tree.programme import BUFFER, N_RANGES, junction_tree_programme
+from partwise.structures.graphs.junction_tree.sums import (
     GRAPH,
     JunctionTreeSpecification,
     JunctionTreeWorkspace,
@@ -29,7 +30,6 @@ from partwise.structures.graphs.layout import (
     blocks_of,
 )
 from partwise.structures.graphs.parts import LabelledGraph, kept_row
-from partwise.structures.graphs.programme import BUFFER, N_RANGES, junction_tree_programme
 from partwise.structures.graphs.scores import GraphScores, TableGraph, read_scores, with_costs
 from partwise.structures.packed import Packed
 
@@ -177,7 +177,7 @@ class Graph(LabelledGraph):
         random_state: Any = None,
     ) -> Any:
         """Labellings drawn with probability ∝ exp(score): int64 (n_samples, V), or a list of those."""
-        from partwise.structures.graphs.paths import sample_labellings
+        from partwise.structures.graphs.junction_tree.kbest import sample_labellings
 
         n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
         packed = self._pack(read_scores(vertex_scores, edges, edge_scores))
@@ -243,7 +243,7 @@ class Graph(LabelledGraph):
         return results[0] if scores.single else results
 
     def _kbest(self, packed: Packed, k: int) -> list[list[tuple[np.ndarray, float]]]:
-        from partwise.structures.graphs.paths import best_labellings
+        from partwise.structures.graphs.junction_tree.kbest import best_labellings
 
         work, results, counts = packed.room(), [], np.zeros(len(packed.part_ptr) - 1)
         for i, (shape, tables) in enumerate(_examples(packed)):

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What message passing answers: a log-partition, expected part counts, and the best labelling (`branching.py`).
+"""What message passing answers: a log-partition, expected part counts, and the best labelling (`search/branching.py`).
 
 *Tree-reweighted*: the value is a bound at any messages (``forest_value``), convex in the scores once messages agree;
 its gradient are the beliefs. *Loopy*: Bethe's free energy at the messages, which bounds nothing.
@@ -15,8 +15,14 @@ import numpy as np
 from partwise.compiled.boundary import load_record, record_address
 from partwise.compiled.dispatch import inner
 from partwise.compiled.oracles import Oracle
-from partwise.structures.graphs.branching import search
-from partwise.structures.graphs.factor_room import (
+from partwise.structures.graphs.messages.sweeps import (
+    converge,
+    forest_value,
+    gather,
+    start_messages,
+    weighted_value,
+)
+from partwise.structures.graphs.messages.workspace import (
     FactorRoom,
     FactorWorkspace,
     log_total,
@@ -24,13 +30,7 @@ from partwise.structures.graphs.factor_room import (
     read_scores,
     table_size,
 )
-from partwise.structures.graphs.sweeps import (
-    converge,
-    forest_value,
-    gather,
-    start_messages,
-    weighted_value,
-)
+from partwise.structures.graphs.search.branching import search
 
 
 class FactorSpecification(NamedTuple):

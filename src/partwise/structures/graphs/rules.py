@@ -10,7 +10,7 @@ import numpy as np
 from partwise.core.arcs import Arcs, all_arcs, checked_arcs
 from partwise.core.heads import find_fault
 from partwise.errors import InputError
-from partwise.structures.graphs.factor_room import COUNT, PROJECTIVE_TREE, SPANNING_TREE
+from partwise.structures.graphs.messages.workspace import COUNT, PROJECTIVE_TREE, SPANNING_TREE
 
 _MOST_LEVELS = 100_000
 _MOST_WORDS = 46_340  # of a tree: arcs are numbered in 32 bits

@@ -1,4 +1,4 @@
-"""The k best second-order trees of a sentence, after Lawler (1972), as ``trees/paths.py`` finds those of first order.
+"""The k best second-order trees of a sentence, after Lawler (1972), as `trees/kbest.py` finds those of first order.
 
 All labellings but the best are split into sets in which the words before some word keep the best one's arcs and
 relations, and that word may not have its own; the best of each set is found with parts struck out.

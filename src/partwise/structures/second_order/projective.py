@@ -8,7 +8,7 @@ import numpy as np
 
 from partwise.structures.contract import Shapes
 from partwise.structures.packed import Packed
-from partwise.structures.second_order.grand_siblings import (
+from partwise.structures.second_order.grand_siblings.oracle import (
     GRAND_SIBLING,
     GrandSiblingSpecification,
     sample_grand_siblings,

@@ -11,11 +11,15 @@ from partwise.compiled.simd import LANES, padded
 from partwise.errors import InputError
 from partwise.structures.contract import Shapes
 from partwise.structures.packed import Packed
-from partwise.structures.second_order.consensus import CONSENSUS, ConsensusSpecification, ConsensusWorkspace
-from partwise.structures.second_order.messages import MEMORY
+from partwise.structures.second_order.consensus.bound import MEMORY
+from partwise.structures.second_order.consensus.oracle import (
+    CONSENSUS,
+    ConsensusSpecification,
+    ConsensusWorkspace,
+)
 from partwise.structures.second_order.tables import workspace_for
 from partwise.structures.second_order.trees import SecondOrderTrees
-from partwise.structures.trees.matrix_tree import SpanningSpecification, spanning_workspace
+from partwise.structures.trees.matrix_tree.sums import SpanningSpecification, spanning_workspace
 from partwise.structures.trees.spanning import Spanning
 
 

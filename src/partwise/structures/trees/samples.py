@@ -10,10 +10,10 @@ import numpy as np
 from partwise.compiled.dispatch import entry, inner
 from partwise.compiled.simd import LANES, exponential_row, maximum
 from partwise.structures.trees.arc_tables import stride_of, tree_room
-from partwise.structures.trees.eisner import nothing_lost, projective_inside, projective_weights
-from partwise.structures.trees.eisner_log import projective_charts_in_logs
+from partwise.structures.trees.eisner.logs import projective_charts_in_logs
+from partwise.structures.trees.eisner.sums import nothing_lost, projective_inside, projective_weights
 from partwise.structures.trees.inference import read_dense
-from partwise.structures.trees.matrix_tree import spanning_marginals, spanning_weights
+from partwise.structures.trees.matrix_tree.sums import spanning_marginals, spanning_weights
 
 
 @inner

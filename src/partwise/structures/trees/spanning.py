@@ -8,7 +8,7 @@ import numpy as np
 
 from partwise.compiled.dispatch import python_form
 from partwise.structures.contract import Shapes
-from partwise.structures.trees.matrix_tree import SPANNING, SpanningSpecification, spanning_workspace
+from partwise.structures.trees.matrix_tree.sums import SPANNING, SpanningSpecification, spanning_workspace
 from partwise.structures.trees.trees import Trees
 
 # Steps a walk may take, for each word, before heads are drawn one by one instead.

@@ -108,7 +108,7 @@ class Trees(TreeParts):
 
         All are distinct; there are fewer where fewer are possible.
         """
-        from partwise.structures.trees.paths import best_trees
+        from partwise.structures.trees.kbest import best_trees
 
         k, scores = checked_count(k, "k"), self._read(arc_scores, relation_scores, checked=True)
         results = []

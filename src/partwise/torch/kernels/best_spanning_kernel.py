@@ -1,5 +1,7 @@
 # mypy: ignore-errors
-"""Best spanning trees on a GPU, one program a sentence: Chu–Liu–Edmonds as in `structures.trees.chu_liu_edmonds`.
+"""Best spanning trees on a GPU, one program a sentence.
+
+The algorithm is Chu–Liu–Edmonds, as in `structures/trees/matrix_tree/chu_liu_edmonds.py`.
 
 Best heads of single words are found beforehand, all at once. What changes as cycles are merged is small and stays in
 registers, a lane a word: a merged node goes by the word that the walk reached first, whose row of gains it takes over.

@@ -1,0 +1,105 @@
+# mypy: ignore-errors
+"""Messages of hard factors that count: the sizes of the vertices that hold must add up to so much.
+
+XOR, at-most-one, OR, exactly-k, implication and knapsack are one rule, low ≤ Σ size_i [x_i = 1] ≤ high, a negative
+size counting where x_i = 0. Sums over all that obey it go from left to right over how much has been counted,
+F_i(c), and back, B_i(c), on logarithms:
+
+    F_{i+1}(c) = log( e^{F_i(c) + n_i(0)} + e^{F_i(c − size_i) + n_i(1)} ),     B in the same way from the right,
+    m_i(0) = log Σ_c e^{F_i(c) + B_{i+1}(c)},                    m_i(1) = log Σ_c e^{F_i(c) + B_{i+1}(c + size_i)}.
+
+Where nothing is too much, levels above `low` are one level. A rule's numbers in the shape are: low, number of levels,
+whether the last level has all above, then the sizes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from partwise.compiled.dispatch import fragment, inner
+from partwise.structures.graphs.messages.workspace import log_sum
+
+
+@fragment
+def _next(level, size, n_levels, saturates):  # type: ignore
+    """The level after another `size`; −1 where that is too much."""
+    level += size
+    if level < n_levels:
+        return level
+    return n_levels - 1 if saturates else -1
+
+
+@inner
+def count_forward(shape, at, n, hard, incoming, levels):  # type: ignore
+    """Fill F_0 … F_n, rows of levels; returns the total. `hard` maximises instead."""
+    low, n_levels, saturates = shape[at], np.int64(shape[at + 1]), shape[at + 2]
+    for c in range(n_levels):
+        levels[c] = -np.inf
+    levels[0] = 0.0
+    for i in range(n):
+        size = shape[at + 3 + i]
+        off, on = (
+            (incoming[2 * i], incoming[2 * i + 1]) if size > 0 else (incoming[2 * i + 1], incoming[2 * i])
+        )
+        here, there = i * n_levels, (i + 1) * n_levels
+        for c in range(n_levels):
+            levels[there + c] = levels[here + c] + off
+        for c in range(n_levels):
+            to = _next(c, abs(size), n_levels, saturates)
+            if to >= 0:
+                value = levels[here + c] + on
+                old = levels[there + to]
+                levels[there + to] = max(old, value) if hard else log_sum(old, value)
+    total = -np.inf
+    for c in range(low, n_levels):
+        value = levels[n * n_levels + c]
+        total = max(total, value) if hard else log_sum(total, value)
+    return total
+
+
+@inner
+def count_outgoing(shape, at, n, incoming, outgoing, levels):  # type: ignore
+    """Fill outgoing (2n,) from incoming (2n,), by vertex and state."""
+    low, n_levels, saturates = shape[at], np.int64(shape[at + 1]), shape[at + 2]
+    count_forward(shape, at, n, False, incoming, levels)
+    back = (n + 1) * n_levels
+    for c in range(n_levels):
+        levels[back + c] = 0.0 if c >= low else -np.inf
+    for i in range(n - 1, -1, -1):
+        size, here = shape[at + 3 + i], i * n_levels
+        off, on = (
+            (incoming[2 * i], incoming[2 * i + 1]) if size > 0 else (incoming[2 * i + 1], incoming[2 * i])
+        )
+        without, within = -np.inf, -np.inf
+        for c in range(n_levels):
+            to = _next(c, abs(size), n_levels, saturates)
+            stay = levels[back + c]
+            go = levels[back + to] if to >= 0 else -np.inf
+            without = log_sum(without, levels[here + c] + stay)
+            within = log_sum(within, levels[here + c] + go)
+            # Levels only grow, so that `back` may be overwritten from below.
+            levels[back + c] = log_sum(stay + off, go + on)
+        outgoing[2 * i], outgoing[2 * i + 1] = (without, within) if size > 0 else (within, without)
+
+
+@inner
+def count_best(shape, at, n, incoming, choice, levels):  # type: ignore
+    """Fill choice (n,) with the best states that obey the rule; returns their sum, −inf where none do."""
+    low, n_levels, saturates = shape[at], np.int64(shape[at + 1]), shape[at + 2]
+    best = count_forward(shape, at, n, True, incoming, levels)
+    if best == -np.inf:
+        return best
+    level = low
+    for c in range(low, n_levels):
+        if levels[n * n_levels + c] > levels[n * n_levels + level]:
+            level = c
+    for i in range(n - 1, -1, -1):
+        size, here = shape[at + 3 + i], i * n_levels
+        on = incoming[2 * i + 1] if size > 0 else incoming[2 * i]
+        found, wanted, value = level, 0, levels[here + n_levels + level]
+        for c in range(n_levels):
+            if _next(c, abs(size), n_levels, saturates) == level and levels[here + c] + on >= value:
+                found, wanted = c, 1
+        choice[i] = wanted if size > 0 else 1 - wanted
+        level = found
+    return best

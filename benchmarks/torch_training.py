@@ -62,11 +62,11 @@ def random_head(
         noisy = [s - torch.rand(s.shape, generator=random, device=device).log().neg().log() for s in scores]
         target = layers.argmax(structure, *noisy, lengths=taken)
         batches.append((tuple(activations), target, taken))
-    found = gather(_Given(), batches, feed, True, lambda text: None)
+    found = gather(_PassThrough(), batches, feed, True, lambda text: None)
     return found.problem(feed, Loss.of(loss), 1.0, "hamming", torch.get_num_threads()), feed
 
 
-class _Given(torch.nn.Module):
+class _PassThrough(torch.nn.Module):
     def forward(self, *activations: Any) -> Any:
         return activations
 

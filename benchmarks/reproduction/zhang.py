@@ -26,7 +26,7 @@ def run(data: Path, numbers: Numbers) -> None:
     letters, fold = read_letters(data / "ocr")
     problem = explicit_problem(select(letters, fold == 0), 10.0)
     n = problem.n_examples
-    published = float(n * problem.feature_spread().max() / problem.l2)
+    published = float(n * problem.squared_radii().max() / problem.l2)
     logs = float(problem.at_weights(np.zeros(problem.n_weights), 1.0).log_total.sum())
     constants = {"paper": 6 * published * logs, "ours": 6 * dual_smoothness(problem) * logs, "n": n}
     numbers.once("constants", dict, constants)

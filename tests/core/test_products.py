@@ -10,9 +10,9 @@ from mixed_problems import mixed, weights_for
 from problems import small
 
 from partwise.core import products
+from partwise.core.distinct_rows import distinct_rows_of
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
-from partwise.core.repeats import repeats_of
 from partwise.core.rows import AttributeRows, RowData
 from partwise.structures import Chain
 
@@ -86,15 +86,15 @@ def test_products_of_rows_that_repeat(n_jobs: int, monkeypatch: pytest.MonkeyPat
 def test_rows_that_nearly_repeat_are_not_taken_for_equal() -> None:
     random = np.random.default_rng(5)
     rows = random.normal(size=(10, 4)).astype(np.float32)[random.integers(0, 10, 300)]
-    found = repeats_of(rows)
+    found = distinct_rows_of(rows)
     assert found is not None and len(found.row) == 10
     assert np.array_equal(rows[found.row][found.place], rows)
     rows[7, 2] = np.nextafter(rows[7, 2], np.float32(9))
-    found = repeats_of(rows)
+    found = distinct_rows_of(rows)
     assert found is not None and len(found.row) == 11
     assert np.array_equal(rows[found.row][found.place], rows)
-    assert repeats_of(random.normal(size=(300, 4)).astype(np.float32)) is None
-    assert repeats_of(rows[:0]) is None
+    assert distinct_rows_of(random.normal(size=(300, 4)).astype(np.float32)) is None
+    assert distinct_rows_of(rows[:0]) is None
 
 
 @pytest.mark.parametrize("l1", [0.0, 0.3])

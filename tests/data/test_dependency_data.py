@@ -11,7 +11,7 @@ from effort import lines_executed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partwise.core.heads import crossing_words, words_in_cycles
+from partwise.core.tree_checks import crossing_words, words_in_cycles
 from partwise.data import (
     corpus_from_sentences,
     is_projective,

@@ -15,7 +15,7 @@ import pytest
 from test_out_of_core import _conll, _run, _with_array, _write_header, small_blocks
 
 from partwise import Classifier, InputError, SequenceLabeler, open_dataset
-from partwise.core import confines as confines_module
+from partwise.core import memory_limits as memory_limits_module
 from partwise.core.streamed import ROW_ARRAYS
 from partwise.estimators.on_disk import room
 from partwise.solvers import memory
@@ -229,7 +229,7 @@ def large(tmp_path, monkeypatch) -> Path:
     """A dataset whose process has nothing else in memory, on a machine that has enough."""
     for module, name, value in (
         (memory, "resident_bytes", 0), (memory, "_physical_bytes", 1e12), (room, "memory_there_is", 10**12),
-        (memory, "confines", []),
+        (memory, "memory_limits", []),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, lambda value=value: value)
     monkeypatch.setattr(memory, "_COMPILED", 0)
@@ -261,7 +261,7 @@ def test_limits_decide_on_shards_and_on_where_state_is(large, monkeypatch):
     assert estimate.streamed <= 0.5 * everything * (1 + 1e-6)
     assert sorted(os.listdir(large.parent)) == ["data", "train"]
     limit = (beside + 0.9 * everything) / (1.0 - room._MARGIN)
-    monkeypatch.setattr(memory, "confines", lambda: [int(limit)])  # as a container has
+    monkeypatch.setattr(memory, "memory_limits", lambda: [int(limit)])  # as a container has
     monkeypatch.setattr(room.os, "access", lambda *_: False)
     problem, estimate = fitted(None)
     assert problem.held.n_shards > 1 and not problem.keeps_state_on_disk and estimate.parts
@@ -288,4 +288,4 @@ def test_limits_of_groups_are_those_of_the_process(groups, file, tmp_path, monke
         return own_open(moved, *arguments, **settings)
 
     monkeypatch.setattr(builtins, "open", open_here)
-    assert sorted(each for each in confines_module.confines() if each < 10**6) == [70000, 90000]
+    assert sorted(each for each in memory_limits_module.memory_limits() if each < 10**6) == [70000, 90000]

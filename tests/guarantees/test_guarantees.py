@@ -137,7 +137,7 @@ def test_runs_keep_to_the_rates(loss: str) -> None:
 def test_table_one_follows_from_the_theorems() -> None:
     problem = class_problem(30, "log")
     batch, online = predicted_rates(problem)
-    A = float(problem.feature_spread().max()) / problem.l2
+    A = float(problem.squared_radii().max()) / problem.l2
     assert batch.step == pytest.approx(1.0 / (1.0 + 30 * A)) and online.step == pytest.approx(1.0 / (1.0 + A))
     assert batch.constant == pytest.approx((1.0 + 30 * A) * 30 * math.log(3.0), rel=1e-6)
     assert online.passes(0.1) < batch.passes(0.1)

@@ -130,7 +130,7 @@ def test_single_precision_is_close() -> None:
 @pytest.mark.parametrize("kind", ["multiclass", "tied", "untied"])
 def test_spread_bounds_feature_differences(kind: str) -> None:
     data = explicit(kind, "hinge")
-    spread, written = kernelised(data).feature_spread(), data.written_out
+    spread, written = kernelised(data).squared_radii(), data.written_out
     for i, (rows, gold) in enumerate(zip(written.features, written.gold, strict=True)):
         assert ((rows - rows[gold]) ** 2).sum(axis=1).max() <= spread[i] * (1 + 1e-9)
 

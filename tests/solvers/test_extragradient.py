@@ -128,7 +128,7 @@ def test_safe_steps_always_pass() -> None:
     from partwise.solvers.saddle.extragradient import _try
 
     problem, random = problem_of("tied", "hinge").problem, np.random.default_rng(2)
-    safe = 4.0 / float(problem.batch.example_weight @ problem.feature_spread())
+    safe = 4.0 / float(problem.batch.example_weight @ problem.squared_radii())
     exists = problem.at_weights(np.zeros(problem.n_weights), 1.0).v != 0.0
     for ratio in np.logspace(-4, 4, 9):
         weights, u = random.normal(size=(2, problem.n_weights)) * exists

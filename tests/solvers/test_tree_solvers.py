@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from contract_solvers import optimum, problem_of
 
-from partwise.core.spread import _squared_row_sums, membership
+from partwise.core.feature_radius import _squared_row_sums, membership
 from partwise.solvers import SOLVERS, ExponentiatedGradient, solve
 
 # Relative distance to the optimum of the primal and of the dual.
@@ -50,7 +50,7 @@ def test_mira_certifies_what_it_has() -> None:
 @pytest.mark.parametrize("case", ["projective", "spanning", "tied", "multiclass"])
 def test_feature_spread_bounds_every_difference(case: str) -> None:
     data = problem_of(case, "log")
-    bound, written = data.problem.feature_spread(), data.written_out
+    bound, written = data.problem.squared_radii(), data.written_out
     for i, features in enumerate(written.features):
         assert (((features - features[written.gold[i]]) ** 2).sum(axis=1) <= bound[i] * (1 + 1e-12)).all()
     if case == "spanning":  # a word has one head, and most arcs are not used

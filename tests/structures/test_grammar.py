@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from partwise.compiled.simd import LANES
 from partwise.core.arrays import offsets
+from partwise.core.feature_radius import squared_radii
 from partwise.core.maps import FeatureMap
 from partwise.core.rows import AttributeRows, RowData
 from partwise.core.scorer import Scorer
-from partwise.core.spread import feature_spread
 from partwise.errors import InputError
 from partwise.structures import Brute, Grammar, Structure, prune_spans
 from partwise.structures.grammar.pruning import span_probabilities
@@ -427,7 +427,7 @@ def test_problem_has_all_that_derivations_have() -> None:
     assert structure.n_spans(data.shapes).sum() < structure.n_spans(structure.shapes(data.lengths)).sum()
     assert any(len({len(parts) for parts in each}) > 1 for each in written.parts)
     assert any(len(np.unique(parts)) < len(parts) for each in written.parts for parts in each)
-    for features, bound in zip(written.features, data.problem.feature_spread(), strict=True):
+    for features, bound in zip(written.features, data.problem.squared_radii(), strict=True):
         differences = features[:, None] - features[None, :]
         assert ((differences**2).sum(axis=2) <= bound * (1 + 1e-12)).all()
 
@@ -444,7 +444,7 @@ def test_feature_spread_knows_that_a_row_may_be_used_twice() -> None:
             FeatureMap.build(5, 3), AttributeRows(np.arange(4), np.arange(3, dtype=np.int32), None)
         ),
     }
-    bound = feature_spread(Scorer.build(grammar, shapes, rows)) - 2.0 * grammar.most_tied(shapes) ** 2
+    bound = squared_radii(Scorer.build(grammar, shapes, rows)) - 2.0 * grammar.most_tied(shapes) ** 2
     differ = np.setxor1d(grammar.encode(one), grammar.encode(other))
     assert ((differ >= 2) & (differ < 17)).sum() == 7
     assert bound[0] >= 7.0

@@ -212,7 +212,7 @@ def test_sdca_mixes_parts_only_where_a_labelling_is_one_part() -> None:
 
 def test_feature_spread_bounds_every_difference() -> None:
     data = problem_of("selection", "log")
-    for features, bound in zip(data.written_out.features, data.problem.feature_spread(), strict=True):
+    for features, bound in zip(data.written_out.features, data.problem.squared_radii(), strict=True):
         differences = features[:, None] - features[None, :]
         assert ((differences**2).sum(axis=2) <= bound * (1 + 1e-12)).all()
 

@@ -220,6 +220,6 @@ def test_solvers_for_chains_refuse_in_one_line(name: str) -> None:
 @pytest.mark.parametrize("tokens", [False, True])
 def test_feature_spread_bounds_every_difference(tokens: bool) -> None:
     data = small("segments", "log", structure=SemiMarkov(2, 3, tokens=tokens))
-    for features, bound in zip(data.written_out.features, data.problem.feature_spread(), strict=True):
+    for features, bound in zip(data.written_out.features, data.problem.squared_radii(), strict=True):
         differences = features[:, None] - features[None, :]
         assert ((differences**2).sum(axis=2) <= bound * (1 + 1e-12)).all()

@@ -19,7 +19,7 @@ from absent_card import AbsentCard, use
 from triton.runtime.jit import JITFunction
 
 from partwise.structures import Chain, Grammar, Projective, SemiMarkov, Spanning
-from partwise.torch.kernels import (
+from partwise.torch.gpu import (
     chain,
     grammar,
     launch,
@@ -45,7 +45,7 @@ SYMBOLS = {"small": (), "usual": (20,), "all": (12, 20, 60, 100)}
 def both_ways(kernels: Any, layout: Any, *scores: torch.Tensor, lengths: Any = None) -> Any:
     """Forward and backward, with a gradient as a sum of values gives it."""
     batch = layout.batch(scores, lengths, False)
-    given = kernels.Given(batch, batch.scores)
+    given = kernels.SUMS(batch, batch.scores)
     value = given.forward()
     given.backward(value, torch.ones((), dtype=value.dtype).expand(len(value)), together=True)
     return given

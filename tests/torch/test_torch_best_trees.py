@@ -14,7 +14,7 @@ pytest.importorskip("triton", reason="kernels need Triton")
 from partwise.errors import InputError  # noqa: E402
 from partwise.structures import Projective, Spanning  # noqa: E402
 from partwise.torch import functions  # noqa: E402
-from partwise.torch.kernels import trees  # noqa: E402
+from partwise.torch.gpu import trees  # noqa: E402
 from partwise.torch.layouts.trees import TreeLayout  # noqa: E402
 from partwise.torch.sums import host_answer  # noqa: E402
 

@@ -14,7 +14,7 @@ from data_paths import ROOT, SUPPORT
 if find_spec("torch") is None or find_spec("triton") is None:
     pytest.skip("kernels need PyTorch and Triton", allow_module_level=True)
 
-KERNELS = ROOT / "src" / "partwise" / "torch" / "kernels"
+KERNELS = ROOT / "src" / "partwise" / "torch" / "gpu"
 MOST_SPILLED = 64  # bytes a thread: some registers more than there are, not a table
 
 

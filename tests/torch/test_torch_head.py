@@ -46,7 +46,7 @@ def one_thread() -> object:
     torch.set_num_threads(before)
 
 
-class Given(torch.nn.Module):
+class PassThrough(torch.nn.Module):
     """Gives its inputs as activations."""
 
     def forward(self, *activations: object) -> object:
@@ -100,7 +100,7 @@ def objective(head: object, name: str, loss: object) -> object:
 def problems(name: str, loss: object) -> tuple:
     structure, activations, lengths, target = case(name)
     feed = Feed(structure)
-    found = gather(Given(), [(tuple(activations), target, lengths)], feed, True, lambda text: None)
+    found = gather(PassThrough(), [(tuple(activations), target, lengths)], feed, True, lambda text: None)
     plain = found.problem(feed, Loss.of(loss), L2, "hamming", 1)
     return plain, DeviceProblem.of(plain, feed, torch.device("cpu"))
 
@@ -110,7 +110,7 @@ def problems(name: str, loss: object) -> tuple:
 def test_the_optimum_is_that_of_the_layers(name: str, loss: object) -> None:
     structure, activations, lengths, target = case(name)
     loader = [(tuple(activations), target, lengths)]
-    head = layers.fit_head(Given(), loader, structure, loss, L2, solver="lbfgs", tol=1e-7)
+    head = layers.fit_head(PassThrough(), loader, structure, loss, L2, solver="lbfgs", tol=1e-7)
     assert head.converged and head.certificate.relative_gap <= 1e-7 and head.device == "cpu"
     value = objective(head, name, loss)
     assert value.item() == pytest.approx(head.certificate.primal, rel=1e-6)
@@ -132,7 +132,7 @@ def test_graphs(tied: bool) -> None:
         if not tied:
             inputs.append(torch.randn(n, len(pairs), 2, generator=random))
         loader.append((tuple(inputs), torch.randint(2, (n, n_vertices), generator=random)))
-    head = layers.fit_head(Given(), loader, structure, "softmax_margin", L2, solver="lbfgs", tol=1e-6)
+    head = layers.fit_head(PassThrough(), loader, structure, "softmax_margin", L2, solver="lbfgs", tol=1e-6)
     assert head.converged
     criterion = layers.StructuredLoss(structure, "softmax_margin", reduction="sum")
     value = sum(criterion(*head(*inputs), target=target) for inputs, target in loader)
@@ -140,7 +140,7 @@ def test_graphs(tied: bool) -> None:
     assert value.item() == pytest.approx(head.certificate.primal, rel=1e-5)
     assert head.argmax(*loader[0][0]).shape == (5, 3)
     with pytest.raises(InputError, match="edges"):
-        layers.fit_head(Given(), [((loader[0][0][0],), loader[0][1])], structure)
+        layers.fit_head(PassThrough(), [((loader[0][0][0],), loader[0][1])], structure)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -190,15 +190,15 @@ def test_hinge_losses_on_a_device_fall_back_where_cutting_planes_take_long(
     monkeypatch.setattr(head_module, "_has_kernels", lambda feed, where: True)  # the CPU stands for a device
     structure, activations, _, target = case("classes")
     loader = [(activations, target)]
-    host = layers.fit_head(Given(), loader, structure, "hinge", L2, solver="crammer-singer", tol=1e-3)
+    host = layers.fit_head(PassThrough(), loader, structure, "hinge", L2, solver="crammer-singer", tol=1e-3)
     for first, solver in ((150, "bmrm"), (1, host.solver)):
         monkeypatch.setattr(head_module, "_FIRST_PASSES", first)
-        head = layers.fit_head(Given(), loader, structure, "hinge", L2, tol=1e-3)
+        head = layers.fit_head(PassThrough(), loader, structure, "hinge", L2, tol=1e-3)
         assert head.converged and head.solver == solver
         assert head.certificate.dual <= host.certificate.primal
         assert host.certificate.dual <= head.certificate.primal
     with pytest.warns(ConvergenceWarning):  # of runs that end early the one with the smaller gap is kept
-        kept = layers.fit_head(Given(), loader, structure, "hinge", L2, tol=1e-12, max_passes=1)
+        kept = layers.fit_head(PassThrough(), loader, structure, "hinge", L2, tol=1e-12, max_passes=1)
     assert np.isfinite(kept.certificate.relative_gap) and not kept.converged
 
 
@@ -330,7 +330,7 @@ def test_settings_and_structures_that_do_not_fit() -> None:
     spans = (torch.zeros(1, 2, 3), torch.zeros(1, 2, 2, 3))
     tree = layers.sample(unary, torch.zeros(1, 2, 3), torch.zeros(unary.n_rules))[0]
     with pytest.raises(InputError, match="unary"):
-        layers.fit_head(Given(), [(spans, tree)], unary)
+        layers.fit_head(PassThrough(), [(spans, tree)], unary)
 
 
 def test_a_run_that_ends_early_says_so_and_its_gap_holds() -> None:
@@ -339,15 +339,19 @@ def test_a_run_that_ends_early_says_so_and_its_gap_holds() -> None:
     structure, activations, lengths, target = case("chain")
     loader = [(tuple(activations), target, lengths)]
     with pytest.warns(ConvergenceWarning, match="max_passes"):
-        early = layers.fit_head(Given(), loader, structure, l2=L2, solver="lbfgs", max_passes=2, tol=1e-9)
-    full = layers.fit_head(Given(), loader, structure, l2=L2, solver="lbfgs", tol=1e-6)
+        early = layers.fit_head(
+            PassThrough(), loader, structure, l2=L2, solver="lbfgs", max_passes=2, tol=1e-9
+        )
+    full = layers.fit_head(PassThrough(), loader, structure, l2=L2, solver="lbfgs", tol=1e-6)
     assert not early.converged and early.certificate.dual <= full.certificate.primal
     assert early.certificate.primal >= full.certificate.dual and early.certificate.relative_gap > 1e-9
 
 
 def test_heads_are_copied_and_saved_like_any_module(tmp_path: object) -> None:
     structure, activations, lengths, target = case("chain")
-    head = layers.fit_head(Given(), [(tuple(activations), target, lengths)], structure, l2=L2, solver="lbfgs")
+    head = layers.fit_head(
+        PassThrough(), [(tuple(activations), target, lengths)], structure, l2=L2, solver="lbfgs"
+    )
     torch.save(head, tmp_path / "head.pt")
     copies = copy.deepcopy(head), torch.load(tmp_path / "head.pt", weights_only=False)
     for each in copies:
@@ -364,11 +368,11 @@ def test_progress_is_told_when_it_takes_long(
 
     structure, activations, lengths, target = case("chain")
     loader = [(tuple(activations), target, lengths)]
-    layers.fit_head(Given(), loader, structure, solver="lbfgs", verbose=True)
+    layers.fit_head(PassThrough(), loader, structure, solver="lbfgs", verbose=True)
     assert "pass" not in capsys.readouterr().err
     monkeypatch.setattr(head, "_SILENCE", 0.0)
-    layers.fit_head(Given(), loader, structure, solver="lbfgs", verbose=True)
+    layers.fit_head(PassThrough(), loader, structure, solver="lbfgs", verbose=True)
     told = capsys.readouterr().err
     assert "activations of 6 examples" in told and "relative gap" in told
-    layers.fit_head(Given(), loader, structure, solver="lbfgs", verbose=False)
+    layers.fit_head(PassThrough(), loader, structure, solver="lbfgs", verbose=False)
     assert not capsys.readouterr().err

@@ -20,7 +20,7 @@ from partwise.structures import Chain, Grammar, Multiclass, Projective, SemiMark
 from partwise.torch import sums  # noqa: E402
 from partwise.torch.activations import gather  # noqa: E402
 from partwise.torch.device_problem import DeviceProblem  # noqa: E402
-from partwise.torch.kernels import kernels_for  # noqa: E402
+from partwise.torch.gpu import kernels_for  # noqa: E402
 from partwise.torch.rows import Feed  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -37,7 +37,7 @@ STRUCTURES = [
 ]
 
 
-class Given(torch.nn.Module):
+class PassThrough(torch.nn.Module):
     def forward(self, *activations: Any) -> Any:
         return activations
 
@@ -64,7 +64,7 @@ def test_sums_by_kernels_are_those_of_the_host(
 ) -> None:
     monkeypatch.setattr(sums, "device_kernels", kernels_for)  # also where there is no device
     loader, feed = loader_of(structure)
-    found = gather(Given(), loader, feed, True, lambda text: None)
+    found = gather(PassThrough(), loader, feed, True, lambda text: None)
     plain = found.problem(feed, Loss.of(loss), 0.5, "hamming", 1)
     on_device = DeviceProblem.of(plain, feed, torch.device(DEVICE))
     weights = np.random.default_rng(0).standard_normal(plain.n_weights)
@@ -86,8 +86,8 @@ def test_a_head_on_a_gpu_is_certified_there() -> None:
         ("hinge", "auto", "cuda"),
         ("hinge", "bmrm", "cuda"),
     ):
-        head = layers.fit_head(Given(), loader, STRUCTURES[0], loss, 0.5, solver=solver, tol=1e-2)
-        host = layers.fit_head(Given(), loader, STRUCTURES[0], loss, 0.5, device="cpu", tol=1e-2)
+        head = layers.fit_head(PassThrough(), loader, STRUCTURES[0], loss, 0.5, solver=solver, tol=1e-2)
+        host = layers.fit_head(PassThrough(), loader, STRUCTURES[0], loss, 0.5, device="cpu", tol=1e-2)
         assert head.converged and head.device.startswith(where) and host.device == "cpu"
         assert head.certificate.dual <= host.certificate.primal
         assert host.certificate.dual <= head.certificate.primal

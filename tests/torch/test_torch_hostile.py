@@ -16,7 +16,7 @@ import partwise.torch as layers  # noqa: E402
 from partwise.errors import InputError  # noqa: E402
 from partwise.structures import Chain, Graph, Multiclass, Projective  # noqa: E402
 from partwise.torch.layouts import arrangement, base  # noqa: E402
-from partwise.torch.layouts.places import Places  # noqa: E402
+from partwise.torch.layouts.part_map import PartMap  # noqa: E402
 from partwise.torch.layouts.trees import TreeLayout  # noqa: E402
 
 
@@ -187,7 +187,7 @@ def test_arrangements_are_kept_as_long_as_there_is_room(monkeypatch: pytest.Monk
 
 def test_places_are_runs_where_these_are_long() -> None:
     part, entry = np.arange(100), np.concatenate([np.arange(50, 100), np.arange(200, 250)])
-    runs, single, blocks = Places.of(part, entry), Places(part, entry), Places(part[::5], entry[::5], 5)
+    runs, single, blocks = PartMap.of(part, entry), PartMap(part, entry), PartMap(part[::5], entry[::5], 5)
     assert runs.lengths is not None and runs.lengths.tolist() == [50, 50]
     scores, found = np.random.default_rng(0).random(300), []
     for places in (runs, single, blocks):
@@ -198,6 +198,6 @@ def test_places_are_runs_where_these_are_long() -> None:
         np.testing.assert_array_equal(one, other)
         np.testing.assert_array_equal(one, third)
     np.testing.assert_array_equal(found[0][0], scores[entry])
-    assert Places.of(part, entry[::-1]).lengths is None
-    empty = Places.of(part[:0], entry[:0])
+    assert PartMap.of(part, entry[::-1]).lengths is None
+    empty = PartMap.of(part[:0], entry[:0])
     assert not empty.to_entries(parts, (2, 2), np.dtype(np.float32)).any()

@@ -15,8 +15,8 @@ pytest.importorskip("triton", reason="kernels need Triton")
 from partwise.errors import InputError  # noqa: E402
 from partwise.structures import Chain, Grammar, Multiclass, Projective, Spanning  # noqa: E402
 from partwise.torch import functions  # noqa: E402
-from partwise.torch.kernels import chain, classes, grammar, trees  # noqa: E402
-from partwise.torch.kernels.function import LogPartition, sums_by  # noqa: E402
+from partwise.torch.gpu import chain, classes, grammar, trees  # noqa: E402
+from partwise.torch.gpu.function import LogPartition, sums_by  # noqa: E402
 from partwise.torch.layouts.chains import ChainLayout  # noqa: E402
 from partwise.torch.layouts.classes import ClassLayout  # noqa: E402
 from partwise.torch.layouts.grammars import GrammarLayout  # noqa: E402
@@ -40,7 +40,7 @@ def test_classes(dtype: object, size: float) -> None:
     scores[0, 1], scores[3] = -torch.inf, -torch.inf
     batch = ClassLayout(Multiclass(4)).batch((scores,), None, True)
     on_device = ClassLayout(Multiclass(4)).batch((scores.to(DEVICE),), None, True)
-    agree(sums_by(classes.Given, on_device), host_answer(batch, "sums"), NEAR[dtype])
+    agree(sums_by(classes.ClassSums, on_device), host_answer(batch, "sums"), NEAR[dtype])
     agree(classes.best(on_device), host_answer(batch, "best"), NEAR[dtype])
 
 
@@ -71,7 +71,7 @@ def test_chains(own_edges: bool, masked: bool, dtype: object, size: float) -> No
     node[0, 1, 2] = -torch.inf
     batch = ChainLayout(structure).batch((node, edge), lengths, True)
     on_device = ChainLayout(structure).batch((node.to(DEVICE), edge.to(DEVICE)), lengths.to(DEVICE), True)
-    agree(sums_by(chain.Given, on_device), host_answer(batch, "sums"), NEAR[dtype])
+    agree(sums_by(chain.ChainSums, on_device), host_answer(batch, "sums"), NEAR[dtype])
     agree(chain.best(on_device), host_answer(batch, "best"), NEAR[dtype])
 
 
@@ -83,7 +83,7 @@ def test_scores_too_far_apart_for_products_are_done_on_logarithms() -> None:
     node[0, 0, 1], node[0, 3, 0] = -400.0, -900.0
     batch = ChainLayout(Chain(2)).batch((node, edge), None, True)
     agree(
-        sums_by(chain.Given, batch._replace(scores=tuple(s.to(DEVICE) for s in batch.scores))),
+        sums_by(chain.ChainSums, batch._replace(scores=tuple(s.to(DEVICE) for s in batch.scores))),
         host_answer(batch, "sums"),
         1e-5,
     )
@@ -106,7 +106,7 @@ def test_trees(kind: type, single_root: bool, n_relations: int, dtype: object, s
         scores.append(size * torch.randn(3, N, N, n_relations, generator=random, dtype=dtype))
     batch = TreeLayout(structure).batch(tuple(scores), lengths, True)
     on_device = TreeLayout(structure).batch(tuple(s.to(DEVICE) for s in scores), lengths.to(DEVICE), True)
-    agree(sums_by(trees.Given, on_device), host_answer(batch, "sums"), 10 * NEAR[dtype])
+    agree(sums_by(trees.TreeSums, on_device), host_answer(batch, "sums"), 10 * NEAR[dtype])
 
 
 RULES = [(0, 0, 1), (0, 1, 2), (1, 2, 2), (0, 0, 0), (2, 1, 1)]
@@ -139,12 +139,12 @@ def test_grammars(
     scores = [size * torch.randn(*shape, generator=random, dtype=dtype) for shape in shapes]
     scores[0][0, 1, 2] = scores[2][0, 1, 2, 0] = -torch.inf
     batch, on_device = grammar_batches(structure, scores, lengths)
-    agree(sums_by(grammar.Given, on_device), host_answer(batch, "sums"), NEAR[dtype])
+    agree(sums_by(grammar.GrammarSums, on_device), host_answer(batch, "sums"), NEAR[dtype])
     batch, on_device = grammar_batches(
         structure, [each[:1] for each in scores[:1]] + [scores[1].reshape(-1)[: structure.n_rules]], None
     )
     monkeypatch.setattr(grammar, "_ROOM", 10)  # matrices are computed again
-    agree(sums_by(grammar.Given, on_device), host_answer(batch, "sums"), NEAR[dtype])
+    agree(sums_by(grammar.GrammarSums, on_device), host_answer(batch, "sums"), NEAR[dtype])
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -154,7 +154,7 @@ def test_a_dense_grammar_of_more_symbols_than_a_tile() -> None:
     structure = Grammar(70, rules)
     scores = [torch.randn(1, 3, 70, generator=random), torch.randn(len(rules), generator=random)]
     batch, on_device = grammar_batches(structure, scores, None)
-    agree(sums_by(grammar.Given, on_device), host_answer(batch, "sums"), 1e-5)
+    agree(sums_by(grammar.GrammarSums, on_device), host_answer(batch, "sums"), 1e-5)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -169,9 +169,9 @@ def test_rules_that_are_all_but_forbidden_are_found_out_where_they_are_needed() 
         word[..., 0], word[..., 1] = (0.0, -torch.inf) if needed else (-torch.inf, 0.0)
         word[:, 1:, 1] = 0.0
         batch, on_device = grammar_batches(structure, [word, rule], None)
-        given = grammar.Given(on_device, on_device.scores)
+        given = grammar.GrammarSums(on_device, on_device.scores)
         assert given.lost_digits(given.forward()) == needed
-        agree(sums_by(grammar.Given, on_device), host_answer(batch, "sums"), 1e-10)
+        agree(sums_by(grammar.GrammarSums, on_device), host_answer(batch, "sums"), 1e-10)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -183,7 +183,7 @@ def test_spanning_trees_lose_no_digits_where_scores_are_far_apart(single_root: b
         arcs[0, (m - 2) % 18 + 1 if m % 2 else m - 1, m] = 60.0
     batch = TreeLayout(Spanning(single_root=single_root)).batch((arcs,), None, True)
     on_device = batch._replace(scores=(arcs.to(DEVICE),))
-    given = trees.Given(on_device, on_device.scores)
+    given = trees.TreeSums(on_device, on_device.scores)
     value = given.forward()
     assert not given.lost_digits(value)
     counts = given.backward(value, torch.ones_like(value))
@@ -199,7 +199,7 @@ def test_gradients_of_shared_scores_are_those_of_scores_spread_over_the_batch() 
     found = []
     for given in (rule, rule.expand(2, -1)):
         batch = GrammarLayout(structure).batch((word, given), None, False)
-        values = LogPartition.apply(grammar.Given, batch, *batch.given)
+        values = LogPartition.apply(grammar.GrammarSums, batch, *batch.unexpanded)
         found.append(torch.autograd.grad(values.square().sum(), (word, rule)))
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other)
@@ -210,7 +210,7 @@ def test_gradients_of_one_launch_are_the_counts() -> None:
     node = torch.randn(2, 3, 4, dtype=torch.float64, device=DEVICE, requires_grad=True)
     edge = torch.randn(4, 4, dtype=torch.float64, device=DEVICE, requires_grad=True)
     batch = ChainLayout(Chain(4)).batch((node, edge), None, True)
-    values = LogPartition.apply(chain.Given, batch, *batch.given)
+    values = LogPartition.apply(chain.ChainSums, batch, *batch.unexpanded)
     found = torch.autograd.grad((values * torch.tensor([1.0, 3.0], device=DEVICE)).sum(), (node, edge))
     plain = ChainLayout(Chain(4)).batch((node.detach().cpu(), edge.detach().cpu()), None, True)
     _, nodes, edges = host_answer(plain, "sums")
@@ -236,7 +236,7 @@ def test_gradients_and_their_gradients(kernels: object, layout: object, shapes: 
 
     def values(*given: object) -> object:
         batch = layout.batch(given, lengths, False)
-        return LogPartition.apply(kernels.Given, batch, *batch.given)
+        return LogPartition.apply(kernels.SUMS, batch, *batch.unexpanded)
 
     given = [each.requires_grad_() for each in scores]
     assert torch.autograd.gradcheck(values, given, fast_mode=True)

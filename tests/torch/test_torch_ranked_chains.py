@@ -16,7 +16,7 @@ import partwise.torch as layers  # noqa: E402
 from partwise.errors import InputError  # noqa: E402
 from partwise.structures import Chain  # noqa: E402
 from partwise.torch import functions  # noqa: E402
-from partwise.torch.kernels import ranked_chains  # noqa: E402
+from partwise.torch.gpu import ranked_chains  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 MASKS = {"allowed": [[1, 1, 0], [1, 0, 1], [1, 1, 1]], "allowed_start": [1, 0, 1], "allowed_end": [1, 1, 0]}

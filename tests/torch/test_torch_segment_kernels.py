@@ -19,9 +19,9 @@ import partwise.torch as layers  # noqa: E402
 from partwise.errors import InputError  # noqa: E402
 from partwise.structures import Chain, SemiMarkov  # noqa: E402
 from partwise.torch import functions, sums  # noqa: E402
-from partwise.torch.kernels import kernels_for, segments, tied_steps, wide_chain  # noqa: E402
-from partwise.torch.kernels.function import LogPartition, sums_by  # noqa: E402
-from partwise.torch.kernels.segment_sums import SegmentSums  # noqa: E402
+from partwise.torch.gpu import kernels_for, segments, tied_steps, wide_chain  # noqa: E402
+from partwise.torch.gpu.function import LogPartition, sums_by  # noqa: E402
+from partwise.torch.gpu.segment_sums import SegmentSums  # noqa: E402
 from partwise.torch.layouts.chains import ChainLayout  # noqa: E402
 from partwise.torch.layouts.segments import SegmentLayout  # noqa: E402
 from partwise.torch.sums import host_answer  # noqa: E402
@@ -61,7 +61,7 @@ def test_segments(structure: SemiMarkov, dtype: Any, size: float, own: bool) -> 
     scores = [size * torch.randn(*shape, generator=random, dtype=dtype) for shape in shapes]
     scores[0][0, 2, 0, 1] = -torch.inf
     batch, on_device = both(SegmentLayout(structure), scores, lengths)
-    agree(sums_by(segments.Given, on_device), host_answer(batch, "sums"), NEAR[dtype])
+    agree(sums_by(segments.SegmentationSums, on_device), host_answer(batch, "sums"), NEAR[dtype])
     agree(segments.best(on_device), host_answer(batch, "best"), NEAR[dtype])
 
 
@@ -77,7 +77,7 @@ def test_chains_of_more_labels_than_registers(own_edges: bool, dtype: Any, size:
     batch, on_device = both(ChainLayout(structure), [node, edge], lengths)
     products = not own_edges and dtype == torch.float32
     assert kernels_for(on_device) is (tied_steps if products else wide_chain)
-    agree(sums_by(wide_chain.Given, on_device), host_answer(batch, "sums"), NEAR[dtype])
+    agree(sums_by(wide_chain.WideChainSums, on_device), host_answer(batch, "sums"), NEAR[dtype])
     agree(wide_chain.best(on_device), host_answer(batch, "best"), NEAR[dtype])
 
 
@@ -97,8 +97,8 @@ def test_many_labels_position_by_position() -> None:
     batch, on_device = both(ChainLayout(structure), [node, edge], lengths)
     assert kernels_for(on_device) is tied_steps
     expected = host_answer(batch, "sums")
-    agree(sums_by(tied_steps.Given, on_device), expected, 1e-5)
-    given = tied_steps.Given(on_device, on_device.scores)
+    agree(sums_by(tied_steps.TiedChainSums, on_device), expected, 1e-5)
+    given = tied_steps.TiedChainSums(on_device, on_device.scores)
     value, weight = given.forward(), torch.rand(len(lengths), generator=random)
     strained = torch.tensor([4, 5])  # on logarithms
     assert (given.whole[strained.to(DEVICE)] == 0.0).all() and (given.whole > 0.0).sum() == len(lengths) - 2
@@ -112,7 +112,7 @@ def test_where_nothing_is_possible_counts_are_zero() -> None:
     scores = [torch.zeros(2, 3, 2, 2, dtype=torch.float64), torch.zeros(2, 2, dtype=torch.float64)]
     scores[0][1] = -torch.inf
     batch, on_device = both(SegmentLayout(SemiMarkov(2, 2)), scores, None)
-    agree(sums_by(segments.Given, on_device), host_answer(batch, "sums"), 1e-12)
+    agree(sums_by(segments.SegmentationSums, on_device), host_answer(batch, "sums"), 1e-12)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_gradients(kernels: Any, layout: Any, shapes: list) -> None:
 
     def values(*given: Any) -> Any:
         batch = layout.batch(given, lengths, False)
-        return LogPartition.apply(kernels.Given, batch, *batch.given)
+        return LogPartition.apply(kernels.SUMS, batch, *batch.unexpanded)
 
     given = [each.requires_grad_() for each in scores]
     assert torch.autograd.gradcheck(values, given, fast_mode=True)

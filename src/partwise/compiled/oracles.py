@@ -74,7 +74,7 @@ class Oracle:
         return Addressed(self._functions()[f"{self.name}_{which}"], "iiiiiiii")
 
     def task(self, which: str) -> str:
-        """What `ahead` calls "sums" or "best"; the oracle stands in the file of its specification."""
+        """Task name of "sums" or "best"; the oracle stands in the file of its specification."""
         return f"{self.specification.__module__}:{self.name.upper()}:{which}"
 
     def _functions(self) -> dict[str, Any]:

@@ -489,7 +489,7 @@ def row_entry(name: str) -> Addressed:
 
 
 def row_tasks(precision: str, shrunk: bool = False) -> list[str]:
-    """What `ahead` calls score and scatter for weights of "single" or "double" precision, shrunk by l1 or not."""
+    """Task names of score and scatter for weights of "single" or "double" precision, shrunk by l1 or not."""
     suffix = f"{precision}-shrunk" if shrunk else precision
     return [f"{__name__}:row_entry:{what}-{suffix}" for what in ("score", "scatter")]
 

@@ -12,13 +12,13 @@ def safe_steps(problem: Problem) -> np.ndarray:
 
     |A|_∞ is taken per example, since a step touches one block only.
     """
-    spread = problem.feature_spread() * problem.batch.example_weight / problem.l2
+    spread = problem.squared_radii() * problem.batch.example_weight / problem.l2
     return 1.0 / np.maximum(problem.loss.inverse_beta + spread, 1e-300)
 
 
 def safe_batch_step(problem: Problem) -> float:
     """η ≤ 1 / (1/β + n |A|_∞): the same when all examples move at once."""
-    spread = problem.feature_spread() * problem.batch.example_weight / problem.l2
+    spread = problem.squared_radii() * problem.batch.example_weight / problem.l2
     return float(1.0 / (problem.loss.inverse_beta + problem.n_examples * spread.max()))
 
 
@@ -29,4 +29,4 @@ def dual_smoothness(problem: Problem) -> float:
     ‖δ‖₁ diam/2 long; Cauchy–Schwarz over the examples gives L = Σ_i c_i diam_i² / (4 l2). Zhang et al. (2011)
     have Σ_i c_i max_i,y ‖φ(true) − φ(y)‖² / l2, the same but for the 4 and a maximum in place of the mean.
     """
-    return max(float(problem.batch.example_weight @ problem.feature_spread()) / (4.0 * problem.l2), 1e-300)
+    return max(float(problem.batch.example_weight @ problem.squared_radii()) / (4.0 * problem.l2), 1e-300)

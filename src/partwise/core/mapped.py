@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.core.confines import confines
+from partwise.core.memory_limits import memory_limits
 from partwise.errors import InputError
 
 _HAS_ADVICE = hasattr(os, "posix_fadvise")
@@ -148,7 +148,7 @@ def zeros_on_disk(folder: str | os.PathLike[str], n: int, dtype: Any) -> MappedA
 
 def memory_there_is() -> int:
     """Bytes that this process may take: what is free, or what the limits of its container and of itself leave."""
-    found = confines()
+    found = memory_limits()
     with contextlib.suppress(OSError, ValueError, StopIteration):
         with open("/proc/meminfo", encoding="ascii") as lines:
             line = next(each for each in lines if each.startswith("MemAvailable:"))

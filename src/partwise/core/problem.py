@@ -174,7 +174,7 @@ class Problem:
     def n_parts(self) -> int:
         return self.scorer.n_parts
 
-    def gold_places(self, first: int = 0, last: int | None = None) -> np.ndarray:
+    def gold_indices(self, first: int = 0, last: int | None = None) -> np.ndarray:
         """Where the parts of the true labels of some examples lie among the parts of all, int64 (n_gold_parts,)."""
         last = self.n_examples if last is None else last
         ptr = self.batch.gold_ptr[first : last + 1]
@@ -351,11 +351,11 @@ class Problem:
             self._shrinking = packed_rows(list(scorer.kinds), scorer.run_ptr, scorer.runs, self.l1)
         return self.batch._replace(rows=self._shrinking[0])
 
-    def feature_spread(self) -> np.ndarray:
+    def squared_radii(self) -> np.ndarray:
         """Upper bound on max_y ‖φ(x_i, y_i) − φ(x_i, y)‖² for every example, (n_examples,)."""
-        from partwise.core.spread import feature_spread
+        from partwise.core.feature_radius import squared_radii
 
-        return feature_spread(self.scorer)
+        return squared_radii(self.scorer)
 
     # -- passes over all examples --------------------------------------------------------------
 

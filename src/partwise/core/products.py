@@ -2,7 +2,7 @@
 
 A chunk of rows X has the scores X W, one product; the pass reads them as given and leaves behind what it scatters, one
 row of changes Δ for each of X; then the weights change by Xᵀ Δ, a second product. All in double precision. Rows that
-are equal (`repeats.py`) share one row of X W and of Δ, for all examples at once.
+are equal (`distinct_rows.py`) share one row of X W and of Δ, for all examples at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from partwise.compiled.examples import Batch
 from partwise.compiled.rows import FIRST_ROW, KIND, N_ROWS, KindRows, packed_rows
 from partwise.core.arrays import ranges
-from partwise.core.repeats import Repeats, repeats_of
+from partwise.core.distinct_rows import DistinctRows, distinct_rows_of
 
 if TYPE_CHECKING:
     from partwise.core.scorer import Scorer
@@ -131,7 +131,7 @@ class _SharedTable(_Products):
     """The distinct rows of a range of examples, all at once."""
 
     def __init__(
-        self, scorer: Scorer, number: int, repeats: Repeats, examples: tuple[int, int], weights: np.ndarray | None,
+        self, scorer: Scorer, number: int, repeats: DistinctRows, examples: tuple[int, int], weights: np.ndarray | None,
         v: np.ndarray | None,
     ):  # fmt: skip
         own, _ = _rows_of(scorer, number, *examples)
@@ -205,26 +205,26 @@ def n_distinct(scorer: Scorer, number: int) -> int:
     """How many rows of a kind a pass over all examples makes products of."""
     if number not in _tabled(scorer):
         return len(scorer.kinds[number].dense)
-    scorer.repeats.setdefault(number, None)
+    scorer.distinct_rows.setdefault(number, None)
     found = _repeats(scorer, number)
     return len(scorer.kinds[number].dense) if found is None else len(found.row)
 
 
-def _repeats(scorer: Scorer, number: int) -> Repeats | None:
+def _repeats(scorer: Scorer, number: int) -> DistinctRows | None:
     """The distinct rows of a kind, looked for when its products are asked for again, and where they pay."""
     kind: KindRows = scorer.kinds[number]
-    if number not in scorer.repeats:
-        scorer.repeats[number] = None  # a single pass is over before they are found
+    if number not in scorer.distinct_rows:
+        scorer.distinct_rows[number] = None  # a single pass is over before they are found
         return None
-    if scorer.repeats[number] is None:
-        scorer.repeats[number] = repeats_of(kind.dense) or NO_REPEATS
-    found = scorer.repeats[number]
+    if scorer.distinct_rows[number] is None:
+        scorer.distinct_rows[number] = distinct_rows_of(kind.dense) or NO_REPEATS
+    found = scorer.distinct_rows[number]
     if found is None or not 0 < len(found.row) * kind.width <= _MOST_SHARED:
         return None
     return found
 
 
-NO_REPEATS = Repeats(np.zeros(0, np.int64), np.zeros(0, np.int32))
+NO_REPEATS = DistinctRows(np.zeros(0, np.int64), np.zeros(0, np.int32))
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from partwise.compiled.ahead import obtain
+from partwise.compiled.background_compile import obtain
 from partwise.compiled.boundary import addresses, pack
 from partwise.compiled.examples import Batch, Scratch
 from partwise.compiled.oracles import NEVER_ASKED
@@ -18,9 +18,9 @@ from partwise.compiled.simd import LANES
 from partwise.compiled.simd_dense import ROWS_AT_ONCE
 from partwise.core.arrays import offsets, ranges
 from partwise.core.batch_pass import score_pass
+from partwise.core.distinct_rows import DistinctRows
 from partwise.core.maps import FeatureMap
 from partwise.core.products import one_thread, with_products
-from partwise.core.repeats import Repeats
 from partwise.core.rows import RowData, shared_row
 from partwise.errors import InputError
 
@@ -46,7 +46,7 @@ class Scorer:
         See ``compiled/rows.py``.
     batch : Batch
         All of it as passes read it, without true labels.
-    repeats : dict of Repeats
+    distinct_rows : dict of DistinctRows
         Which dense rows of a kind are equal, by its number; ``core/products.py`` fills it in.
     """
 
@@ -58,7 +58,7 @@ class Scorer:
     runs: np.ndarray
     n_jobs: int = 1
     batch: Batch = field(init=False, repr=False)
-    repeats: dict[int, Repeats | None] = field(init=False, default_factory=dict, repr=False)
+    distinct_rows: dict[int, DistinctRows | None] = field(init=False, default_factory=dict, repr=False)
     _held: Any = field(init=False, repr=False)
     _scratch: dict[Any, tuple[Scratch, dict[str, Any]]] = field(init=False, default_factory=dict, repr=False)
 
@@ -143,7 +143,7 @@ class Scorer:
         runs = self.runs[ranges(self.run_ptr[:-1][examples], sizes)]
         shapes = self.shapes.take(examples)
         found = Scorer(self.structure, shapes, self.maps, self.kinds, offsets(sizes), runs, self.n_jobs)
-        found.repeats = self.repeats
+        found.distinct_rows = self.distinct_rows
         return found
 
     # -- passes -----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 
 from partwise.core.arrays import offsets, ranges
-from partwise.core.heads import UNKNOWN_HEAD
+from partwise.core.tree_checks import UNKNOWN_HEAD
 from partwise.data import decode, open_binary, readable
 from partwise.data.conll import whole_sequences
 from partwise.data.dependency_checks import check_trees

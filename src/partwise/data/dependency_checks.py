@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from partwise.core.arrays import block_of, locate
-from partwise.core.heads import crossing_words, find_fault
+from partwise.core.tree_checks import crossing_words, find_fault
 from partwise.errors import InputError
 
 if TYPE_CHECKING:

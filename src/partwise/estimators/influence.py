@@ -98,7 +98,7 @@ def _shares(training: Training, features: np.ndarray, n_jobs: int) -> np.ndarray
         return batch.example_weight * np.add.reduceat(balance * scores, batch.part_ptr[:-1]) / problem.l2
     mu = _expected_counts(training, n_jobs)
     expected = np.add.reduceat(mu * scores, batch.part_ptr[:-1])
-    parts = problem.gold_places()
+    parts = problem.gold_indices()
     amounts = batch.gold_amount if batch.gold_amount.size else np.ones(len(parts))
     example = np.repeat(np.arange(problem.n_examples), np.diff(batch.gold_ptr))
     gold = np.bincount(example, scores[parts] * amounts, minlength=problem.n_examples)

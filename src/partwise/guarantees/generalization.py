@@ -210,14 +210,14 @@ class _Sample:
         if self.problem.cost.size:
             return self.problem.cost.astype(np.float64)
         costs = np.where(self.is_tied, 0.0, 1.0)
-        places = self.problem.gold_places()
+        places = self.problem.gold_indices()
         costs[places] = 0.0
         return costs
 
     def _gold(self) -> np.ndarray:
         batch = self.problem.batch
         amounts = batch.gold_amount if batch.gold_amount.size else None
-        return np.bincount(self.problem.gold_places(), amounts, int(self.part_ptr[-1])).astype(float)
+        return np.bincount(self.problem.gold_indices(), amounts, int(self.part_ptr[-1])).astype(float)
 
     def _counts(self, scores: np.ndarray) -> np.ndarray:
         """Parts of best labellings, (n_parts,)."""

@@ -82,7 +82,7 @@ def predicted_rates(problem: Problem) -> list[Rate]:
     |A|∞ and max ‖ψ‖² come from upper bounds on how far the features of two labellings lie apart.
     """
     weights = problem.batch.example_weight
-    spread, log_counts = problem.feature_spread(), _log_counts(problem)
+    spread, log_counts = problem.squared_radii(), _log_counts(problem)
     quadratic = float((spread * weights).max(initial=0.0)) / problem.l2  # |A|∞
     distance, start = float(weights @ log_counts), _start(problem)
     n, soft = problem.n_examples, problem.loss.inverse_beta
@@ -106,7 +106,7 @@ def _bartlett(
     problem: Problem, quadratic: float, log_counts: np.ndarray, distance: float, start: float
 ) -> Rate:
     with np.errstate(over="ignore"):
-        trace = float(np.exp(log_counts) @ (problem.feature_spread() * problem.batch.example_weight))
+        trace = float(np.exp(log_counts) @ (problem.squared_radii() * problem.batch.example_weight))
     costs = problem.loss.gamma * float(_largest_cost(problem))
     size = 2.0 * (problem.n_examples * quadratic + costs) + trace / problem.l2
     return Rate(

@@ -181,5 +181,5 @@ def block_entry(name: str) -> Addressed:
 
 
 def block_tasks(precision: str) -> list[str]:
-    """What `ahead` calls score and scatter for weights of "single" or "double" precision."""
+    """Task names of score and scatter for weights of "single" or "double" precision."""
     return [f"{__name__}:block_entry:{what}-{precision}" for what in ("score", "scatter")]

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.compiled.ahead import obtain
+from partwise.compiled.background_compile import obtain
 from partwise.compiled.boundary import addresses, array_address
 from partwise.compiled.oracles import SCATTER, SCORE
 from partwise.compiled.rows import FIRST_ROW, KIND, N_ROWS, packed_rows
@@ -117,9 +117,9 @@ class KernelProblem(Problem):
         kinds = zip(self.structure.kinds, self.scorer.kinds, strict=True)
         return sum(self.grams[kind.name].n ** 2 * rows.stride for kind, rows in kinds if not kind.tied)
 
-    def feature_spread(self) -> np.ndarray:
+    def squared_radii(self) -> np.ndarray:
         """From k(x, x) alone: Σ_labels ‖Σ_t d_t φ(x_t)‖² ≤ 2 (Σ_t √k(x_t, x_t))²."""
-        from partwise.core.spread import membership
+        from partwise.core.feature_radius import membership
 
         spread = np.zeros(self.n_examples)
         for k, kind in enumerate(self.structure.kinds):

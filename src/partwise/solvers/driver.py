@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from partwise.compiled.ahead import finish
+from partwise.compiled.background_compile import finish
 from partwise.compiled.clock import working_time
+from partwise.core.precompile import SMALLEST_TOL_OF_SINGLE
 from partwise.core.problem import Problem, check_positive
 from partwise.core.products import on_own_thread
 from partwise.core.randomness import random_generator
-from partwise.core.rehearsal import SMALLEST_TOL_OF_SINGLE
 from partwise.errors import InputError
 from partwise.solvers.base import (
     Certificate,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from partwise.core.confines import confines
+from partwise.core.memory_limits import memory_limits
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers import Auto, HardAuto, solver_for
@@ -193,13 +193,13 @@ def bytes_of(limit: float | str | None) -> float | None:
 
 def machine_bytes() -> float:
     """Memory of the machine, or of the share of it that the process is confined to."""
-    return min([_physical_bytes(), *confines()])
+    return min([_physical_bytes(), *memory_limits()])
 
 
 def limit_below_machine(memory_limit: float | str | None) -> float | None:
     """The least of a limit that was given and those of the process and its container; None where none holds it back."""
     given = bytes_of(memory_limit)
-    least = min([*confines(), *([] if given is None else [given])], default=np.inf)
+    least = min([*memory_limits(), *([] if given is None else [given])], default=np.inf)
     return least if least < _physical_bytes() else None
 
 

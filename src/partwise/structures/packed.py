@@ -42,7 +42,7 @@ class Packed(NamedTuple):
 
     def answers(self, which: str, wants_counts: int = 1, n_threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """Values (n,) of the oracle's "sums" or "best", and counts (part_ptr[n],) where they are wanted."""
-        from partwise.compiled.ahead import obtain
+        from partwise.compiled.background_compile import obtain
         from partwise.compiled.boundary import addresses, pack
         from partwise.compiled.inference import answer_all
 

@@ -16,7 +16,7 @@ import torch
 
 from partwise.core.arrays import block_of, ranges
 from partwise.core.problem import Evaluation, Problem
-from partwise.torch.layouts.base import Batch
+from partwise.torch.layouts.base import ScoreBatch
 from partwise.torch.rows import Feed
 from partwise.torch.sums import as_first, compute
 
@@ -143,7 +143,7 @@ class DeviceProblem(Problem):
             true = self._of_truth(chunk, potentials)
             if gold_scale:
                 potentials = _towards_truth(chunk, potentials, gold_scale)
-            batch = Batch(self.feed.layout, potentials, chunk.lengths)
+            batch = ScoreBatch(self.feed.layout, potentials, chunk.lengths)
             values, *counts = compute(batch, "best" if hard else "sums")
             self._add(image, chunk, counts, -1.0)
             at = chunk.examples
@@ -296,7 +296,7 @@ def _true_entries(
     shard: Problem, plan: Any, device: torch.device
 ) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """For every tensor the entries of the true labels, whose they are, and how often."""
-    part, example = shard.gold_places(), block_of(shard.gold.ptr)
+    part, example = shard.gold_indices(), block_of(shard.gold.ptr)
     amount = shard.gold.amount if shard.gold.amount.size else np.ones(len(part))
     found, n_parts = [], int(plan.part_ptr[-1])
     for places in plan.places:

@@ -19,7 +19,7 @@ from partwise.structures.graphs.graph import Graph
 from partwise.structures.multiclass.multiclass import Multiclass
 from partwise.structures.segments.semi_markov import SemiMarkov
 from partwise.structures.trees.trees import Trees
-from partwise.torch.layouts.base import Batch, Layout
+from partwise.torch.layouts.base import Layout, ScoreBatch
 from partwise.torch.layouts.chains import ChainLayout
 from partwise.torch.layouts.classes import ClassLayout
 from partwise.torch.layouts.grammars import GrammarLayout
@@ -51,7 +51,9 @@ def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def read_batch(structure: Structure, scores: tuple[Any, ...], lengths: Any, validate: bool | None) -> Batch:
+def read_batch(
+    structure: Structure, scores: tuple[Any, ...], lengths: Any, validate: bool | None
+) -> ScoreBatch:
     """Checked scores of a batch; raises :class:`InputError` naming the argument."""
     scores, lengths = unpacked(scores, lengths)
     if any(isinstance(each, torch.Tensor) and torch._C._functorch.is_batchedtensor(each) for each in scores):
@@ -226,7 +228,7 @@ def kbest(
     return _of_each(batch, lambda i, *own: batch.layout.structure.kbest(*own, k=k))
 
 
-def _of_each(batch: Batch, work: Callable[..., Any]) -> list[Any]:
+def _of_each(batch: ScoreBatch, work: Callable[..., Any]) -> list[Any]:
     """`work` of the number of every example and its scores, without padding, in PyTorch's number of threads."""
     arrays = [_as_array(each) for each in batch.scores]
     lengths = batch.host_lengths().tolist()

@@ -11,7 +11,7 @@ from partwise.core.losses import Loss
 from partwise.errors import InputError
 from partwise.structures.contract import Structure
 from partwise.torch.functions import not_compiled, read_batch
-from partwise.torch.layouts.base import Batch
+from partwise.torch.layouts.base import ScoreBatch
 from partwise.torch.packed import padded_target
 from partwise.torch.sums import values_of
 
@@ -64,20 +64,20 @@ class StructuredLoss(torch.nn.Module):
             values = values - self.loss.gamma * base
         return {"mean": values.mean, "sum": values.sum, "none": lambda: values}[self.reduction]()
 
-    def _values(self, batch: Batch, costs: tuple[torch.Tensor, ...] | np.ndarray | None) -> torch.Tensor:
+    def _values(self, batch: ScoreBatch, costs: tuple[torch.Tensor, ...] | np.ndarray | None) -> torch.Tensor:
         beta, gamma = self.loss.beta, self.loss.gamma
         if isinstance(costs, np.ndarray):
             batch = batch._replace(costs=gamma * costs)
         elif costs is not None:
             scores = tuple(own + gamma * cost for own, cost in zip(batch.scores, costs, strict=True))
-            batch = batch._replace(scores=scores, given=())
+            batch = batch._replace(scores=scores, unexpanded=())
         if self.loss.is_hard:
             return values_of(batch, "best")
         if beta == 1.0:
             return values_of(batch, "sums")
         scaled = tuple(beta * own for own in batch.scores)
         own_costs = None if batch.costs is None else beta * batch.costs
-        return values_of(batch._replace(scores=scaled, given=(), costs=own_costs), "sums") / beta
+        return values_of(batch._replace(scores=scaled, unexpanded=(), costs=own_costs), "sums") / beta
 
     def extra_repr(self) -> str:
         return f"{self.structure!r}, loss={self.loss.name}, cost={self.cost!r}, reduction={self.reduction!r}"

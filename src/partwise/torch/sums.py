@@ -17,7 +17,7 @@ import torch
 
 from partwise.compiled.simd import LANES
 from partwise.structures.packed import Packed
-from partwise.torch.layouts.base import Batch
+from partwise.torch.layouts.base import ScoreBatch
 
 # The step of the four-point rule in each precision: where h⁴ of its error meets rounding over h.
 _STEPS = {torch.float64: 2e-3, torch.float32: 5e-2}
@@ -27,8 +27,8 @@ class Sums(torch.autograd.Function):
     """(A, *μ) of a batch; counts come in the shapes of the scores."""
 
     @staticmethod
-    def forward(ctx: Any, batch: Batch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        found = tuple(compute(batch._replace(scores=scores, given=()), "sums"))
+    def forward(ctx: Any, batch: ScoreBatch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        found = tuple(compute(batch._replace(scores=scores, unexpanded=()), "sums"))
         _keep_sums(ctx, (batch, *scores), found)
         return found
 
@@ -52,8 +52,8 @@ class Best(torch.autograd.Function):
     """(max, *indicators of a best labelling): piecewise linear, with those as a subgradient."""
 
     @staticmethod
-    def forward(ctx: Any, batch: Batch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        found = tuple(compute(batch._replace(scores=scores, given=()), "best"))
+    def forward(ctx: Any, batch: ScoreBatch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        found = tuple(compute(batch._replace(scores=scores, unexpanded=()), "best"))
         _keep_best(ctx, (batch, *scores), found)
         return found
 
@@ -64,7 +64,7 @@ class Best(torch.autograd.Function):
 
 def _keep_sums(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
     batch, *scores = inputs
-    ctx.batch = batch._replace(scores=(), given=())
+    ctx.batch = batch._replace(scores=(), unexpanded=())
     ctx.save_for_backward(*scores, *output[1:])
     ctx.set_materialize_grads(False)
 
@@ -78,8 +78,8 @@ class TransformedSums(torch.autograd.Function):
     """The same in the form that `torch.func` asks for, which takes longer to call."""
 
     @staticmethod
-    def forward(batch: Batch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(compute(batch._replace(scores=scores, given=()), "sums"))
+    def forward(batch: ScoreBatch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(compute(batch._replace(scores=scores, unexpanded=()), "sums"))
 
     setup_context = staticmethod(_keep_sums)
     backward = staticmethod(Sums.backward)
@@ -89,26 +89,26 @@ class TransformedBest(torch.autograd.Function):
     """Like :class:`TransformedSums`."""
 
     @staticmethod
-    def forward(batch: Batch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(compute(batch._replace(scores=scores, given=()), "best"))
+    def forward(batch: ScoreBatch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(compute(batch._replace(scores=scores, unexpanded=()), "best"))
 
     setup_context = staticmethod(_keep_best)
     backward = staticmethod(Best.backward)
 
 
-def answer(batch: Batch, which: str) -> tuple[torch.Tensor, ...]:
+def answer(batch: ScoreBatch, which: str) -> tuple[torch.Tensor, ...]:
     """Values (B,) and counts in the shapes of the scores, differentiable; `which` is "sums" or "best"."""
     plain, transformed = (Sums, TransformedSums) if which == "sums" else (Best, TransformedBest)
     function = transformed if is_transformed(batch.scores) else plain
     return function.apply(batch, *batch.scores)
 
 
-def values_of(batch: Batch, which: str) -> torch.Tensor:
+def values_of(batch: ScoreBatch, which: str) -> torch.Tensor:
     """Log-partitions or largest scores, (B,): without counts where nobody asks for a gradient."""
     if which == "sums" and not is_transformed(batch.scores):  # a best labelling is written down in any case
         kernels = device_kernels(batch)
         if kernels is not None:
-            return _log_partition().apply(kernels.Given, batch, *(batch.given or batch.scores))
+            return _log_partition().apply(kernels.SUMS, batch, *(batch.unexpanded or batch.scores))
         wanted = torch.is_grad_enabled() and any(each.requires_grad for each in batch.scores)
         if not wanted and batch.scores[0].device.type == "cpu":
             values, _ = pack(batch).answers("sums", 0, torch.get_num_threads())
@@ -124,18 +124,18 @@ def is_transformed(scores: tuple[torch.Tensor, ...]) -> bool:
 
 @cache
 def _log_partition() -> Any:
-    from partwise.torch.kernels.function import LogPartition
+    from partwise.torch.gpu.function import LogPartition
 
     return LogPartition
 
 
-def gradient_by_sums(batch: Batch, scores: Any, weight: torch.Tensor) -> list[torch.Tensor]:
+def gradient_by_sums(batch: ScoreBatch, scores: Any, weight: torch.Tensor) -> list[torch.Tensor]:
     """The gradient of log-partitions weighted by `weight` (B,), itself differentiable."""
     return [each * as_first(weight, each) for each in Sums.apply(batch, *scores)[1:]]
 
 
 def hessian_product(
-    batch: Batch, scores: tuple[torch.Tensor, ...], direction: list[torch.Tensor]
+    batch: ScoreBatch, scores: tuple[torch.Tensor, ...], direction: list[torch.Tensor]
 ) -> list[torch.Tensor]:
     """The derivative of the counts along `direction`."""
     batch = batch._replace(scores=scores)
@@ -158,37 +158,37 @@ def as_first(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return values.reshape(-1, *([1] * (like.ndim - 1)))
 
 
-def compute(batch: Batch, which: str) -> list[torch.Tensor]:
+def compute(batch: ScoreBatch, which: str) -> list[torch.Tensor]:
     """Values and counts, by a kernel of the device where there is one, else by compiled code on the CPU."""
     kernels = device_kernels(batch)
     if kernels is None or (which == "best" and not hasattr(kernels, "best")):
         return host_answer(batch, which)
     if which == "best":
         return kernels.best(batch)
-    from partwise.torch.kernels.function import sums_by
+    from partwise.torch.gpu.function import sums_by
 
-    return sums_by(kernels.Given, batch)
+    return sums_by(kernels.SUMS, batch)
 
 
-def device_kernels(batch: Batch) -> Any:
+def device_kernels(batch: ScoreBatch) -> Any:
     """The module of kernels that takes this batch where it lies, None where there is none."""
     if batch.scores[0].device.type == "cpu" or batch.costs is not None:
         return None
-    from partwise.torch.kernels import kernels_for
+    from partwise.torch.gpu import kernels_for
 
     return kernels_for(batch)
 
 
-def device_ranking(batch: Batch, k: int) -> Any:
+def device_ranking(batch: ScoreBatch, k: int) -> Any:
     """The module of kernels that finds the k best labellings where the batch lies, None where there is none."""
     if batch.scores[0].device.type == "cpu":
         return None
-    from partwise.torch.kernels import ranking_for
+    from partwise.torch.gpu import ranking_for
 
     return ranking_for(batch, k)
 
 
-def host_answer(batch: Batch, which: str) -> list[torch.Tensor]:
+def host_answer(batch: ScoreBatch, which: str) -> list[torch.Tensor]:
     """Values and counts by compiled code on the CPU, in double precision."""
     plan, like = batch.arrangement(), batch.scores[0]
     values, counts = pack(batch).answers(which, 1, torch.get_num_threads())
@@ -200,7 +200,7 @@ def host_answer(batch: Batch, which: str) -> list[torch.Tensor]:
     return [torch.from_numpy(each).to(dtype=like.dtype, device=like.device) for each in arrays]
 
 
-def pack(batch: Batch) -> Packed:
+def pack(batch: ScoreBatch) -> Packed:
     """The batch as compiled code reads it."""
     plan = batch.arrangement()
     flat = np.zeros(int(plan.part_ptr[-1]) + LANES)

@@ -82,7 +82,7 @@ class CrammerSinger:
         mu, amount = problem.zeros(problem.batch.part_ptr, np.float64), problem.batch.gold_amount
         for first, last in problem.in_order():
             own = amount[problem.batch.gold_ptr[first] : problem.batch.gold_ptr[last]]
-            np.add.at(mu, problem.gold_places(first, last), own if amount.size else 1.0)
+            np.add.at(mu, problem.gold_indices(first, last), own if amount.size else 1.0)
         point = ClassPoint(mu, v, np.zeros(n), np.full(n, np.nan), np.zeros(1))
         return ClassState(
             **point._asdict(),

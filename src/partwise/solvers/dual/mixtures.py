@@ -85,7 +85,7 @@ class MixtureAscent:
         kind, n = state_type(self.precision), problem.n_examples
         completion: np.ndarray = np.zeros(problem.n_parts, kind)
         known = np.repeat(problem.gaps.hidden == 0, np.diff(problem.batch.gold_ptr))
-        np.add.at(completion, problem.gold_places()[known], 1)
+        np.add.at(completion, problem.gold_indices()[known], 1)
         v: np.ndarray = np.zeros(problem.n_weights, kind)
         return MixtureState(
             balance=np.zeros(problem.n_parts, kind),

@@ -74,7 +74,7 @@ def starting_point(
     batch, n = problem.batch, problem.n_examples
     theta, mu = problem.zeros(batch.part_ptr, dtype), problem.zeros(batch.part_ptr, dtype)
     for first, last in problem.in_order() if start != "uniform" else ():
-        begin, gold = batch.part_ptr[first], problem.gold_places(first, last)
+        begin, gold = batch.part_ptr[first], problem.gold_indices(first, last)
         n_parts, tied = np.diff(batch.part_ptr[first : last + 1]), np.full(last - first, batch.n_tied)
         is_row = np.repeat(
             np.tile([True, False], last - first), np.column_stack([n_parts - tied, tied]).ravel()

@@ -136,7 +136,7 @@ def n_labels_of(problem: Problem) -> int:
 def gold_marginals(problem: Problem) -> np.ndarray:
     """Those of the true labels, (n_parts,)."""
     mu = np.zeros(problem.n_parts)
-    mu[problem.gold_places()] = 1.0
+    mu[problem.gold_indices()] = 1.0
     return mu
 
 

@@ -340,7 +340,7 @@ def tied_block(problem: Problem, number: int, counts: np.ndarray, scale: float, 
     _, part = uses(problem, number)
     difference = -counts
     amount = problem.batch.gold_amount if problem.batch.gold_amount.size else 1.0
-    np.add.at(difference, problem.gold_places(), amount)
+    np.add.at(difference, problem.gold_indices(), amount)
     own = difference[part[:, None] + np.arange(rows.width)]
     weight = problem.example_weight
     own -= weight @ own / max(float(weight.sum()), 1e-300)

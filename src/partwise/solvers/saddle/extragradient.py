@@ -169,7 +169,7 @@ class Extragradient:
 
     def _start(self, problem: Problem, state: ExtragradientState) -> None:
         """First weights of the steps; means begin anew."""
-        spread = float(problem.batch.example_weight @ problem.feature_spread()) / 4.0
+        spread = float(problem.batch.example_weight @ problem.squared_radii()) / 4.0
         safe = 1.0 / spread if spread > 0.0 else 1.0
         state.terms[:] = _first_ratio(problem), 1.0, problem.n_examples * safe, safe
         state.mean_sums[:], state.n_steps[:] = 0.0, 0

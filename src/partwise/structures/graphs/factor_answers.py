@@ -66,7 +66,7 @@ def one_of(packed: Packed, i: int) -> Packed:
 
 def answer(packed: Packed, specification: Any, which: str) -> tuple[float, np.ndarray, np.ndarray]:
     """Value, counts and report (see :class:`FactorRoom`) of one example."""
-    from partwise.compiled.ahead import obtain
+    from partwise.compiled.background_compile import obtain
     from partwise.compiled.boundary import addresses, pack
     from partwise.compiled.inference import answer_all
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from partwise.core.arcs import Arcs, all_arcs, checked_arcs
-from partwise.core.heads import find_fault
+from partwise.core.tree_checks import find_fault
 from partwise.errors import InputError
 from partwise.structures.graphs.messages.workspace import COUNT, PROJECTIVE_TREE, SPANNING_TREE
 

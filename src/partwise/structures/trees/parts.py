@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from partwise.core.arcs import Arcs, all_arcs, checked_arcs
 from partwise.core.arrays import block_of, locate, offsets, positions, ranges
-from partwise.core.heads import find_fault
+from partwise.core.tree_checks import find_fault
 from partwise.errors import InputError
 from partwise.structures.checks import checked_count, checked_scores
 from partwise.structures.contract import PartLists, RowKind, Shapes, Structure

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from partwise.core.arcs import Arcs
-from partwise.core.heads import count_roots
+from partwise.core.tree_checks import count_roots
 from partwise.data import DependencyCorpus, corpus_from_sentences
 from partwise.data.dependency_checks import ProjectiveCount, check_trees, drop_crossing
 from partwise.data.frames import as_dicts, is_frame, unpacked

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from partwise.structures.contract import PartLists, Shapes, Structure
-from partwise.torch.layouts.places import Places
+from partwise.torch.layouts.part_map import PartMap
 
 
 class Arrangement(NamedTuple):
@@ -23,7 +23,7 @@ class Arrangement(NamedTuple):
     specification : NamedTuple
     shapes : Shapes
     part_ptr : int64 array, shape (B + 1,)
-    places : tuple of Places
+    places : tuple of PartMap
         For every score tensor the parts that its entries score. Parts that no entry scores are 0.
     """
 
@@ -31,7 +31,7 @@ class Arrangement(NamedTuple):
     specification: Any
     shapes: Shapes
     part_ptr: np.ndarray
-    places: tuple[Places, ...]
+    places: tuple[PartMap, ...]
 
     def spread(
         self, values: np.ndarray, sizes: tuple[tuple[int, ...], ...], dtype: Any = np.float64

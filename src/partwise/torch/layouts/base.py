@@ -16,7 +16,7 @@ from partwise.torch.layouts.arrangement import KEPT, Arrangement
 _HALF = (torch.float16, torch.bfloat16)
 
 
-class Batch(NamedTuple):
+class ScoreBatch(NamedTuple):
     """Checked scores of a batch.
 
     Attributes
@@ -25,7 +25,7 @@ class Batch(NamedTuple):
     scores : tuple of Tensor
         Each with a first axis of B examples, in one floating type of at least single precision.
     lengths : Tensor of int64 (B,), or None where all fill the padding
-    given : tuple of Tensor
+    unexpanded : tuple of Tensor
         The scores before those that all examples share were spread over the batch; empty where that is not known.
     costs : float64 array (n_parts,), or None
         What is added to the scores of parts, where no entries of the scores stand for it; for compiled code only.
@@ -34,7 +34,7 @@ class Batch(NamedTuple):
     layout: Layout
     scores: tuple[torch.Tensor, ...]
     lengths: torch.Tensor | None
-    given: tuple[torch.Tensor, ...] = ()
+    unexpanded: tuple[torch.Tensor, ...] = ()
     costs: np.ndarray | None = None
 
     @property
@@ -107,7 +107,7 @@ class Layout(ABC):
         return structure.part_costs(labels, arrangement.shapes, structure.checked_cost(cost))
 
     def truth(
-        self, batch: Batch, target: Any, cost: Any
+        self, batch: ScoreBatch, target: Any, cost: Any
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...] | np.ndarray | None, torch.Tensor | None]:
         """Scores of the true labels, (B,); unless `cost` is None the cost of every entry of the scores (of every part
         where these do not do), and what these are for the true labels, (B,), from which costs are counted."""
@@ -128,22 +128,22 @@ class Layout(ABC):
         base = torch.from_numpy(own).to(like)
         return gold, (tuple(tensors(costs)) if self.has_entry_costs(batch) else costs), base
 
-    def has_entry_costs(self, batch: Batch) -> bool:
+    def has_entry_costs(self, batch: ScoreBatch) -> bool:
         """Whether what parts cost can be added to the entries that score them."""
         return True
 
-    def most_parts(self, batch: Batch) -> torch.Tensor:
+    def most_parts(self, batch: ScoreBatch) -> torch.Tensor:
         """The most parts of a labelling of each example, (B,)."""
         plan, like = batch.arrangement(), batch.scores[0]
         return torch.from_numpy(plan.structure.most_parts(plan.shapes)).to(like)
 
-    def for_marginals(self, batch: Batch) -> Batch:
+    def for_marginals(self, batch: ScoreBatch) -> ScoreBatch:
         """The batch whose counts are the marginals: with scores of their own where those given are shared."""
         return batch
 
     # For all.
 
-    def batch(self, scores: tuple[Any, ...], lengths: Any, validate: bool | None) -> Batch:
+    def batch(self, scores: tuple[Any, ...], lengths: Any, validate: bool | None) -> ScoreBatch:
         """Checked scores; a check of numbers costs a transfer, so that on a GPU it is made when asked for."""
         tensors, n_examples, is_shared = self.read(scores)
         dtype, device = tensors[0].dtype, tensors[0].device
@@ -165,9 +165,9 @@ class Layout(ABC):
                 if not bool((each < torch.inf).all()):
                     raise InputError(f"{name} contains NaN or +inf; scores may be any number or −inf")
         if not is_shared:
-            return Batch(self, tensors, read, tensors)
+            return ScoreBatch(self, tensors, read, tensors)
         first, second, *rest = tensors
-        return Batch(self, (first, second.expand(n_examples, *second.shape), *rest), read, tensors)
+        return ScoreBatch(self, (first, second.expand(n_examples, *second.shape), *rest), read, tensors)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._key() == other._key()  # type: ignore[attr-defined]

@@ -12,14 +12,14 @@ from partwise.errors import InputError
 from partwise.structures.chain.chain import Chain
 from partwise.torch.layouts.arrangement import Arrangement
 from partwise.torch.layouts.base import (
-    Batch,
     Layout,
+    ScoreBatch,
     blocks,
     padded,
     require_tensor,
     unpadded,
 )
-from partwise.torch.layouts.places import Places
+from partwise.torch.layouts.part_map import PartMap
 
 
 class ChainLayout(Layout):
@@ -79,7 +79,7 @@ class ChainLayout(Layout):
         ]
         return (node, edge, *ends), n, edge.ndim == 2
 
-    def batch(self, scores: tuple[Any, ...], lengths: Any, validate: bool | None) -> Batch:
+    def batch(self, scores: tuple[Any, ...], lengths: Any, validate: bool | None) -> ScoreBatch:
         """With start and end scores within those of nodes."""
         layout = self
         if len(scores) > 1 and isinstance(scores[1], torch.Tensor) and scores[1].ndim == 4:
@@ -95,7 +95,7 @@ class ChainLayout(Layout):
             node = node + torch.where(first, next(remaining), 0.0)  # not a product: 0 · −inf is no number
         if given.get("end_scores") is not None:
             node = node + torch.where(is_last(node, batch.lengths), next(remaining), 0.0)
-        return batch._replace(scores=(node, edge), given=(node, batch.given[1]))
+        return batch._replace(scores=(node, edge), given=(node, batch.unexpanded[1]))
 
     def arrange(self, sizes: tuple[tuple[int, ...], ...], lengths: np.ndarray) -> Arrangement:
         structure, (n, longest, L) = self.structure, sizes[0]
@@ -105,8 +105,8 @@ class ChainLayout(Layout):
         edge_stride = (longest - 1) * L * L if self.per_position else L * L
         example = np.arange(n)
         places = (
-            Places.runs(node_part, example * longest * L, n_nodes),
-            Places.runs(edge_part, example * edge_stride, n_edges),
+            PartMap.runs(node_part, example * longest * L, n_nodes),
+            PartMap.runs(edge_part, example * edge_stride, n_edges),
         )
         shapes = structure.shapes(lengths)
         return Arrangement(structure, structure.specification(), shapes, part_ptr, places)
@@ -127,14 +127,14 @@ class ChainLayout(Layout):
     def stacked(self, given: list[Any], lengths: np.ndarray, device: torch.device) -> torch.Tensor:
         return padded(given, int(lengths.max(initial=0)), device)
 
-    def for_marginals(self, batch: Batch) -> Batch:
+    def for_marginals(self, batch: ScoreBatch) -> ScoreBatch:
         """Edges of all positions, also where their scores are shared."""
         if self.per_position:
             return batch
         node, edge = batch.scores
         n, length, L = node.shape
         spread = edge[:, None].expand(n, length - 1, L, L)
-        return Batch(ChainLayout(self.original, per_position=True), (node, spread), batch.lengths)
+        return ScoreBatch(ChainLayout(self.original, per_position=True), (node, spread), batch.lengths)
 
 
 def is_last(node: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:

@@ -11,7 +11,7 @@ from partwise.errors import InputError
 from partwise.structures.multiclass.multiclass import Multiclass
 from partwise.torch.layouts.arrangement import Arrangement
 from partwise.torch.layouts.base import Layout, on_host, require_tensor, whole_numbers
-from partwise.torch.layouts.places import Places
+from partwise.torch.layouts.part_map import PartMap
 
 
 class ClassLayout(Layout):
@@ -39,7 +39,7 @@ class ClassLayout(Layout):
             structure.specification(),
             structure.shapes(lengths),
             part_ptr,
-            (Places.of(everything, everything),),
+            (PartMap.of(everything, everything),),
         )
 
     def flat_labels(self, target: Any, lengths: np.ndarray) -> np.ndarray:

@@ -12,8 +12,8 @@ from partwise.core.arrays import block_of, offsets
 from partwise.errors import InputError
 from partwise.structures.grammar.grammar import Grammar
 from partwise.torch.layouts.arrangement import Arrangement
-from partwise.torch.layouts.base import Batch, Layout, blocks, require_tensor
-from partwise.torch.layouts.places import Places
+from partwise.torch.layouts.base import Layout, ScoreBatch, blocks, require_tensor
+from partwise.torch.layouts.part_map import PartMap
 
 
 class GrammarLayout(Layout):
@@ -60,8 +60,8 @@ class GrammarLayout(Layout):
         row = (word_part[word] + at * len(symbols))[:, None] + np.arange(len(symbols))
         rules = np.arange(structure.n_rules)
         places = [
-            Places.of(row.ravel(), (((word * longest + at) * N)[:, None] + symbols).ravel()),
-            Places.of(
+            PartMap.of(row.ravel(), (((word * longest + at) * N)[:, None] + symbols).ravel()),
+            PartMap.of(
                 (rule_part[:, None] + rules).ravel(),
                 (np.arange(n)[:, None] * structure.n_rules + rules).ravel(),
             ),
@@ -71,10 +71,10 @@ class GrammarLayout(Layout):
             entry = ((span * longest + first) * longest + last) * N
             part = begins[:, None] + np.arange(len(columns))
             # A symbol above two others and above one alone has two parts, which a span scores alike.
-            places.append(Places(part.ravel(), (entry[:, None] + columns).ravel(), repeated=True))
+            places.append(PartMap(part.ravel(), (entry[:, None] + columns).ravel(), repeated=True))
         return Arrangement(structure, structure.specification(), shapes, part_ptr, tuple(places))
 
-    def has_entry_costs(self, batch: Batch) -> bool:
+    def has_entry_costs(self, batch: ScoreBatch) -> bool:
         """Not where spans have no scores, nor where one scores two parts, of which one may be wrong."""
         return len(batch.scores) == 3 and not len(self.structure.unaries)
 

@@ -16,7 +16,7 @@ from partwise.structures.graphs.layout import check_scopes
 from partwise.structures.graphs.scores import TableGraph
 from partwise.torch.layouts.arrangement import Arrangement
 from partwise.torch.layouts.base import Layout, on_host, require_tensor, unpadded, whole_numbers
-from partwise.torch.layouts.places import Places
+from partwise.torch.layouts.part_map import PartMap
 
 
 class GraphLayout(Layout):
@@ -64,7 +64,7 @@ class GraphLayout(Layout):
         n_vertex, n_edge, example = V * S, E * S * S, np.arange(n)[:, None]
         part_ptr = offsets(np.full(n, n_vertex + n_edge))
         places = tuple(
-            Places.of(
+            PartMap.of(
                 (part_ptr[:-1, None] + start + np.arange(size)).ravel(),
                 (example * size + np.arange(size)).ravel(),
             )

@@ -13,7 +13,7 @@ from partwise.structures.segments.semi_markov import SemiMarkov
 from partwise.structures.segments.tags import segments_of_tags, tags_of_segments
 from partwise.torch.layouts.arrangement import Arrangement
 from partwise.torch.layouts.base import Layout, blocks, on_host, require_tensor, whole_numbers
-from partwise.torch.layouts.places import Places
+from partwise.torch.layouts.part_map import PartMap
 
 
 class SegmentLayout(Layout):
@@ -53,8 +53,8 @@ class SegmentLayout(Layout):
         start = np.repeat(segment_part - np.cumsum(counts) + counts, counts)
         example = np.arange(n)[:, None] * L * L + np.arange(L * L)
         places = (
-            Places.of(start + np.arange(len(entry)), entry),
-            Places.of((transition_part[:, None] + np.arange(L * L)).ravel(), example.ravel()),
+            PartMap.of(start + np.arange(len(entry)), entry),
+            PartMap.of((transition_part[:, None] + np.arange(L * L)).ravel(), example.ravel()),
         )
         shapes = structure.shapes(lengths)
         return Arrangement(structure, structure.specification(), shapes, part_ptr, places)

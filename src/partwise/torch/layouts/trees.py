@@ -13,7 +13,7 @@ from partwise.errors import InputError
 from partwise.structures.trees.trees import Trees
 from partwise.torch.layouts.arrangement import Arrangement
 from partwise.torch.layouts.base import Layout, blocks, padded, require_tensor, unpadded
-from partwise.torch.layouts.places import Places
+from partwise.torch.layouts.part_map import PartMap
 
 
 class TreeLayout(Layout):
@@ -53,9 +53,9 @@ class TreeLayout(Layout):
         width = structure.n_relations
         counts = [n_arcs, n_arcs * width] if structure.labelled else [n_arcs]
         part_ptr, firsts = blocks(counts)
-        places = [Places.of(firsts[0][example] + within, entry)]
+        places = [PartMap.of(firsts[0][example] + within, entry)]
         if structure.labelled:
-            places.append(Places(firsts[1][example] + within * width, entry * width, width))
+            places.append(PartMap(firsts[1][example] + within * width, entry * width, width))
         return Arrangement(structure, structure.specification(), shapes, part_ptr, tuple(places))
 
     def flat_labels(self, target: Any, lengths: np.ndarray) -> np.ndarray:

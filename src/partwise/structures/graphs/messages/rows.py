@@ -236,7 +236,7 @@ def _no_trees() -> tuple[Any, Any, Any, Any]:
 
 
 def _answers_for(words: list[int]) -> tuple[Any, Any, Any, Any]:
-    from partwise.compiled.ahead import obtain
+    from partwise.compiled.background_compile import obtain
     from partwise.structures.trees.projective import Projective
     from partwise.structures.trees.spanning import Spanning
 

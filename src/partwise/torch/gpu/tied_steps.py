@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 import triton
 
-from partwise.torch.kernels import tied_steps_kernel as kernel
-from partwise.torch.kernels import wide_chain
-from partwise.torch.kernels.chain import masked
-from partwise.torch.kernels.launch import kind, ready
-from partwise.torch.kernels.segment_sums import SegmentSums
-from partwise.torch.layouts.base import Batch
+from partwise.torch.gpu import tied_steps_kernel as kernel
+from partwise.torch.gpu import wide_chain
+from partwise.torch.gpu.chain import masked
+from partwise.torch.gpu.launch import kind, ready
+from partwise.torch.gpu.segment_sums import SegmentSums
+from partwise.torch.layouts.base import ScoreBatch
 
 best, best_labels, drawn = wide_chain.best, wide_chain.best_labels, wide_chain.drawn
 
@@ -18,16 +18,16 @@ _TILE = 32
 _BLOCK = 256
 
 
-def fits(batch: Batch) -> bool:
+def fits(batch: ScoreBatch) -> bool:
     """Whether the kernels take this batch."""
     node, edge = batch.scores
     return wide_chain.fits(batch) and edge.ndim == 3 and edge.stride(0) == 0 and node.dtype == torch.float32
 
 
-class Given:
+class TiedChainSums:
     """Scores with masks applied, transitions as factors, and sizes: what all launches share."""
 
-    def __init__(self, batch: Batch, scores: tuple[torch.Tensor, ...]):
+    def __init__(self, batch: ScoreBatch, scores: tuple[torch.Tensor, ...]):
         node, edge = masked(batch, *scores)
         self.node, self.edge, self.lengths = node.contiguous(), edge, batch.lengths
         self.n, self.length, self.n_labels = node.shape
@@ -97,3 +97,6 @@ class Given:
         else:
             pairs = self.left[:, :-1].transpose(1, 2) @ self.right[:, 1:]
         return [node_count, edge_count + self.table * pairs[..., :L, :L]]
+
+
+SUMS = TiedChainSums

@@ -15,8 +15,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from partwise.torch.kernels.chain_kernel import finite, length_of
-from partwise.torch.kernels.inside_kernel import FLOOR, _exp, raised, split_scores, unary_sums
+from partwise.torch.gpu.chain_kernel import finite, length_of
+from partwise.torch.gpu.inside_kernel import FLOOR, _exp, raised, split_scores, unary_sums
 
 
 @triton.jit

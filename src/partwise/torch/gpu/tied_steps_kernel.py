@@ -21,7 +21,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from partwise.torch.kernels.chain_kernel import finite, length_of, sum_of
+from partwise.torch.gpu.chain_kernel import finite, length_of, sum_of
 
 _LEAST = tl.constexpr(1e-25)
 ROWS = 16  # the fewest that a product of matrices takes

@@ -17,7 +17,7 @@ class Recorded(subprocess.Popen):
         super().__init__(*arguments, **settings)
         started.append(self)
 subprocess.Popen = Recorded
-from partwise.compiled import ahead
+from partwise.compiled import background_compile
 from partwise.compiled.rows import row_tasks
 from partwise.structures import Multiclass
 
@@ -25,12 +25,12 @@ what = sys.argv[1]
 if what == "frozen":
     sys.frozen = True
 tasks = [Multiclass(2).oracle.task("sums"), *row_tasks("single")]
-ahead.start(tasks)
+background_compile.start(tasks)
 if what == "killed":
     started[0].kill()
 elif what == "waiting":
     started[0].wait()
-functions = [ahead.obtain(task) for task in tasks]
+functions = [background_compile.obtain(task) for task in tasks]
 assert all(each.address for each in functions)
 print(len(started), sum(each.cache_hits for each in functions))
 """

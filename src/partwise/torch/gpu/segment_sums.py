@@ -7,8 +7,8 @@ from typing import Any
 import torch
 import triton
 
-from partwise.torch.kernels import segment_kernel, segment_paths_kernel
-from partwise.torch.kernels.launch import kind, ready
+from partwise.torch.gpu import segment_kernel, segment_paths_kernel
+from partwise.torch.gpu.launch import kind, ready
 
 _WARPS = {16: 1, 32: 2, 64: 8}
 _PROGRAMS = 1024  # that counts of transitions are shared among

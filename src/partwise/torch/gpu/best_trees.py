@@ -8,14 +8,14 @@ import torch
 import triton
 
 from partwise.structures.trees.projective import Projective
-from partwise.torch.kernels import best_projective_kernel, best_spanning_kernel
-from partwise.torch.layouts.base import Batch
+from partwise.torch.gpu import best_projective_kernel, best_spanning_kernel
+from partwise.torch.layouts.base import ScoreBatch
 
 _WARPS_PROJECTIVE = {16: 2, 32: 4, 64: 8, 128: 8, 256: 16}
 _WARPS_SPANNING = {16: 1, 32: 1, 64: 1, 128: 1, 256: 2}
 
 
-def best(batch: Batch) -> list[torch.Tensor]:
+def best(batch: ScoreBatch) -> list[torch.Tensor]:
     """Largest scores, and indicators of the arcs, and relations, of a tree that has each."""
     heads, relations, value = _best(batch)
     known = (heads >= 0) & (value > -torch.inf)[:, None]
@@ -27,7 +27,7 @@ def best(batch: Batch) -> list[torch.Tensor]:
     return [value, counts, more.scatter_(3, _chosen(batch.scores[1]).indices, counts[..., None])]
 
 
-def best_labels(batch: Batch) -> tuple[Any, torch.Tensor]:
+def best_labels(batch: ScoreBatch) -> tuple[Any, torch.Tensor]:
     """Heads of a best tree, int64 (B, n) with −1 in the padding, or a pair of these and relations; and scores (B,)."""
     heads, relations, value = _best(batch)
     if batch.lengths is not None:
@@ -42,7 +42,7 @@ def _chosen(relations: torch.Tensor) -> Any:
     return relations.max(-1, keepdim=True)
 
 
-def _best(batch: Batch) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
+def _best(batch: ScoreBatch) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
     """Heads (B, n), relations or None, scores (B,)."""
     arcs, structure = batch.scores[0], batch.layout.structure
     if len(batch.scores) > 1:

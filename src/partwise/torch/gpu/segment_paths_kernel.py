@@ -9,8 +9,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from partwise.torch.kernels.chain_kernel import finite, length_of
-from partwise.torch.kernels.segment_kernel import pair_scores, segment_scores
+from partwise.torch.gpu.chain_kernel import finite, length_of
+from partwise.torch.gpu.segment_kernel import pair_scores, segment_scores
 
 _NOWHERE = tl.constexpr(2147483647)
 

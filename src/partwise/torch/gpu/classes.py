@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import torch
 
-from partwise.torch.layouts.base import Batch
+from partwise.torch.layouts.base import ScoreBatch
 
 
-def fits(batch: Batch) -> bool:
+def fits(batch: ScoreBatch) -> bool:
     """Whether there is anything to add up."""
     return batch.n_examples > 0
 
 
-class Given:
+class ClassSums:
     """Scores (B, K)."""
 
-    def __init__(self, batch: Batch, scores: tuple[torch.Tensor, ...]):
+    def __init__(self, batch: ScoreBatch, scores: tuple[torch.Tensor, ...]):
         (self.scores,) = scores
 
     def forward(self) -> torch.Tensor:
@@ -34,21 +34,21 @@ class Given:
         return [torch.exp(self.scores - finite[:, None]) * weight[:, None]]
 
 
-def best(batch: Batch) -> list[torch.Tensor]:
+def best(batch: ScoreBatch) -> list[torch.Tensor]:
     """Largest scores, and indicators of a class that has each."""
     labels, value = best_labels(batch)
     possible = (value > -torch.inf).to(value.dtype)
     return [value, torch.zeros_like(batch.scores[0]).scatter_(1, labels[:, None], possible[:, None])]
 
 
-def best_labels(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+def best_labels(batch: ScoreBatch) -> tuple[torch.Tensor, torch.Tensor]:
     """A best class of every example, int64 (B,), and its score."""
     value, labels = batch.scores[0].max(1)
     return labels, value
 
 
 def drawn(
-    batch: Batch, n_samples: int, generator: torch.Generator
+    batch: ScoreBatch, n_samples: int, generator: torch.Generator
 ) -> tuple[list[torch.Tensor], torch.Tensor]:
     """Random classes, n_samples times (B,), and log-partitions (B,)."""
     scores = batch.scores[0].double()
@@ -57,3 +57,6 @@ def drawn(
     )
     noisy = scores - torch.log(-torch.log(uniform))  # the largest is a draw (Gumbel)
     return list(noisy.argmax(2)), torch.logsumexp(scores, 1)
+
+
+SUMS = ClassSums

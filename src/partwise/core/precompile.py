@@ -1,4 +1,4 @@
-"""Passes of the first certificate, compiled ahead by calling them with nothing to do (tasks of `compiled/ahead.py`)."""
+"""Passes of the first certificate as tasks of `compiled/background_compile.py`: a call with no examples compiles a pass."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.compiled.ahead import start
+from partwise.compiled.background_compile import start
 from partwise.compiled.examples import Batch, Scratch
 from partwise.compiled.oracles import Oracle
 from partwise.compiled.rows import row_tasks
@@ -16,7 +16,7 @@ from partwise.core.batch_pass import loss_pass, point_pass
 SMALLEST_TOL_OF_SINGLE = 2e-4  # states in single precision settle at relative gaps of 1e-5 to 1e-4
 
 
-class Rehearsal:
+class EmptyCall:
     """A call of an entry with arguments of the types it will have, on no examples."""
 
     def __init__(self, entry: Any, arguments: tuple[Any, ...]):
@@ -43,7 +43,7 @@ def begin_compiling(oracle: Oracle, asks: tuple[str, ...], precision: str, is_ha
     start([*(oracle.task(which) for which in asks), *rows, *certificate])
 
 
-def pass_entry(name: str) -> Rehearsal:
+def pass_entry(name: str) -> EmptyCall:
     """A pass by name and the precision of the state, as in "point-single"."""
     which, precision = name.split("-")
     return _PASSES[which](np.dtype(np.float32 if precision == "single" else np.float64))
@@ -55,23 +55,23 @@ def certificate_tasks(precision: str, is_hard: bool) -> list[str]:
     return [f"{__name__}:pass_entry:{name}-{'double' if is_hard else precision}" for name in names]
 
 
-def _point(dtype: Any) -> Rehearsal:
+def _point(dtype: Any) -> EmptyCall:
     none, number = np.zeros(0, dtype), np.zeros(0)
     visited = np.zeros(0, np.uint8)
-    arguments = nobody(), 0, 0, none, visited, none, number, number, number, room(np.float64)
-    return Rehearsal(point_pass, arguments)
+    arguments = empty_batch(), 0, 0, none, visited, none, number, number, number, empty_scratch(np.float64)
+    return EmptyCall(point_pass, arguments)
 
 
-def _loss(dtype: Any) -> Rehearsal:
+def _loss(dtype: Any) -> EmptyCall:
     none, number = np.zeros(0, dtype), np.zeros(0)
-    arguments = nobody(), 0, 0, number, 1.0, 1.0, 0.0, none, number, number, room(np.float64)
-    return Rehearsal(loss_pass, arguments)
+    arguments = empty_batch(), 0, 0, number, 1.0, 1.0, 0.0, none, number, number, empty_scratch(np.float64)
+    return EmptyCall(loss_pass, arguments)
 
 
-_PASSES: dict[str, Callable[[Any], Rehearsal]] = {"point": _point, "loss": _loss}
+_PASSES: dict[str, Callable[[Any], EmptyCall]] = {"point": _point, "loss": _loss}
 
 
-def nobody() -> Batch:
+def empty_batch() -> Batch:
     """A batch without examples."""
     whole, number = np.zeros(1, np.int64), np.zeros(0)
     return Batch(
@@ -80,7 +80,7 @@ def nobody() -> Batch:
     )  # fmt: skip
 
 
-def room(dtype: Any) -> Scratch:
+def empty_scratch(dtype: Any) -> Scratch:
     """Room for no example, with addresses that are never called."""
     words, number = np.zeros(1, np.int64), np.zeros(0)
     return Scratch(words, words, words, number, number, number, number, np.zeros(0, dtype), words)

@@ -15,7 +15,7 @@ _OWN_GROUPS = "/proc/self/cgroup"
 _LIMITS = {"": ("/sys/fs/cgroup", "memory.max"), "memory": ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")}
 
 
-def confines() -> list[int]:
+def memory_limits() -> list[int]:
     """Limits in bytes, those that there are."""
     found = []
     for path in _files():

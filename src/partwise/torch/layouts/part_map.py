@@ -11,7 +11,7 @@ from partwise.core.arrays import ranges
 _LONG = 32  # entries of a run, on average, for which a slice is copied sooner than they are looked up
 
 
-class Places(NamedTuple):
+class PartMap(NamedTuple):
     """Parts, each once, and the entries of a flattened tensor that score them.
 
     Attributes
@@ -33,7 +33,7 @@ class Places(NamedTuple):
     repeated: bool = False
 
     @classmethod
-    def of(cls, part: np.ndarray, entry: np.ndarray) -> Places:
+    def of(cls, part: np.ndarray, entry: np.ndarray) -> PartMap:
         """Of pairs, one by one; as runs where they make long ones."""
         begins = np.append(True, (np.diff(part) != 1) | (np.diff(entry) != 1))[: len(part)]
         first = np.flatnonzero(begins)
@@ -42,7 +42,7 @@ class Places(NamedTuple):
         return cls(part[first], entry[first], lengths=np.diff(np.append(first, len(part))))
 
     @classmethod
-    def runs(cls, part: np.ndarray, entry: np.ndarray, lengths: np.ndarray) -> Places:
+    def runs(cls, part: np.ndarray, entry: np.ndarray, lengths: np.ndarray) -> PartMap:
         """Of runs; one by one where they are short."""
         found = cls(part, entry, lengths=lengths)
         return found if len(part) * _LONG <= lengths.sum() else cls(*found.pairs())

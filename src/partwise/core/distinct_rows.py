@@ -12,7 +12,7 @@ _MOST = 0.5  # share of all rows that may be distinct
 _CHUNK = 4096  # rows
 
 
-class Repeats(NamedTuple):
+class DistinctRows(NamedTuple):
     """The distinct rows of a matrix.
 
     Attributes
@@ -27,7 +27,7 @@ class Repeats(NamedTuple):
     place: np.ndarray
 
 
-def repeats_of(dense: np.ndarray) -> Repeats | None:
+def distinct_rows_of(dense: np.ndarray) -> DistinctRows | None:
     """The distinct rows of a float32 matrix (n_rows, n_columns); None where they are too many to be of use."""
     n_rows = len(dense)
     begin = max(0, (n_rows - _SAMPLE) // 2)
@@ -37,7 +37,7 @@ def repeats_of(dense: np.ndarray) -> Repeats | None:
     _, row, place = np.unique(_hashes(dense), return_index=True, return_inverse=True)
     if len(row) > _MOST * n_rows or not _are_equal(dense, row, place):
         return None
-    return Repeats(row, place.astype(np.int32))
+    return DistinctRows(row, place.astype(np.int32))
 
 
 def _hashes(dense: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from partwise.torch.kernels.chain_kernel import finite, largest, length_of, sum_of
+from partwise.torch.gpu.chain_kernel import finite, largest, length_of, sum_of
 
 
 @triton.jit

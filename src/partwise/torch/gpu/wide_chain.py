@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import torch
 
-from partwise.torch.kernels.chain import MOST_LABELS, masked, trimmed
-from partwise.torch.kernels.segment_sums import SegmentSums
-from partwise.torch.layouts.base import Batch
+from partwise.torch.gpu.chain import MOST_LABELS, masked, trimmed
+from partwise.torch.gpu.segment_sums import SegmentSums
+from partwise.torch.layouts.base import ScoreBatch
 
 
-def fits(batch: Batch) -> bool:
+def fits(batch: ScoreBatch) -> bool:
     """Whether the kernels take this batch."""
     return batch.scores[0].shape[2] > MOST_LABELS and batch.n_examples > 0
 
 
-class Given(SegmentSums):
+class WideChainSums(SegmentSums):
     """Scores with masks applied: what all launches share."""
 
-    def __init__(self, batch: Batch, scores: tuple[torch.Tensor, ...]):
+    def __init__(self, batch: ScoreBatch, scores: tuple[torch.Tensor, ...]):
         node, edge = masked(batch, *scores)
         super().__init__(node[:, :, None], edge, batch.lengths)
 
@@ -28,22 +28,25 @@ class Given(SegmentSums):
         return [node_count[:, :, 0], edge_count]
 
 
-def best(batch: Batch) -> list[torch.Tensor]:
+def best(batch: ScoreBatch) -> list[torch.Tensor]:
     """Largest scores and indicators of the parts of a best labelling."""
-    value, node_count, edge_count = Given(batch, batch.scores).best()
+    value, node_count, edge_count = WideChainSums(batch, batch.scores).best()
     return [value, node_count[:, :, 0], edge_count]
 
 
-def best_labels(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+def best_labels(batch: ScoreBatch) -> tuple[torch.Tensor, torch.Tensor]:
     """A best labelling, int64 (B, T) with −1 in the padding, and its score (B,)."""
-    tags, value = Given(batch, batch.scores).best_tags()
+    tags, value = WideChainSums(batch, batch.scores).best_tags()
     return trimmed(tags // 2, batch.lengths), value
 
 
 def drawn(
-    batch: Batch, n_samples: int, generator: torch.Generator
+    batch: ScoreBatch, n_samples: int, generator: torch.Generator
 ) -> tuple[list[torch.Tensor], torch.Tensor]:
     """Random labellings, n_samples times (B, T) with −1 in the padding, and log-partitions (B,)."""
-    given = Given(batch, batch.scores)
+    given = WideChainSums(batch, batch.scores)
     value = given.forward()
     return [trimmed(tags // 2, batch.lengths) for tags in given.drawn_tags(n_samples, generator)], value
+
+
+SUMS = WideChainSums

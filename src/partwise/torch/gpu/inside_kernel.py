@@ -18,7 +18,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from partwise.torch.kernels.chain_kernel import finite, length_of
+from partwise.torch.gpu.chain_kernel import finite, length_of
 
 FLOOR = tl.constexpr(1e-70)
 

@@ -10,9 +10,9 @@ import torch
 import triton
 
 from partwise.structures.grammar.grammar import Grammar
-from partwise.torch.kernels import inside_kernel, outside_kernel
-from partwise.torch.kernels.launch import Repeated
-from partwise.torch.layouts.base import Batch
+from partwise.torch.gpu import inside_kernel, outside_kernel
+from partwise.torch.gpu.launch import Repeated
+from partwise.torch.layouts.base import ScoreBatch
 
 MOST_WEIGHTS = 1 << 22  # of a table of rules by [left, right, parent]
 _ROOM = 1 << 26  # numbers that matrices M of many spans may take at a time
@@ -65,7 +65,7 @@ def padded(count: int) -> int:
     return max(16, triton.next_power_of_2(count))
 
 
-def fits(batch: Batch) -> bool:
+def fits(batch: ScoreBatch) -> bool:
     """Whether the kernels take this batch."""
     structure: Any = batch.layout.structure
     size = structure.n_symbols**2 * len(structure.binary_symbols)
@@ -99,7 +99,7 @@ class _Weights:
 class _Outside:
     """What the backward pass fills: shares of cells as left and right parts, of sums of rules, counts, doubt."""
 
-    def __init__(self, given: Given):
+    def __init__(self, given: GrammarSums):
         n, T, N, chart = given.n, given.length, given.N, given.chart
         shares = chart.new_zeros(2 if given.unary is None else 3, n, T, T, N)
         self.left, self.right, self.above = (
@@ -114,10 +114,10 @@ class _Outside:
         self.span_count = None if given.span is None else torch.zeros_like(given.span)
 
 
-class Given:
+class GrammarSums:
     """Scores, weights of rules and charts: what all launches share."""
 
-    def __init__(self, batch: Batch, scores: tuple[torch.Tensor, ...]):
+    def __init__(self, batch: ScoreBatch, scores: tuple[torch.Tensor, ...]):
         structure: Any = batch.layout.structure
         word, rule = scores[:2]
         self.word, self.lengths = word.contiguous(), batch.lengths
@@ -284,3 +284,6 @@ class Given:
             return False
         self.backward(value, torch.ones_like(value))
         return bool((self.doubt > _NEGLIGIBLE[self.word.dtype]).any())
+
+
+SUMS = GrammarSums

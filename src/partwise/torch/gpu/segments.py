@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from partwise.structures.segments.semi_markov import SemiMarkov
-from partwise.torch.kernels.segment_sums import SegmentSums
-from partwise.torch.layouts.base import Batch
+from partwise.torch.gpu.segment_sums import SegmentSums
+from partwise.torch.layouts.base import ScoreBatch
 
 
-def fits(batch: Batch) -> bool:
+def fits(batch: ScoreBatch) -> bool:
     """Whether the kernels take this batch."""
     return batch.n_examples > 0 and batch.scores[0].shape[1] > 0
 
@@ -27,7 +27,9 @@ def _masks(structure: SemiMarkov, device: torch.device) -> tuple[torch.Tensor | 
     return too_long if bool(too_long.any()) else None, *rest
 
 
-def _masked(batch: Batch, segment: torch.Tensor, edge: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _masked(
+    batch: ScoreBatch, segment: torch.Tensor, edge: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Scores with −inf where the structure allows nothing."""
     too_long, between, first, last = _masks(batch.layout.structure, segment.device)  # type: ignore[arg-type]
     if too_long is not None:
@@ -49,27 +51,27 @@ def _masked(batch: Batch, segment: torch.Tensor, edge: torch.Tensor) -> tuple[to
     return segment, edge
 
 
-class Given(SegmentSums):
+class SegmentationSums(SegmentSums):
     """Scores with masks applied: what all launches share."""
 
-    def __init__(self, batch: Batch, scores: tuple[torch.Tensor, ...]):
+    def __init__(self, batch: ScoreBatch, scores: tuple[torch.Tensor, ...]):
         super().__init__(*_masked(batch, *scores), batch.lengths)
 
 
-def best(batch: Batch) -> list[torch.Tensor]:
+def best(batch: ScoreBatch) -> list[torch.Tensor]:
     """Largest scores, and indicators of the parts of a best segmentation."""
-    return Given(batch, batch.scores).best()
+    return SegmentationSums(batch, batch.scores).best()
 
 
-def best_labels(batch: Batch) -> tuple[list[torch.Tensor], torch.Tensor]:
+def best_labels(batch: ScoreBatch) -> tuple[list[torch.Tensor], torch.Tensor]:
     """A best segmentation of every example, (k, 3) each, and their scores (B,)."""
-    tags, value = Given(batch, batch.scores).best_tags()
+    tags, value = SegmentationSums(batch, batch.scores).best_tags()
     return _segmentations(tags), value
 
 
-def drawn(batch: Batch, n_samples: int, generator: torch.Generator) -> tuple[list[Any], torch.Tensor]:
+def drawn(batch: ScoreBatch, n_samples: int, generator: torch.Generator) -> tuple[list[Any], torch.Tensor]:
     """Random segmentations, n_samples times those of the batch, and log-partitions (B,)."""
-    given = Given(batch, batch.scores)
+    given = SegmentationSums(batch, batch.scores)
     value = given.forward()
     return [_segmentations(tags) for tags in given.drawn_tags(n_samples, generator)], value
 
@@ -83,3 +85,6 @@ def _segmentations(tags: torch.Tensor) -> list[torch.Tensor]:
     beyond[:-1] = torch.where(follows, first[1:], beyond[:-1])
     rows = torch.stack([first, beyond - 1, tags[example, first] // 2], 1)
     return list(rows.split(begins.sum(1).tolist()))
+
+
+SUMS = SegmentationSums

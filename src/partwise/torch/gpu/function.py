@@ -1,4 +1,4 @@
-"""Log-partitions by kernels as one differentiable operation: launches forward, launches backward."""
+"""Log-partitions by kernels as one differentiable operation."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any, Protocol
 
 import torch
 
-from partwise.torch.layouts.base import Batch
+from partwise.torch.layouts.base import ScoreBatch
 from partwise.torch.sums import as_first, gradient_by_sums, host_answer
 
 
-class Launches(Protocol):
+class DeviceSums(Protocol):
     """What kernels of one structure are given, and what they leave for each other."""
 
-    def __init__(self, batch: Batch, scores: tuple[torch.Tensor, ...]) -> None: ...
+    def __init__(self, batch: ScoreBatch, scores: tuple[torch.Tensor, ...]) -> None: ...
 
     def forward(self) -> torch.Tensor:
         """Log-partitions (B,)."""
@@ -29,16 +29,16 @@ class Launches(Protocol):
 
 
 class LogPartition(torch.autograd.Function):
-    """log Z and its gradient by launches; a gradient of that by `Sums`.
+    """log Z and its gradient by kernels; its second derivative by `Sums`.
 
-    Takes ``batch.given``, so that shared scores have one gradient, which needs no table for each example.
+    Takes ``batch.unexpanded``, so that shared scores have one gradient, which needs no table for each example.
     """
 
     @staticmethod
-    def forward(ctx: Any, launches: type[Launches], batch: Batch, *given: torch.Tensor) -> torch.Tensor:
-        launched = launches(batch, batch.scores)
+    def forward(ctx: Any, kind: type[DeviceSums], batch: ScoreBatch, *given: torch.Tensor) -> torch.Tensor:
+        launched = kind(batch, batch.scores)
         value = launched.forward()
-        ctx.batch, ctx.launched, ctx.counts = Batch(batch.layout, (), batch.lengths), launched, None
+        ctx.batch, ctx.launched, ctx.counts = ScoreBatch(batch.layout, (), batch.lengths), launched, None
         ctx.together = len(given) > 1 and given[1].ndim < batch.scores[1].ndim
         if launched.lost_digits(value):
             value, *ctx.counts = host_answer(batch, "sums")
@@ -61,9 +61,9 @@ class LogPartition(torch.autograd.Function):
         return (None, None, *counts)
 
 
-def sums_by(launches: type[Launches], batch: Batch) -> list[torch.Tensor]:
+def sums_by(kind: type[DeviceSums], batch: ScoreBatch) -> list[torch.Tensor]:
     """Log-partitions and counts."""
-    given = launches(batch, batch.scores)
+    given = kind(batch, batch.scores)
     value = given.forward()
     if given.lost_digits(value):
         return host_answer(batch, "sums")

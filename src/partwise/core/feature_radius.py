@@ -10,7 +10,7 @@ from partwise.core.arrays import block_of, ranges
 from partwise.core.scorer import Scorer
 
 
-def feature_spread(scorer: Scorer) -> np.ndarray:
+def squared_radii(scorer: Scorer) -> np.ndarray:
     """Upper bound on max_y ‖φ(x_i, y_i) − φ(x_i, y)‖² for every example, (n_examples,).
 
     For one attribute a, Σ_labels (Σ_t x_ta d_t)² ≤ 2 (Σ_t |x_ta|)², where d_t is the difference of two
@@ -20,14 +20,14 @@ def feature_spread(scorer: Scorer) -> np.ndarray:
     Σ_words 2 max_t |x_ta|.
     """
     choices = scorer.structure.row_choices(scorer.shapes)
-    spread = np.zeros(scorer.n_examples)
+    bound = np.zeros(scorer.n_examples)
     for k, (kind, rows) in enumerate(zip(scorer.structure.kinds, scorer.kinds, strict=True)):
         if kind.tied:
-            spread += 2.0 * scorer.structure.most_tied(scorer.shapes).astype(float) ** 2
+            bound += 2.0 * scorer.structure.most_tied(scorer.shapes).astype(float) ** 2
         else:
             own = _squared_row_sums(rows, membership(scorer, k), choices)
-            spread += scorer.structure.most_of_row * own
-    return spread
+            bound += scorer.structure.most_of_row * own
+    return bound
 
 
 def membership(scorer: Scorer, k: int) -> sparse.csr_matrix:

@@ -8,26 +8,26 @@ import torch
 import triton
 
 from partwise.structures.trees.projective import Projective
-from partwise.torch.kernels import eisner_kernel, matrix_tree_kernel
-from partwise.torch.kernels.best_trees import best, best_labels
-from partwise.torch.kernels.launch import kind, ready
-from partwise.torch.layouts.base import Batch
+from partwise.torch.gpu import eisner_kernel, matrix_tree_kernel
+from partwise.torch.gpu.best_trees import best, best_labels
+from partwise.torch.gpu.launch import kind, ready
+from partwise.torch.layouts.base import ScoreBatch
 
-__all__ = ["Given", "best", "best_labels", "fits"]
+__all__ = ["SUMS", "best", "best_labels", "fits"]
 
 MOST_WORDS = 255
 MOST_STRAIN = 600.0  # beyond it derivatives may leave the range of double precision
 
 
-def fits(batch: Batch) -> bool:
+def fits(batch: ScoreBatch) -> bool:
     """Whether the kernels take this batch."""
     return batch.n_examples > 0 and batch.scores[0].shape[1] - 1 <= MOST_WORDS
 
 
-class Given:
+class TreeSums:
     """Scores of arcs with those of their relations summed in, and sizes: what both launches share."""
 
-    def __init__(self, batch: Batch, scores: tuple[torch.Tensor, ...]):
+    def __init__(self, batch: ScoreBatch, scores: tuple[torch.Tensor, ...]):
         structure: Any = batch.layout.structure
         arcs = scores[0]
         self.relations = scores[1] if len(scores) > 1 else None
@@ -108,3 +108,6 @@ class Given:
         if self.relations is None:
             return [counts]
         return [counts, counts[..., None] * torch.softmax(self.relations, -1).nan_to_num(0.0)]
+
+
+SUMS = TreeSums

@@ -8,22 +8,22 @@ import torch
 import triton
 
 from partwise.structures.checks import require_possible
-from partwise.torch.kernels import chain
-from partwise.torch.kernels.kbest_kernel import kbest as kbest_of_each
-from partwise.torch.layouts.base import Batch
+from partwise.torch.gpu import chain
+from partwise.torch.gpu.kbest_kernel import kbest as kbest_of_each
+from partwise.torch.layouts.base import ScoreBatch
 
 MOST = 32  # sequences: their scores for every label are kept for two positions, their ways back for all
 _WARPS = {16: 1, 32: 2, 64: 8, 128: 16}
 
 
-def fits(batch: Batch, k: int) -> bool:
+def fits(batch: ScoreBatch, k: int) -> bool:
     """Whether the kernel takes this batch."""
     return k <= MOST and chain.fits(batch)
 
 
-def kbest(batch: Batch, k: int) -> list[list[tuple[Any, float]]]:
+def kbest(batch: ScoreBatch, k: int) -> list[list[tuple[Any, float]]]:
     """Labels, int64 arrays, and scores of the k best of every example, best first; fewer where there are fewer."""
-    given = chain.Given(batch, batch.scores)
+    given = chain.ChainSums(batch, batch.scores)
     n, length, width, room = given.n, given.length, given.n_labels, max(2, triton.next_power_of_2(k))
     whole = {"dtype": torch.int16, "device": given.node.device}
     back, label = torch.empty(n, length, room, width, **whole), torch.zeros(n, room, length, **whole)

@@ -9,11 +9,11 @@ import torch
 import triton
 
 from partwise.structures.chain.chain import Chain
-from partwise.torch.kernels.chain_each_kernel import backward_each, forward_each, join_each
-from partwise.torch.kernels.chain_kernel import backward, forward, join
-from partwise.torch.kernels.launch import kind, ready
-from partwise.torch.kernels.viterbi_kernel import viterbi
-from partwise.torch.layouts.base import Batch
+from partwise.torch.gpu.chain_each_kernel import backward_each, forward_each, join_each
+from partwise.torch.gpu.chain_kernel import backward, forward, join
+from partwise.torch.gpu.launch import kind, ready
+from partwise.torch.gpu.viterbi_kernel import viterbi
+from partwise.torch.layouts.base import ScoreBatch
 from partwise.torch.layouts.chains import is_last
 
 # Warps of a program, and blocks of transitions under way, by the padded number of labels.
@@ -28,7 +28,7 @@ _EACH = {
 MOST_LABELS = 128  # their table of transitions stays in the registers of one program
 
 
-def fits(batch: Batch) -> bool:
+def fits(batch: ScoreBatch) -> bool:
     """Whether the kernels take this batch."""
     return 1 <= batch.scores[0].shape[2] <= MOST_LABELS and batch.n_examples > 0
 
@@ -40,7 +40,7 @@ def _masks(structure: Chain, device: torch.device) -> tuple[torch.Tensor | None,
     return tuple(None if each is None else ~torch.as_tensor(each, device=device) for each in masks)
 
 
-def masked(batch: Batch, node: torch.Tensor, edge: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def masked(batch: ScoreBatch, node: torch.Tensor, edge: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Scores with −inf where the structure allows nothing."""
     structure: Any = batch.layout.structure
     if structure.allowed is structure.allowed_start is structure.allowed_end is None:
@@ -57,10 +57,10 @@ def masked(batch: Batch, node: torch.Tensor, edge: torch.Tensor) -> tuple[torch.
     return node, edge
 
 
-class Given:
+class ChainSums:
     """Scores with masks applied, lengths and sizes: what all launches share."""
 
-    def __init__(self, batch: Batch, scores: tuple[torch.Tensor, ...]):
+    def __init__(self, batch: ScoreBatch, scores: tuple[torch.Tensor, ...]):
         node, edge = masked(batch, *scores)
         self.n, self.length, self.n_labels = node.shape
         self.lengths, self.per_position = batch.lengths, edge.ndim == 4
@@ -129,9 +129,9 @@ class Given:
         return [node_count, edge_count]
 
 
-def best(batch: Batch) -> list[torch.Tensor]:
+def best(batch: ScoreBatch) -> list[torch.Tensor]:
     """Largest scores and indicators of the parts of a best labelling."""
-    given = Given(batch, batch.scores)
+    given = ChainSums(batch, batch.scores)
     labels, value = _best_labels(given)
     node_count, L = torch.zeros_like(given.node), given.n_labels
     known = labels.clamp(min=0)
@@ -146,9 +146,9 @@ def best(batch: Batch) -> list[torch.Tensor]:
     return [value, node_count, edge_count.view(given.n, L, L)]
 
 
-def best_labels(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+def best_labels(batch: ScoreBatch) -> tuple[torch.Tensor, torch.Tensor]:
     """A best labelling, int64 (B, T) with −1 in the padding, and its score (B,)."""
-    labels, value = _best_labels(Given(batch, batch.scores))
+    labels, value = _best_labels(ChainSums(batch, batch.scores))
     return trimmed(labels, batch.lengths), value
 
 
@@ -158,15 +158,15 @@ def trimmed(labels: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
 
 
 def drawn(
-    batch: Batch, n_samples: int, generator: torch.Generator
+    batch: ScoreBatch, n_samples: int, generator: torch.Generator
 ) -> tuple[list[torch.Tensor], torch.Tensor]:
     """Random labellings, n_samples times (B, T) with −1 in the padding, and log-partitions (B,)."""
-    from partwise.torch.kernels import wide_chain  # its sums go from left to right, and stay
+    from partwise.torch.gpu import wide_chain  # its sums go from left to right, and stay
 
     return wide_chain.drawn(batch, n_samples, generator)
 
 
-def _best_labels(given: Given) -> tuple[torch.Tensor, torch.Tensor]:
+def _best_labels(given: ChainSums) -> tuple[torch.Tensor, torch.Tensor]:
     label = torch.empty(given.n, given.length, dtype=torch.int64, device=given.node.device)
     back = torch.empty(given.node.shape, dtype=torch.int16, device=given.node.device)
     value = given.node.new_empty(given.n)
@@ -176,3 +176,6 @@ def _best_labels(given: Given) -> tuple[torch.Tensor, torch.Tensor]:
         given.edge_stride, step, num_warps=_WARPS[given.lanes], **given.common,
     )  # fmt: skip
     return label, value
+
+
+SUMS = ChainSums

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from partwise.torch.layouts.base import Batch, Layout
+from partwise.torch.layouts.base import Layout, ScoreBatch
 from partwise.torch.layouts.chains import ChainLayout
 from partwise.torch.layouts.classes import ClassLayout
 from partwise.torch.layouts.grammars import GrammarLayout
@@ -24,21 +24,21 @@ _MODULES: dict[type[Layout], tuple[str, ...]] = {
 
 @cache
 def _modules(layout: type[Layout]) -> tuple[Any, ...]:
-    return tuple(import_module(f"partwise.torch.kernels.{name}") for name in _MODULES.get(layout, ()))
+    return tuple(import_module(f"partwise.torch.gpu.{name}") for name in _MODULES.get(layout, ()))
 
 
-def kernels_for(batch: Batch) -> Any:
+def kernels_for(batch: ScoreBatch) -> Any:
     """The module whose kernels take this batch, None where there is none.
 
-    Each has ``fits``, a class ``Given`` as :class:`partwise.torch.kernels.function.Launches` says, and may have
+    Each has ``fits``, ``SUMS``, a class as :class:`partwise.torch.gpu.function.DeviceSums` says, and may have
     ``best``, largest scores with indicators of a best labelling, ``best_labels`` and random labellings, ``drawn``.
     """
     return next((kernels for kernels in _modules(type(batch.layout)) if kernels.fits(batch)), None)
 
 
-def ranking_for(batch: Batch, k: int) -> Any:
+def ranking_for(batch: ScoreBatch, k: int) -> Any:
     """The module whose kernel finds the k best labellings of this batch, None where there is none."""
     if not isinstance(batch.layout, ChainLayout):
         return None
-    kernels = import_module("partwise.torch.kernels.ranked_chains")
+    kernels = import_module("partwise.torch.gpu.ranked_chains")
     return kernels if kernels.fits(batch, k) else None

@@ -1,7 +1,7 @@
 """Compiling what is called by address in a second process, while this one compiles the passes that call it.
 
 A *task* is the name of something to compile: an oracle's answer, score or scatter for some precision, or a pass that
-is called with nothing to do (`core/rehearsal.py`).
+is called with nothing to do (`core/precompile.py`).
 Whoever compiles a task claims it by creating a file; the result lies in the cache on disk, where the other process
 finds it. A process that waits for a task of the other compiles unclaimed ones meanwhile. Where there is one core only,
 or no cache that both can use, everything is compiled here.
@@ -38,7 +38,7 @@ class _Helper:
         self.tasks, self.folder = tasks, Path(tempfile.mkdtemp(prefix="partwise-compiling-"))
         self.own: set[str] = set()  # claimed by this process
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        command = [sys.executable, "-m", "partwise.compiled.ahead", str(self.folder), *tasks]
+        command = [sys.executable, "-m", "partwise.compiled.background_compile", str(self.folder), *tasks]
         self.process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL, start_new_session=True,

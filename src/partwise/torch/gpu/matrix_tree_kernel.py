@@ -24,7 +24,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from partwise.torch.kernels.chain_kernel import length_of
+from partwise.torch.gpu.chain_kernel import length_of
 
 
 @triton.jit

@@ -75,7 +75,7 @@ def embedded(n_jobs: int = 1) -> Problem:
 def test_products_of_rows_that_repeat(n_jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = embedded(n_jobs)
     first, again = everything(problem), everything(problem)
-    found = problem.scorer.repeats[0]
+    found = problem.scorer.distinct_rows[0]
     assert found is not None and len(found.row) == 6
     for one, other in zip(first, again, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-11)

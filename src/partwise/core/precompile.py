@@ -1,4 +1,4 @@
-"""Passes of the first certificate as tasks of `compiled/background_compile.py`: a call with no examples compiles a pass."""
+"""Passes of the first certificate as background compile tasks: a call with no examples compiles a pass."""
 
 from __future__ import annotations
 

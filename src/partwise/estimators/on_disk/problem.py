@@ -41,7 +41,7 @@ def problem_on_disk(
     for kind, counts in zip(data.rows, structure.row_counts(shapes), strict=True):
         held.add_rows(data.rows[kind], offsets(counts))
     if held.n_shards > 1:  # equal rows lie in different shards
-        scorer.repeats.update((k, NO_REPEATS) for k in range(len(scorer.kinds)))
+        scorer.distinct_rows.update((k, NO_REPEATS) for k in range(len(scorer.kinds)))
     gold, cost = _true_parts(
         structure, estimator.cost, data, held, gold_ptr, part_ptr if loss.gamma else None
     )

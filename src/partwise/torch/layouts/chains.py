@@ -95,7 +95,7 @@ class ChainLayout(Layout):
             node = node + torch.where(first, next(remaining), 0.0)  # not a product: 0 · −inf is no number
         if given.get("end_scores") is not None:
             node = node + torch.where(is_last(node, batch.lengths), next(remaining), 0.0)
-        return batch._replace(scores=(node, edge), given=(node, batch.unexpanded[1]))
+        return batch._replace(scores=(node, edge), unexpanded=(node, batch.unexpanded[1]))
 
     def arrange(self, sizes: tuple[tuple[int, ...], ...], lengths: np.ndarray) -> Arrangement:
         structure, (n, longest, L) = self.structure, sizes[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -21,9 +22,12 @@ def lines_executed(action: Callable[[], Any]) -> int:
         return trace
 
     before = sys.gettrace()
+    gc.collect()
+    gc.disable()  # Callbacks of the collector are Python, too, and run at any moment.
     sys.settrace(trace)
     try:
         action()
     finally:
         sys.settrace(before)
+        gc.enable()
     return n_lines

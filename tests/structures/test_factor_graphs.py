@@ -263,9 +263,24 @@ def check_exact(structure: FactorGraph, vertex: np.ndarray, rule: Any) -> None:
     expected = np.array([[p[labels[:, v] == x].sum() for x in range(2)] for v in range(len(vertex))])
     found = structure.marginals(vertex, rules=[rule]).vertex
     np.testing.assert_allclose(found, expected, atol=1e-10 + 1e-14 * largest)
+    entropy = -float((p[p > 0.0] * np.log(p[p > 0.0])).sum())
+    assert structure.entropy(vertex, rules=[rule]) == pytest.approx(entropy, abs=1e-8)
     best = structure.best_labelling(vertex, rules=[rule])
     assert best.proved and rule.allows(best.labels)
     assert best.score == pytest.approx(values.max(), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("engine", ["tree-reweighted", "loopy"])
+def test_entropy_does_not_multiply_rounding_by_large_scores(engine: Any) -> None:
+    """Ties of scores of a million: beliefs are right to 1e-10, and so is their entropy."""
+    for seed in range(25):
+        generator = np.random.default_rng(seed)
+        edges = [(int(generator.integers(0, v)), v) for v in range(1, 5)]
+        scores = 1e6 * generator.integers(-1, 2, (5, 3)), edges, 1e6 * generator.integers(-1, 2, (4, 3, 3))
+        values = written_out(scores)[1]
+        p = np.exp(values - log_sum(values))
+        entropy = -float((p[p > 0.0] * np.log(p[p > 0.0])).sum())
+        assert FactorGraph(engine=engine).entropy(*scores) == pytest.approx(entropy, abs=1e-8)
 
 
 def test_a_tree_with_pairs_of_arcs() -> None:

@@ -66,6 +66,21 @@ def one_of(packed: Packed, i: int) -> Packed:
 
 def answer(packed: Packed, specification: Any, which: str) -> tuple[float, np.ndarray, np.ndarray]:
     """Value, counts and report (see :class:`FactorRoom`) of one example."""
+    value, counts, room = _pass_messages(packed, specification, which)
+    return value, counts, report_of(room)
+
+
+def entropy(packed: Packed) -> tuple[float, float]:
+    """Value of one example, and the entropy in nats of its beliefs."""
+    from partwise.compiled.boundary import pack
+    from partwise.structures.graphs.messages.entropy import belief_entropy
+
+    value, _, room = _pass_messages(packed, packed.specification, "sums")
+    return value, belief_entropy(packed.shapes.values, pack(room)) if value > -np.inf else 0.0
+
+
+def _pass_messages(packed: Packed, specification: Any, which: str) -> tuple[float, np.ndarray, Any]:
+    """Value and counts of one example, and the workspace with its beliefs."""
     from partwise.compiled.background_compile import obtain
     from partwise.compiled.boundary import addresses, pack
     from partwise.compiled.inference import answer_all
@@ -83,4 +98,4 @@ def answer(packed: Packed, specification: Any, which: str) -> tuple[float, np.nd
         counts,
         values,
     )
-    return float(values[0]), counts, report_of(room)
+    return float(values[0]), counts, room

@@ -15,7 +15,7 @@ from partwise.core.randomness import random_generator
 from partwise.errors import InputError
 from partwise.structures.checks import checked_count, require_possible
 from partwise.structures.contract import PartLists, Shapes
-from partwise.structures.graphs.factor_answers import BestLabelling, Diagnosis, answer, one_of
+from partwise.structures.graphs.factor_answers import BestLabelling, Diagnosis, answer, entropy, one_of
 from partwise.structures.graphs.graph import shaped_marginals
 from partwise.structures.graphs.layout import FactorKind, GraphShape, checked_graph, layout_of_kinds
 from partwise.structures.graphs.message_passing import FACTOR, FactorSpecification
@@ -165,12 +165,13 @@ class FactorGraph(LabelledGraph):
         return results[0] if scores.single else results
 
     def entropy(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), rules: Any = ()) -> Any:
-        """The engine's entropy, A(s) − s·μ, in nats: a float, or float64 (n,)."""
+        """Entropy in nats of the engine's beliefs; A(s) − s·μ if messages have converged. A float, or float64 (n,)."""
         packed = self._pack(*self._read(vertex_scores, edges, edge_scores, rules))
-        log_totals, counts = packed.expectations()
-        products = np.where(counts > 0.0, packed.scores[: len(counts)], 0.0) * counts
-        expected = np.diff(np.concatenate([[0.0], np.cumsum(products)])[packed.part_ptr])
-        return float(log_totals[0] - expected[0]) if packed.single else log_totals - expected
+        values, entropies = (
+            np.array([entropy(one_of(packed, i)) for i in range(len(packed.lengths))]).reshape(-1, 2).T
+        )
+        require_possible(values, packed.single)
+        return float(entropies[0]) if packed.single else entropies
 
     def argmax(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), rules: Any = ()) -> Any:
         """The best labelling found, int64 (V,), or a list; it obeys every rule. See :meth:`best_labelling`."""

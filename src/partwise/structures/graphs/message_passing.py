@@ -15,6 +15,7 @@ import numpy as np
 from partwise.compiled.boundary import load_record, record_address
 from partwise.compiled.dispatch import inner
 from partwise.compiled.oracles import Oracle
+from partwise.structures.graphs.messages.soft import belief_logs
 from partwise.structures.graphs.messages.sweeps import (
     converge,
     forest_value,
@@ -28,7 +29,6 @@ from partwise.structures.graphs.messages.workspace import (
     log_total,
     read_graph,
     read_scores,
-    table_size,
 )
 from partwise.structures.graphs.search.branching import search
 
@@ -125,19 +125,12 @@ def _add_vertex(beliefs, first, n, counts, at):  # type: ignore
 def _add_table(f, counts, at, transposed, work):  # type: ignore
     """The same for a table."""
     room = load_record(FactorRoom, work)
-    first, last = room.slot[f], room.slot[f + 1]
-    gather(f, room.beliefs, work)
-    base, inverse, place, values = room.message[first], 1.0 / room.weight[f], room.place[f], room.levels
+    values, last = room.levels, room.slot[f + 1]
     columns = room.message[last] - room.message[last - 1]
-    size, top, one = table_size(f, room.slot, room.message), -np.inf, 0.0
+    gather(f, room.beliefs, work)
+    size, top, one = belief_logs(f, values, work), -np.inf, 0.0
     for entry in range(size):
-        value, left = room.logs[place + entry] * inverse, entry
-        for s in range(last - 1, first - 1, -1):
-            n = room.message[s + 1] - room.message[s]
-            value += room.incoming[room.message[s] - base + left % n]
-            left //= n
-        values[entry] = value
-        top = max(top, value)
+        top = max(top, values[entry])
     for entry in range(size):
         values[entry] = math.exp(values[entry] - top)
     for entry in range(size):

@@ -83,6 +83,36 @@ def count_outgoing(shape, at, n, incoming, outgoing, levels):  # type: ignore
 
 
 @inner
+def count_entropy(shape, at, n, incoming, levels):  # type: ignore
+    """Entropy of the states that obey the rule, drawn from right to left: what each draw adds to it."""
+    low, n_levels, saturates = shape[at], np.int64(shape[at + 1]), shape[at + 2]
+    total = count_forward(shape, at, n, False, incoming, levels)
+    reached, entropy = (n + 1) * n_levels, 0.0  # probabilities of levels
+    for c in range(n_levels):
+        log_p = levels[n * n_levels + c] - total if c >= low else -np.inf
+        levels[reached + c] = np.exp(log_p)
+        entropy -= np.exp(log_p) * log_p if log_p > -np.inf else 0.0
+    for i in range(n - 1, -1, -1):
+        size, here, there = shape[at + 3 + i], i * n_levels, (i + 1) * n_levels
+        off, on = (
+            (incoming[2 * i], incoming[2 * i + 1]) if size > 0 else (incoming[2 * i + 1], incoming[2 * i])
+        )
+        # Levels only grow, so that probabilities may be overwritten from below.
+        for c in range(n_levels):
+            arriving, to, own = levels[here + c], _next(c, abs(size), n_levels, saturates), 0.0
+            if arriving + off > -np.inf:
+                log_p = arriving + off - levels[there + c]
+                own += levels[reached + c] * np.exp(log_p)
+                entropy -= levels[reached + c] * np.exp(log_p) * log_p
+            if to >= 0 and arriving + on > -np.inf:
+                log_p = arriving + on - levels[there + to]
+                own += levels[reached + to] * np.exp(log_p)
+                entropy -= levels[reached + to] * np.exp(log_p) * log_p
+            levels[reached + c] = own
+    return entropy
+
+
+@inner
 def count_best(shape, at, n, incoming, choice, levels):  # type: ignore
     """Fill choice (n,) with the best states that obey the rule; returns their sum, −inf where none do."""
     low, n_levels, saturates = shape[at], np.int64(shape[at + 1]), shape[at + 2]

@@ -224,3 +224,19 @@ def table_total(f, slot, message, logs, place, inverse, incoming):  # type: igno
         if top == -np.inf:
             return top
     return top + math.log(total)
+
+
+@inner
+def belief_logs(f, values, work):  # type: ignore
+    """Fill `values` with θ(x) + Σ_v n_v(x_v) of ``room.incoming``; returns how many entries the table has."""
+    room = load_record(FactorRoom, work)
+    first, last, inverse, place = room.slot[f], room.slot[f + 1], 1.0 / room.weight[f], room.place[f]
+    base, size = room.message[first], table_size(f, room.slot, room.message)
+    for entry in range(size):
+        value, left = room.logs[place + entry] * inverse, entry
+        for s in range(last - 1, first - 1, -1):
+            n = room.message[s + 1] - room.message[s]
+            value += room.incoming[room.message[s] - base + left % n]
+            left //= n
+        values[entry] = value
+    return size

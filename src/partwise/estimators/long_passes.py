@@ -14,9 +14,6 @@ from partwise.compiled.examples import Scratch
 from partwise.core.problem import Problem, Visit
 from partwise.core.streamed import StreamedProblem
 from partwise.solvers import Progress
-from partwise.structures import Chain, Grammar
-from partwise.structures.segments.parts import SemiMarkovParts
-from partwise.structures.trees.parts import TreeParts
 
 LONG = 30.0  # seconds from which a pass is worth a word before it begins
 _SECONDS_A_CELL = (
@@ -28,17 +25,7 @@ _SHORTEST_WAIT = 10.0  # seconds between two reports
 
 def estimated_seconds(problem: Problem) -> float:
     """About how long a pass over the data takes on one thread."""
-    lengths = problem.lengths.astype(np.float64)
-    structure: Any = problem.structure
-    cells = float(problem.n_touched)
-    if isinstance(structure, Chain):
-        cells += lengths.sum() * structure.n_histories * structure.n_labels
-    elif isinstance(structure, TreeParts):
-        cells += float((lengths**3).sum())
-    elif isinstance(structure, SemiMarkovParts):
-        cells += problem.n_parts
-    elif isinstance(structure, Grammar):
-        cells += len(structure.rules) * float((lengths**3).sum()) / 6
+    cells = float(problem.n_touched) + problem.structure.table_cells(problem.scorer.shapes)
     return _SECONDS_A_CELL * cells
 
 
@@ -48,17 +35,7 @@ def warn_if_long(problem: Problem, stacklevel: int) -> bool:
     if seconds < LONG:
         return False
     size = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
-    structure, positions = problem.structure, int(problem.lengths.sum())
-    why, faster = (
-        f"{structure.kinds[0].width:,} labels at {positions:,} positions",
-        "fewer labels or a lower order",
-    )
-    if isinstance(structure, Grammar):
-        longest = int(problem.lengths.max())
-        why, faster = (
-            f"{len(structure.rules):,} rules on up to {longest:,} words",
-            "shorter sentences or fewer rules",
-        )
+    why, faster = problem.structure.why_slow(problem.scorer.shapes)
     warnings.warn(
         f"one pass over the data will take about {size} ({why}): verbose=1 shows progress, time_limit ends training "
         f"after the pass in which it is reached, {faster} are faster",

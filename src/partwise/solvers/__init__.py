@@ -20,7 +20,7 @@ from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.dual.smo import SMO
 from partwise.solvers.dual.smo_eg import SMOThenEG
 from partwise.solvers.effort import is_mostly_dense, is_steep, pull_of_an_example, squared_features
-from partwise.solvers.needs import Needs, is_first_order, refusal
+from partwise.solvers.needs import Needs, refusal
 from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.solvers.primal.gradient import ConjugateGradient
 from partwise.solvers.primal.lbfgs import LBFGS
@@ -29,10 +29,6 @@ from partwise.solvers.primal.sgd import SGD
 from partwise.solvers.restarts import n_restarts, solve_surely
 from partwise.solvers.saddle.excessive_gap import ExcessiveGap
 from partwise.solvers.saddle.extragradient import Extragradient
-from partwise.structures.grammar.parts import GrammarParts
-from partwise.structures.multiclass.multiclass import Multiclass
-from partwise.structures.segments.parts import SemiMarkovParts
-from partwise.structures.trees.parts import TreeParts
 
 SOLVERS: dict[str, Solver] = {
     "eg": ExponentiatedGradient("random"),
@@ -112,14 +108,12 @@ def _fastest(problem: Problem) -> Solver:
     if not problem.loss.is_hard:
         is_online = problem.l1 > 0.0 and not is_worthwhile(problem) and not is_steep(problem)
         return ExponentiatedGradient("gap", "newton") if is_online or refusal(problem, Auto.needs) else Auto()
-    if isinstance(problem.structure, Multiclass) and problem.has_features and not problem.l1:
+    structure = problem.structure
+    if structure.n_classes and problem.has_features and not problem.l1:
         return HardAuto.of(problem) if prefers_smoothing(problem) else CrammerSinger()
-    if problem.lengths.max() == 1 or isinstance(
-        problem.structure, (TreeParts, SemiMarkovParts, GrammarParts)
-    ):
-        # Sums over trees and segments become slower as potentials grow sharp; best ones do not.
+    if problem.lengths.max() == 1 or structure.slows_when_sharp:
         return BlockFrankWolfe()
-    if problem.is_in_memory and is_first_order(problem.structure):
+    if problem.is_in_memory and structure.is_first_order:
         if problem.l1:
             return BlockFrankWolfe()
         if prefers_smoothing(problem):

@@ -36,7 +36,6 @@ from partwise.solvers.needs import Needs
 from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.solvers.primal.lbfgs import LBFGS, LBFGSState
 from partwise.solvers.sampling import forget_gaps
-from partwise.structures.chain.chain import Chain
 
 ONLINE, BATCH = 0, 1
 _FEWEST_PASSES = 6.0  # that online steps need to 1e-3 where they are fastest
@@ -328,7 +327,7 @@ def _begins_with_batch(problem: Problem, effort: np.ndarray) -> bool:
         return True
     few, n = _FEW_DENSE, float(problem.n_examples)
     if not is_dense:
-        n_short = float(problem.lengths.sum()) / _SHORT if isinstance(problem.structure, Chain) else 0.0
+        n_short = float(problem.lengths.sum()) / _SHORT if problem.structure.forgets_distance else 0.0
         few, n = _FEW, max(n, n_short)
     if math.sqrt(few / n) * effort[ONLINE] > effort[BATCH]:
         return True

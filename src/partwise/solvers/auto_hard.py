@@ -34,11 +34,10 @@ from partwise.solvers.effort import (
     online_pass_effort,
     pull_of_an_example,
 )
-from partwise.solvers.needs import Needs, is_first_order
+from partwise.solvers.needs import Needs
 from partwise.solvers.primal.curvature import columns_of, has_whole_blocks, is_worthwhile
 from partwise.solvers.primal.lbfgs import LBFGS, LBFGSState
 from partwise.solvers.primal.mixture_bound import mixture_bound
-from partwise.structures.multiclass.multiclass import Multiclass
 
 SMOOTH, ONLINE = 0, 1
 _FIRST_BETA = 4.0  # by γ, for costs of about one
@@ -138,10 +137,10 @@ class _Smoothed(Problem):
 
 def prefers_smoothing(problem: Problem) -> bool:
     """Whether coordinate ascent would take longer than L-BFGS, unless margins can be kept; for β = ∞."""
-    is_able = type(problem) is Problem and is_first_order(problem.structure) and not problem.l1
+    is_able = type(problem) is Problem and problem.structure.is_first_order and not problem.l1
     if not is_able or problem.loss.gamma == 0.0 or not _is_told_all(problem):
         return False
-    if not isinstance(problem.structure, Multiclass):
+    if not problem.structure.n_classes:
         return is_mostly_dense(problem) and pull_of_an_example(problem) > STRONG_PULL
     return _effort_of_ascent(problem) > _EVALUATIONS * evaluation_effort(problem)
 
@@ -181,7 +180,7 @@ class HardAuto:
     @classmethod
     def of(cls, problem: Problem) -> HardAuto:
         """As it is for the parts of the problem."""
-        return cls("classes" if isinstance(problem.structure, Multiclass) else "chains")
+        return cls("classes" if problem.structure.n_classes else "chains")
 
     @property
     def needs(self) -> Needs:

@@ -10,8 +10,6 @@ import numpy as np
 from partwise.core.problem import Problem
 from partwise.core.products import n_distinct
 from partwise.solvers.primal.curvature import has_whole_blocks, is_worthwhile
-from partwise.structures.chain.chain import Chain
-from partwise.structures.multiclass.multiclass import Multiclass
 
 _A_PASS, _A_VISIT = 2e5, 800.0  # of an online solver: sampling and the like; one example, in random order
 _A_CHUNK, _FEWEST_CHUNKS, _MOST_CHUNKS = 3e5, 3, 10  # of visits, between which the next ones are chosen
@@ -20,7 +18,6 @@ _ENTRY_ONLINE, _ENTRY_IN_BLOCK = 0.3, 0.1  # scored and scattered in a visit; de
 _ENTRY_SHARED = 1.3  # scattered where another thread may have changed it last
 _ENTRY_DOUBLE, _ENTRY_DENSE = 0.9, 0.35  # the same in double precision; dense ones as products of matrices
 _A_WEIGHT_ONLINE, _A_WEIGHT = 4.0, 25.0  # averaging; the directions and bounds of L-BFGS
-_A_POSITION, _A_CELL, _A_PART = 150.0, 1.0, 10.0  # of sums over labellings
 _SHAPED, _PARTLY_SHAPED, _UNSHAPED = (
     25.0,
     50.0,
@@ -46,7 +43,9 @@ def visits_effort(problem: Problem) -> float:
 def _visits_effort(problem: Problem) -> float:
     padded = _padded_dense(problem) if problem.lengths.max(initial=1) > 1 else 0
     entries = _ENTRY_ONLINE * (problem.n_touched - padded) + _ENTRY_IN_BLOCK * padded
-    return _A_VISIT * problem.n_examples + entries + 1.2 * _sums_effort(problem)
+    return (
+        _A_VISIT * problem.n_examples + entries + 1.2 * problem.structure.sums_effort(problem.scorer.shapes)
+    )
 
 
 def chunks_worthwhile(problem: Problem) -> int:
@@ -66,7 +65,8 @@ def evaluation_effort(problem: Problem) -> float:
         for k, kind in enumerate(problem.scorer.kinds)
     )
     entries = _ENTRY_DENSE * dense + _ENTRY_DOUBLE * (problem.n_touched - _padded_dense(problem))
-    return _AN_EVALUATION + entries + _A_WEIGHT * problem.n_weights + _sums_effort(problem)
+    sums = problem.structure.sums_effort(problem.scorer.shapes)
+    return _AN_EVALUATION + entries + _A_WEIGHT * problem.n_weights + sums
 
 
 def evaluations_expected(problem: Problem, is_close: bool = False) -> float:
@@ -142,14 +142,3 @@ def _squares(problem: Problem) -> tuple[float, float]:
 def _padded_dense(problem: Problem) -> int:
     """Of the weights that a pass reads or writes, those of dense attributes."""
     return sum(kind.dense.size * kind.stride for kind in problem.scorer.kinds)
-
-
-def _sums_effort(problem: Problem) -> float:
-    """Of sums over the labellings of all examples."""
-    structure, n_positions = problem.structure, float(problem.lengths.sum())
-    if isinstance(structure, Multiclass):
-        return _A_PART * problem.n_parts
-    if isinstance(structure, Chain):
-        return n_positions * (_A_POSITION + _A_CELL * float(structure.n_labels) ** (structure.order + 1))
-    parts = np.diff(problem.batch.part_ptr).astype(float)
-    return 3.0 * float(parts @ problem.lengths)

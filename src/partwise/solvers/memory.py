@@ -315,7 +315,7 @@ def _of_segments(problem: Problem) -> int:
     n_positions, structure = int(problem.lengths.sum()), problem.structure
     kinds = (kind for kind, own in zip(problem.scorer.kinds, structure.kinds, strict=True) if not own.tied)
     n_entries = sum(len(kind.wide_start) + len(kind.narrow_start) + kind.dense.size for kind in kinds)
-    a_position = max(structure.n_labels / _LABELS_A_SEGMENT, 1.0)  # type: ignore[attr-defined]
+    a_position = max(structure.kinds[0].width / _LABELS_A_SEGMENT, 1.0)
     return int(a_position * (_OF_SEGMENT * n_positions + _OF_ATTRIBUTE * n_entries))
 
 

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Literal
 
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.structures.chain.chain import Chain
-from partwise.structures.contract import Structure
-from partwise.structures.multiclass.multiclass import Multiclass
 
 if TYPE_CHECKING:
     from partwise.solvers.base import Solver
@@ -56,11 +53,6 @@ NEEDS_FIRST_ORDER = (
 NEEDS_CLASSES = "is for classes, and this structure has other parts: use an 'eg' solver, 'bcfw' or 'segments'"
 
 
-def is_first_order(structure: Structure) -> bool:
-    """Whether consistent marginals of the structure's parts are always those of a distribution."""
-    return isinstance(structure, Multiclass) or (isinstance(structure, Chain) and structure.order == 1)
-
-
 def refusal(problem: Problem, needs: Needs) -> str | None:
     """The first need that `problem` does not meet, what it has, and what to use instead; None if it meets all."""
     loss, structure = problem.loss, problem.structure
@@ -75,8 +67,8 @@ def refusal(problem: Problem, needs: Needs) -> str | None:
         and not loss.is_hard,
         "needs features, and this problem has a kernel function in their place: use an 'eg' solver, or 'bcfw' "
         "where beta = inf": needs.features and not problem.has_features,
-        NEEDS_FIRST_ORDER: needs.first_order and not is_first_order(structure),
-        NEEDS_CLASSES: needs.classes and not isinstance(structure, Multiclass),
+        NEEDS_FIRST_ORDER: needs.first_order and not structure.is_first_order,
+        NEEDS_CLASSES: needs.classes and not structure.n_classes,
         f"works with l2 alone, and this problem has l1 = {problem.l1:g}: use an 'eg' solver, 'lbfgs' where beta is "
         "finite, or 'bcfw' where it is not": needs.ridge and problem.l1 > 0.0,
         "needs true labels, and this problem has expectations of them: use an 'eg' solver or 'bmrm'": (

@@ -102,12 +102,18 @@ class Trainable(ABC):
         problem; or neither, so that there is no certificate.
     most_of_row : int
         The most parts of one row that a labelling uses.
+    forgets_distance : bool
+        Labels far apart in an example hardly depend on each other.
+    slows_when_sharp : bool
+        Sums over labellings take longer as scores grow sharp; best labellings do not.
     """
 
     kinds: tuple[RowKind, ...]
     oracle: Oracle
     exactness: ClassVar[Exactness] = "exact"
     most_of_row: ClassVar[int] = 1
+    forgets_distance: ClassVar[bool] = False
+    slows_when_sharp: ClassVar[bool] = False
 
     @abstractmethod
     def specification(self) -> Any:
@@ -167,6 +173,33 @@ class Trainable(ABC):
     def most_tied(self, shapes: Shapes) -> np.ndarray:
         """The most tied parts that a labelling of each example may have, with repetition, int64 (n,)."""
         return self.most_parts(shapes)
+
+    @property
+    def n_classes(self) -> int:
+        """Labellings of an example if each of them is a single part; 0 for all other structures."""
+        return 0
+
+    @property
+    def is_first_order(self) -> bool:
+        """Whether consistent marginals of parts are always those of a distribution over labellings."""
+        return False
+
+    def untied(self) -> Structure:
+        """The structure with parts of each place instead of tied ones; itself if there is no such structure."""
+        return self  # type: ignore[return-value]
+
+    def sums_effort(self, shapes: Shapes) -> float:
+        """Nanoseconds, roughly, that sums over the labellings of all examples take; only ratios matter."""
+        return 3.0 * float(self.n_parts(shapes).astype(float) @ shapes.lengths)
+
+    def table_cells(self, shapes: Shapes) -> float:
+        """Cells of the recursion's tables in a pass over all examples, for an estimate of its time."""
+        return 0.0
+
+    def why_slow(self, shapes: Shapes) -> tuple[str, str]:
+        """The sizes that make a pass long, and what would make it shorter, in words."""
+        n_positions = int(shapes.lengths.sum())
+        return f"{self.kinds[0].width:,} labels at {n_positions:,} positions", "fewer labels or a lower order"
 
     def row_choices(self, shapes: Shapes) -> np.ndarray | None:
         """Where a labelling uses one of several rows: the choice each row belongs to, int64 (n_rows,), the same for

@@ -24,7 +24,6 @@ from partwise.solvers.dual.hard import (
 )
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import due_chunks, expected_gap, note_visits
-from partwise.structures.multiclass.multiclass import Multiclass
 
 
 class CornerState(NamedTuple):
@@ -91,9 +90,9 @@ class BlockFrankWolfe:
 
     def init(self, problem: Problem, random: np.random.Generator) -> CornerState:
         batch, n = problem.batch, problem.n_examples
-        n_slots = self.n_slots
-        if isinstance(problem.structure, Multiclass):  # there are no more labellings than labels
-            n_slots = min(n_slots, max(2, problem.structure.n_labels))
+        n_slots, n_classes = self.n_slots, problem.structure.n_classes
+        if n_classes:  # there are no more labellings than classes
+            n_slots = min(n_slots, max(2, n_classes))
         alpha = np.zeros((n, n_slots))
         alpha[:, 0] = 1.0
         corner_ptr, n_gold = problem.labelling_ptr(), np.diff(batch.gold_ptr)

@@ -43,7 +43,6 @@ from partwise.solvers.sampling import (
     note_exact,
     note_visits,
 )
-from partwise.structures.multiclass.multiclass import Multiclass
 
 _LIFT = 2.0
 _LARGEST_STEP = 1e4  # for β = ∞: steps that always succeed are multiplied every time and would overflow
@@ -211,7 +210,7 @@ class ExponentiatedGradient:
 
     def _rule(self, problem: Problem, point: AnyPoint) -> Any:
         single = point.v.dtype == np.float32
-        is_mixing = self.path == "arithmetic" and isinstance(problem.structure, Multiclass)
+        is_mixing = self.path == "arithmetic" and problem.structure.n_classes > 0
         kind: Any = MixingRule if is_mixing else StepRule
         return (CodedRule if isinstance(point, CodedPoint) else kind)(
             kind={"halving": HALVING, "newton": NEWTON, "safe": FIXED}[self.step_rule],

@@ -24,7 +24,6 @@ from partwise.solvers.dual.smo_pass import MarginalPoint, log_conditionals, smo_
 from partwise.solvers.dual.untied import untied
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import due_chunks, expected_gap, note_exact, note_visits
-from partwise.structures.contract import PositionLabels
 
 
 class SMOState(NamedTuple):
@@ -129,8 +128,7 @@ class SMO:
 
 def n_labels_of(problem: Problem) -> int:
     """Labels of a position."""
-    assert isinstance(problem.structure, PositionLabels)
-    return problem.structure.n_labels
+    return problem.structure.kinds[0].width
 
 
 def gold_marginals(problem: Problem) -> np.ndarray:

@@ -51,6 +51,15 @@ class Chain(ChainParts):
     arrays of numbers. Scores may be −inf.
     """
 
+    def untied(self) -> Chain:
+        """The chain with a block of edges for each pair of neighbours; itself for orders above 1."""
+        if not self.tied or self.order > 1:
+            return self
+        return Chain(
+            self.n_labels, tied=False, allowed=self.allowed, allowed_start=self.allowed_start,
+            allowed_end=self.allowed_end,
+        )  # fmt: skip
+
     def log_partition(
         self,
         node_scores: ArrayOrList,

@@ -21,6 +21,10 @@ from partwise.structures.chain.high_order import (
 from partwise.structures.checks import checked_count, checked_labels, checked_mask
 from partwise.structures.contract import PartLists, PositionLabels, RowKind, Shapes
 
+_A_POSITION = (
+    150.0  # nanoseconds that forward-backward takes for a position, beside one for each pair of labels
+)
+
 
 class ChainMarginals(NamedTuple):
     """Probabilities or expected counts of a chain's parts: `node` (length, L), `edge` as documented."""
@@ -35,6 +39,8 @@ class ChainParts(PositionLabels):
     Within an L×L block the edge from i to j is i·L + j. The tied block of order k ≥ 2 has (L + 1)**k rows
     of L: see ``high_order.py``. For the arguments see :class:`~partwise.structures.Chain`.
     """
+
+    forgets_distance = True
 
     def __init__(
         self,
@@ -71,6 +77,16 @@ class ChainParts(PositionLabels):
     def n_histories(self) -> int:
         """Rows of the tied block: L, or (L + 1)**order with the symbol before the start."""
         return self.n_labels if self.order == 1 else (self.n_labels + 1) ** self.order
+
+    @property
+    def is_first_order(self) -> bool:
+        return self.order == 1
+
+    def sums_effort(self, shapes: Shapes) -> float:
+        return float(shapes.lengths.sum()) * (_A_POSITION + float(self.n_labels) ** (self.order + 1))
+
+    def table_cells(self, shapes: Shapes) -> float:
+        return float(shapes.lengths.sum()) * self.n_histories * self.n_labels
 
     def specification(self) -> Any:
         return self._specification(self.tied)

@@ -56,6 +56,7 @@ class GrammarParts(Structure):
     """Parts of derivations; the module says what they are."""
 
     oracle = GRAMMAR
+    slows_when_sharp = True
     most_of_row = 2  # a span has a node built by a binary rule and one built by a unary rule on top
 
     def __init__(
@@ -108,6 +109,13 @@ class GrammarParts(Structure):
         return make_workspace(self._specification, int(shapes.lengths.max(initial=1)))
 
     # Shapes.
+
+    def table_cells(self, shapes: Shapes) -> float:
+        return len(self.rules) * float((shapes.lengths.astype(np.float64) ** 3).sum()) / 6
+
+    def why_slow(self, shapes: Shapes) -> tuple[str, str]:
+        size = f"{len(self.rules):,} rules on up to {int(shapes.lengths.max()):,} words"
+        return size, "shorter sentences or fewer rules"
 
     def shapes(self, lengths: Any) -> Shapes:
         """Shapes with every span."""

@@ -40,6 +40,7 @@ class SemiMarkovParts(Structure):
     """
 
     oracle = SEMI_MARKOV
+    slows_when_sharp = True
 
     def __init__(
         self,
@@ -65,6 +66,9 @@ class SemiMarkovParts(Structure):
         return f"SemiMarkov({self.n_labels}, {self.max_length}, tokens={self.tokens})"
 
     # -- sizes ------------------------------------------------------------------------------------
+
+    def table_cells(self, shapes: Shapes) -> float:
+        return float(self.n_parts(shapes).sum())
 
     def specification(self) -> SemiMarkovSpecification:
         return self._specification(self.tokens)

@@ -38,6 +38,7 @@ class TreeParts(Structure):
     of labels codes each word as its head, or as head · n_relations + relation.
     """
 
+    slows_when_sharp = True
     projective = False
     order = 1  # arcs that are scored together
     n_facts = 1  # numbers of a shape that stand before its arcs, the length first
@@ -56,6 +57,9 @@ class TreeParts(Structure):
         return self.n_relations > 1
 
     # Shapes.
+
+    def table_cells(self, shapes: Shapes) -> float:
+        return float((shapes.lengths.astype(np.float64) ** 3).sum())
 
     def shapes(self, lengths: Any) -> Shapes:
         """Shapes with every arc: n heads for each of n words."""

@@ -17,8 +17,9 @@ from common import arguments, in_child, need_data, peak_megabytes, table, write_
 
 
 def task_templates(folder: Path, name: str) -> dict[str, Any]:
+    from partwise.core.arcs import all_arcs
     from partwise.data import read_dependencies
-    from partwise.features.arcs import ArcFeatures, all_arcs
+    from partwise.features.arcs import ArcFeatures
 
     start = time.process_time()
     corpus = read_dependencies(folder / "train.conllu.gz")

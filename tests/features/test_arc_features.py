@@ -11,11 +11,14 @@ from data_paths import SHARED, needs_shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from partwise.core.arcs import Arcs, all_arcs, gold_arcs
 from partwise.core.maps import FeatureMap
 from partwise.data import corpus_from_sentences, read_dependencies
 from partwise.errors import InputError
-from partwise.features.arc_templates import PRESETS, arc_templates, parse_arc_template
-from partwise.features.arcs import ArcFeatures, Arcs, all_arcs, gold_arcs
+from partwise.features.arcs import ARCS, ArcFeatures, GrandparentFeatures, SiblingFeatures
+from partwise.features.functions import FUNCTIONS
+from partwise.features.place_templates import checked_templates, parse_template
+from partwise.features.spans import Places, Sentences, SpanFeatures
 from partwise.storage.model_file import load_model, save_model
 
 MIXED = [
@@ -221,6 +224,46 @@ def test_wrong_templates_are_refused(templates, words):
         ArcFeatures(templates)
 
 
+@pytest.mark.parametrize(
+    ("templates", "words"),
+    [
+        (["shout(head.form)"], "unknown function 'shout'"),
+        (["suffix(head.form)"], "suffix needs a number, as in suffix"),
+        (["lower(head.form, 2)"], "lower takes no number"),
+        (["suffix(head.form, 0)"], "must be from 1 to 9"),
+        (["lower(head.feat)"], "functions of feat are not possible"),
+        (["lower(direction)"], "no field"),
+        (["lower(head.form) + lower(head.form)"], "is there twice"),
+    ],
+)
+def test_wrong_functions_are_refused(templates, words):
+    with pytest.raises(InputError, match=words):
+        ArcFeatures(templates)
+
+
+def test_a_function_works_for_every_kind_of_row(monkeypatch):
+    monkeypatch.setitem(FUNCTIONS, "backwards", lambda string, _: string[::-1] or None)
+    arcs = ArcFeatures(["backwards(head.form) + suffix(lower(modifier.form), 2)"]).fit(CORPUS)
+    assert "backwards(head.form)=skrab & suffix(lower(modifier.form),2)=og" in arcs.names()
+    assert not any("root" in name for name in arcs.names())  # a function has no value at the root
+    between = ArcFeatures(["head.tag + backwards(between.form)"]).fit(
+        corpus_from_sentences([["a", "bc", "d"]], fine_tags=[["A", "B", "C"]], heads=[[3, 1, 0]])
+    )
+    assert "head.tag=C & backwards(between.form)=cb" in between.names()
+    again = ArcFeatures.from_state(arcs.state())
+    assert again.names() == arcs.names()
+    assert (again.transform(CORPUS).ids == arcs.transform(CORPUS).ids).all()
+    siblings = SiblingFeatures(["backwards(sibling+1.form) + modifier.tag"]).fit(CORPUS)
+    grandparents = GrandparentFeatures(["backwards(grandparent.form) + modifier.tag"]).fit(CORPUS)
+    assert grandparents.names() == ["backwards(grandparent.form)=skrab & modifier.tag=DT"]
+    assert all(name.startswith("backwards(sibling+1.form)=") for name in siblings.names())
+    sentences = Sentences(["ab", "cd"], None, np.array([0, 2]))
+    row = Places(np.array([0, 1]), *(np.array([k], np.int32) for k in (0, 1, 0)))
+    assert SpanFeatures("span", ["backwards(last.form)"]).fit(sentences, row).names() == [
+        "backwards(last.form)=dc"
+    ]
+
+
 def test_wrong_input_is_refused():
     with pytest.raises(InputError, match="min_count is 0"):
         ArcFeatures(min_count=0)
@@ -252,10 +295,10 @@ def test_wrong_input_is_refused():
 
 
 def test_presets_are_well_formed():
-    for name in PRESETS:
-        texts = arc_templates(name)
-        assert len({frozenset(parse_arc_template(text)) for text in texts}) == len(texts)
-    assert len(arc_templates("mcdonald")) >= 60 and len(arc_templates("pos")) < 10
+    for name in ARCS.presets:
+        texts = checked_templates(name, ARCS)
+        assert len({frozenset(parse_template(text, ARCS)) for text in texts}) == len(texts)
+    assert len(ARCS.presets["mcdonald"]) >= 60 and len(ARCS.presets["pos"]) < 10
 
 
 def test_saved_and_loaded(tmp_path):

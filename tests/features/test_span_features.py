@@ -8,9 +8,8 @@ import pytest
 from partwise.core.arrays import offsets
 from partwise.core.word_classes import word_class
 from partwise.errors import InputError
-from partwise.features.span_templates import LENGTHS, PRESETS, parse_span_template, span_templates
-from partwise.features.span_values import Places, Sentences
-from partwise.features.spans import SpanFeatures
+from partwise.features.place_templates import checked_templates, parse_template
+from partwise.features.spans import LANGUAGES, LENGTHS, Places, Sentences, SpanFeatures
 
 LONG = [(f"w{t}", "NN") for t in range(12)]
 SENTENCES = [[("The", "DT"), ("dog", "NN"), ("barks", "VBZ"), (".", ".")], [("Run", "VB")], [], LONG]
@@ -61,18 +60,18 @@ def shape(sentence: list[tuple[str, str]], first: int, last: int) -> str | None:
 def names_by_definition(what: str, sentence: list[tuple[str, str]], row: tuple[int, int, int]) -> list[str]:
     first, last, split = row
     found = []
-    for text in PRESETS[what]["default"]:
+    for text in LANGUAGES[what].presets["default"]:
         values = []
-        for piece in parse_span_template(text, what):
+        for piece in parse_template(text, LANGUAGES[what]):
             if piece.source == "length":
                 values.append(LENGTHS[sum(last - first + 1 > limit for limit in BINS)])
             elif piece.source == "shape":
                 values.append(shape(sentence, first, last))
             else:
-                at = {"word": first, "first": first, "last": last, "split": split}[piece.where] + piece.offset
+                at = {"word": first, "first": first, "last": last, "split": split}[piece.place] + piece.offset
                 values.append(value(sentence, at, piece.source))
         if None not in values:
-            pieces = parse_span_template(text, what)
+            pieces = parse_template(text, LANGUAGES[what])
             found.append(" & ".join(f"{piece}={each}" for piece, each in zip(pieces, values, strict=True)))
     return found
 
@@ -128,4 +127,4 @@ def test_unknown_values_rare_features_and_missing_tags_are_left_out() -> None:
 )  # fmt: skip
 def test_bad_templates_are_refused(what: str, templates: object) -> None:
     with pytest.raises(InputError, match="template"):
-        span_templates(templates, what)  # type: ignore[arg-type]
+        checked_templates(templates, LANGUAGES[what])  # type: ignore[arg-type]

@@ -6,7 +6,8 @@ import pytest
 
 from partwise.errors import InputError
 from partwise.features.crfpp import looks_like_crfpp, parse_crfpp
-from partwise.features.templates import FUNCTIONS, PRESETS, Field, load_template, parse_template
+from partwise.features.functions import FUNCTIONS
+from partwise.features.templates import PRESETS, Field, load_template, parse_template
 
 CRFPP_EXAMPLE = """\
 # Unigram

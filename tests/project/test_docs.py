@@ -292,7 +292,8 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 def test_the_guide_names_every_solver_loss_and_template_function() -> None:
     from partwise.core.losses import NAMED_LOSSES, Loss
-    from partwise.features.templates import FUNCTIONS, PRESETS
+    from partwise.features.functions import FUNCTIONS
+    from partwise.features.templates import PRESETS
     from partwise.solvers import SOLVERS, StopReason, solver_for
     from partwise.solvers.support_table import STRUCTURES, tiny_problem
 

@@ -68,11 +68,11 @@ def train_dependency(
     """
     from partwise.cli.training import Job, check_model_path, run_training
     from partwise.data import read_dependencies
-    from partwise.features.arc_templates import PRESETS
+    from partwise.features.arcs import ARCS
     from partwise.tasks.dependencies.commands import DependencyTrees
     from partwise.tasks.dependencies.parser import DependencyParser
 
-    own_templates = None if trees.templates in PRESETS else trees.templates
+    own_templates = None if trees.templates in ARCS.presets else trees.templates
     check_model_path(files.model, {"TRAIN": files.train, "--dev": files.dev, "--templates": own_templates})
     data = read_dependencies(files.train, format, single_root=trees.root() is True)
     parser = DependencyParser(**objective.parameters(), **running.parameters(), **trees.parameters())
@@ -95,9 +95,9 @@ def _heads_kept(text: str) -> Any:
 def _templates(text: str) -> Any:
     """A set's name, or the lines of a file."""
     from partwise.data import read_text
-    from partwise.features.arc_templates import PRESETS
+    from partwise.features.arcs import ARCS
 
-    if text in PRESETS:
+    if text in ARCS.presets:
         return text
     lines = [line.strip() for line in read_text(text).splitlines()]
     found = [line for line in lines if line and not line.startswith("#")]

@@ -23,14 +23,12 @@ from pathlib import Path
 from typing import Literal
 
 from partwise.errors import InputError
-from partwise.features.templates import FUNCTIONS, Field, check_size, integer, takes_number
+from partwise.features.functions import CALL, check_call, takes_number, written_call
+from partwise.features.templates import FURTHEST_OFFSET, MOST_FUNCTIONS, Field, check_size, integer
 
-FURTHEST_OFFSET = 100
-MOST_FUNCTIONS = 20
 OUTSIDE = "_B"  # the value of all places before and behind the sentence
 
 _PLACE = re.compile(r"(\w+)\s*\[\s*(first|last)\s*(?:([-+])\s*(\d+)\s*)?\]")
-_CALL = re.compile(r"(\w+)\s*\((.*?)(?:,\s*(\d+)\s*)?\)")
 
 
 _NO_SOURCE = Field("", 0)
@@ -61,8 +59,7 @@ class SegmentField:
         whole = self.place in ("all", "any")
         offset = f"{self.offset:+d}" if self.offset else ""
         written = f"{self.source.column}" if whole else f"{self.source.column}[{self.place}{offset}]"
-        for name, argument in self.source.functions:
-            written = f"{name}({written},{argument})" if takes_number(name) else f"{name}({written})"
+        written = written_call(self.source.functions, written)
         return f"{self.place}({written})" if whole else written
 
 
@@ -155,7 +152,7 @@ def _field(text: str) -> SegmentField:
         raise InputError(f"more than {MOST_FUNCTIONS} functions within one another")
     if text == "length":
         return SegmentField("length")
-    called = _CALL.fullmatch(text)
+    called = CALL.fullmatch(text)
     if called is not None and called[1] in ("all", "any") and called[3] is None:
         source = _source(called[2].strip())
         return SegmentField("all" if called[1] == "all" else "any", source)
@@ -174,7 +171,7 @@ def _with_place(text: str) -> tuple[Field, tuple[str, int] | None]:
         if abs(offset) > FURTHEST_OFFSET:
             raise InputError(f"offset {offset} must lie within ±{FURTHEST_OFFSET}")
         return Field(_column(found[1]), 0), (found[2], offset)
-    called = _CALL.fullmatch(text)
+    called = CALL.fullmatch(text)
     if called is None:
         return Field("", 0), None
     source, where = _with_place(called[2].strip())
@@ -185,7 +182,7 @@ def _source(text: str) -> Field:
     """Column and functions of a field without a place."""
     if re.fullmatch(r"\w+", text):
         return Field(_column(text), 0)
-    called = _CALL.fullmatch(text)
+    called = CALL.fullmatch(text)
     if called is None:
         raise InputError(
             f"cannot read {text!r:.60}; within all and any stands a column, as in all(lower(word))"
@@ -198,11 +195,8 @@ def _column(text: str) -> str | int:
 
 
 def _applied(source: Field, name: str, number: str | None) -> Field:
-    if name not in FUNCTIONS:
-        raise InputError(f"unknown function {name!r:.40}; there are {', '.join(FUNCTIONS)}")
-    if takes_number(name) != (number is not None):
-        raise InputError(f"{name} {'needs a' if takes_number(name) else 'takes no'} number")
-    argument = integer(number) if number else 0
+    check_call(name, number is not None, f"{source.column}[first]")
+    argument = integer(number.strip()) if number else 0
     if takes_number(name) and not 1 <= argument <= FURTHEST_OFFSET:
         raise InputError(f"length {argument} of {name} must lie between 1 and {FURTHEST_OFFSET}")
     return replace(source, functions=(*source.functions, (name, argument)))

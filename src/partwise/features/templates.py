@@ -26,12 +26,13 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from partwise.errors import InputError
+from partwise.features.functions import CALL, apply, check_call, takes_number, written_call
 
 FURTHEST_OFFSET = 100
 MOST_ATTRIBUTES = 20_000  # model files with more are not loaded
@@ -49,7 +50,7 @@ class Field:
         Name or number; a number once the template is bound to data.
     offset : int
     functions : tuple of (name, argument)
-        Keys of ``FUNCTIONS``, innermost first; the argument is 0 for functions that take none.
+        Names in ``partwise.features.functions``, innermost first; the argument is 0 for functions that take none.
     """
 
     column: str | int
@@ -58,19 +59,11 @@ class Field:
 
     def text(self) -> str:
         """The field as it is written in a template."""
-        written = f"{self.column}[{self.offset}]"
-        for name, argument in self.functions:
-            written = f"{name}({written},{argument})" if takes_number(name) else f"{name}({written})"
-        return written
+        return written_call(self.functions, f"{self.column}[{self.offset}]")
 
     def value(self, string: str) -> str | None:
         """What the functions make of a string of the column; None where they have no value."""
-        current: str | None = string
-        for name, argument in self.functions:
-            if current is None:
-                return None
-            current = FUNCTIONS[name](current, argument)
-        return current
+        return apply(self.functions, string)
 
 
 @dataclass(frozen=True)
@@ -154,50 +147,7 @@ class Template:
         return replace(self, nodes=resolved(self.nodes), edges=resolved(self.edges))
 
 
-class _Shapes(dict[int, str]):
-    """The class of each character, for ``str.translate``."""
-
-    def __missing__(self, code: int) -> str:
-        c = chr(code)
-        self[code] = kind = "X" if c.isupper() else "x" if c.isalpha() else "d" if c.isdigit() else c
-        return kind
-
-
-_SHAPES = _Shapes()
-_RUN = re.compile(r"(.)\1+", re.DOTALL)
-
-
-def shape(string: str) -> str:
-    """Capital letters as X, other letters as x, digits as d, the rest as they are: ``Xx-dd``."""
-    return string.translate(_SHAPES)
-
-
-def _when(truth: bool) -> str | None:
-    return "1" if truth else None
-
-
-FUNCTIONS: dict[str, Callable[[str, int], str | None]] = {
-    "lower": lambda string, _: string.lower(),
-    "prefix": lambda string, n: string[:n] if len(string) >= n else None,
-    "suffix": lambda string, n: string[-n:] if len(string) >= n else None,
-    "shape": lambda string, _: shape(string),
-    "short_shape": lambda string, _: _RUN.sub(r"\1", shape(string)),
-    "length": lambda string, _: str(len(string)),
-    "is_title": lambda string, _: _when(string.istitle()),
-    "is_upper": lambda string, _: _when(string.isupper()),
-    "is_digit": lambda string, _: _when(string.isdigit()),
-    "has_digit": lambda string, _: _when(any(c.isdigit() for c in string)),
-    "has_hyphen": lambda string, _: _when("-" in string),
-}
-
-
-def takes_number(function: str) -> bool:
-    """Whether a function is written with a number, as in ``suffix(word[0], 3)``."""
-    return function in ("prefix", "suffix")
-
-
 _FIELD = re.compile(r"(\w+)\s*\[([^\]]*)\]")
-_CALL = re.compile(r"(\w+)\s*\((.*?)(?:,([^,()]*))?\)")
 _RANGE = re.compile(r"([-+]?\d+)(?:\s*\.\.\s*([-+]?\d+))?")
 _WRITTEN_RANGE = re.compile(r"([-+]?\d+)\s*\.\.\s*([-+]?\d+)")
 _PLACES: dict[str, Literal["all", "first", "last"]] = {"bias": "all", "begin": "first", "end": "last"}
@@ -245,16 +195,11 @@ def _fields(text: str) -> list[Field]:
     if found := _FIELD.fullmatch(text):
         column = integer(found[1]) if found[1].isdecimal() else found[1]
         return [Field(column, offset) for offset in _integers(found[2], "offset")]
-    found = _CALL.fullmatch(text)
+    found = CALL.fullmatch(text)
     if found is None:
         raise InputError(f"cannot read {text!r:.60}; a field looks like word[-1] or suffix(word[0], 3)")
     name, inner, number = found.groups()
-    if name not in FUNCTIONS:
-        raise InputError(f"unknown function {name!r:.40}; there are {', '.join(FUNCTIONS)}")
-    if takes_number(name) and number is None:
-        raise InputError(f"{name} needs a number, as in {name}(word[0], 3)")
-    if not takes_number(name) and number is not None:
-        raise InputError(f"{name} takes no number; write {name}({inner.strip()})")
+    check_call(name, number is not None, inner.strip())
     arguments = range(1) if number is None else _integers(number, "length")
     if takes_number(name) and arguments[0] < 1:
         raise InputError(f"length {arguments[0]} of {name} must be at least 1")

@@ -21,7 +21,7 @@ from partwise.data.treebank import (
 )
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered
-from partwise.features.span_values import Sentences
+from partwise.features.spans import Sentences
 
 ROOT = "TOP"
 

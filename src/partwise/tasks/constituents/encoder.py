@@ -10,8 +10,7 @@ import numpy as np
 from partwise.core.arrays import offsets, positions
 from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded, KindSize, OwnRows
-from partwise.features.span_values import Places, Sentences
-from partwise.features.spans import SpanFeatures
+from partwise.features.spans import Places, Sentences, SpanFeatures
 from partwise.storage.checks import expect_array, expect_number, expect_texts
 from partwise.structures import Grammar
 from partwise.structures.contract import Shapes

@@ -15,8 +15,8 @@ from partwise.errors import InputError
 from partwise.estimators.base import n_threads
 from partwise.estimators.checks import check_choice, real_numbers
 from partwise.estimators.encoded import Encoded
-from partwise.features.span_templates import span_templates
-from partwise.features.spans import SpanFeatures
+from partwise.features.place_templates import checked_templates
+from partwise.features.spans import LANGUAGES, SpanFeatures
 from partwise.structures import Grammar
 from partwise.tasks.constituents.answers import ConstituencyAnswers
 from partwise.tasks.constituents.data import TrainingTrees, training_trees
@@ -65,7 +65,7 @@ class ConstituencyParser(
     vertical : int
         1: symbols are labels; 2: labels with their parent's.
     word_templates, span_templates : "default" or list of str
-        Features, see ``partwise.features.span_templates``.
+        Features, see ``partwise.features.place_templates``.
     split_templates : "default", list of str or None
         Features of the place where a span is cut in two; None: splits have no score of their own.
     functions : bool
@@ -210,7 +210,7 @@ class ConstituencyParser(
         for what in ("word", "span", "split"):
             chosen = getattr(self, f"{what}_templates")
             if what != "split" or chosen is not None:
-                span_templates(chosen, what)
+                checked_templates(chosen, LANGUAGES[what])
         return loss
 
     def _form(self) -> BinaryForm:

@@ -16,7 +16,7 @@ from partwise.estimators.base import n_threads
 from partwise.estimators.model import Excluded, LinearModel
 from partwise.estimators.probabilities import Probabilities
 from partwise.estimators.protocol import not_fitted
-from partwise.features.span_values import Sentences
+from partwise.features.spans import Sentences
 from partwise.scoring.brackets import bracket_scores
 from partwise.structures.checks import checked_count
 from partwise.structures.contract import PartLists

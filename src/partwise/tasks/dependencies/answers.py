@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.arcs import all_arcs
 from partwise.core.problem import Problem
 from partwise.data.dependency_checks import ProjectiveCount
 from partwise.errors import InputError
 from partwise.estimators.answers import Answers
 from partwise.estimators.base import n_threads
 from partwise.estimators.model import LinearModel
-from partwise.features.arcs import all_arcs
 from partwise.tasks.dependencies.arc_encoder import ArcEncoder
 from partwise.tasks.dependencies.arc_pruning import ArcPruner, PruningRecord
 from partwise.tasks.dependencies.data import as_corpus, with_trees

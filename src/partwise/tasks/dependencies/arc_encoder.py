@@ -11,8 +11,7 @@ from partwise.core.arcs import Arcs
 from partwise.data import DependencyCorpus
 from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded, KindSize, OwnRows
-from partwise.features.arcs import ArcFeatures
-from partwise.features.triples import GrandparentFeatures, SiblingFeatures
+from partwise.features.arcs import ArcFeatures, GrandparentFeatures, SiblingFeatures
 from partwise.storage.checks import expect_array, expect_number, expect_text, expect_texts
 
 

@@ -16,8 +16,7 @@ from partwise.errors import InputError
 from partwise.estimators.base import n_threads
 from partwise.estimators.checks import check_choice, real_numbers
 from partwise.estimators.encoded import Encoded
-from partwise.features.arcs import ArcFeatures
-from partwise.features.triples import GrandparentFeatures, SiblingFeatures
+from partwise.features.arcs import ArcFeatures, GrandparentFeatures, SiblingFeatures
 from partwise.structures import Projective, SecondOrderProjective, SecondOrderSpanning, Spanning
 from partwise.tasks.dependencies.answers import ParsingAnswers
 from partwise.tasks.dependencies.arc_encoder import ArcEncoder
@@ -72,11 +71,11 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
     labelled : bool
         Whether arcs get relations, chosen together with the heads.
     templates : "mcdonald", "pos" or list of str
-        Features of arcs, see ``partwise.features.arc_templates``.
+        Features of arcs, see ``partwise.features.place_templates``.
     relation_templates : "labels" or list of str
         Features of relations.
     sibling_templates, grandparent_templates : "siblings", "grandparents" or list of str
-        Features of pairs of arcs, see ``partwise.features.triple_templates``.
+        Features of pairs of arcs, see ``partwise.features.place_templates``.
     prune : int, None or "auto"
         Heads that a small model leaves each word, in training and in prediction; None keeps all. "auto" prunes
         to 10 where there is much data or order=2.

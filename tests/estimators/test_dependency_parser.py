@@ -11,7 +11,7 @@ from data_paths import SHARED, needs_shared
 from toy_treebanks import RELATIONS, toy
 
 from partwise import DependencyParser, InputError, Loss, load
-from partwise.core import heads as heads_module
+from partwise.core import tree_checks
 from partwise.core.arcs import all_arcs
 from partwise.data import corpus_from_sentences, is_projective, read_dependencies
 from partwise.scoring.attachment import attachment_scores
@@ -24,9 +24,9 @@ CORPUS = toy()
 
 @pytest.mark.parametrize("structure", ["spanning", "projective"])
 def test_heads_are_checked_once(structure, monkeypatch):
-    calls, original = [], heads_module.words_in_cycles
+    calls, original = [], tree_checks.words_in_cycles
     monkeypatch.setattr(
-        heads_module, "words_in_cycles", lambda *given: calls.append(given) or original(*given)
+        tree_checks, "words_in_cycles", lambda *given: calls.append(given) or original(*given)
     )
     DependencyParser(structure=structure, prune=2).problem_for(CORPUS)
     assert len(calls) == 1

@@ -41,7 +41,7 @@ def build(folder: Path, loss: str, limit: int | None) -> Any:
     from dependency_tasks import parser_for
     from dependency_tasks import read as read_trees
 
-    problem, _ = parser_for(str(folder), loss=loss).problem_for(read_trees(str(folder), 0, limit))
+    problem, _ = parser_for(str(folder), loss=loss)._problem_for(read_trees(str(folder), 0, limit))
     return problem
 
 

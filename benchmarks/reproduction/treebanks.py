@@ -49,7 +49,7 @@ def treebank(
         held_out = {1: whole.subset(np.arange(n_train, n_train + n_dev))}
     else:
         train, held_out = read(str(folder), 0, limit), {1: read(str(folder), 1), 2: read(str(folder), 2)}
-    problem, encoder = parser.problem_for(train)
+    problem, encoder = parser._problem_for(train)
     kind = "uas" if punctuation else "uas_bare"
 
     def accuracy(passes: float, weights: np.ndarray, part: int = 1) -> float:

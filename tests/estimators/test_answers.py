@@ -50,6 +50,34 @@ FITTED: dict[str, tuple[Any, Any, Any]] = {
     "MultilabelClassifier": (MultilabelClassifier(), POINTS, POINTS > 0),
 }
 
+EVERY = (
+    "calibrate certificate_kind_ converged_ dual_objective_ duality_gap_ fit get_metadata_routing get_params history_ "
+    "n_passes_ objective_ predict save score set_fit_request set_params set_score_request stop_reason_ temperature_"
+)
+LABELLINGS = "classes_ predict_kbest predict_marginals predict_marginals_array sample"
+SEQUENCES = (
+    f"{LABELLINGS} predict_edge_marginals predict_log_proba_of predict_marginals_single predict_single"
+)
+CLASSIFIERS = "classes_ decision_function n_features_in_ predict_log_proba predict_proba"
+KERNEL = "dual_coef_ engine l1 n_features_in_ score_error_ support_ support_vectors_"
+WEIGHTS = "coef_ explain top_features"
+PUBLIC = {
+    "SequenceLabeler": f"""{SEQUENCES} {WEIGHTS} influential_examples partial_fit state_features_ top_transitions
+        transition_coef_ transition_features_""",
+    "Classifier": f"{CLASSIFIERS} {WEIGHTS} intercept_ partial_fit",
+    "DependencyParser": f"""{WEIGHTS} arc_probabilities parse predict_kbest predict_marginals pruning_ pruning_recall
+        relations_ single_root_ skipped_""",
+    "ConstituencyParser": f"""{WEIGHTS} fixed_tags_ has_tags_ labels_ outer_ parse predict_kbest
+        predict_marginals""",
+    "KernelSequenceLabeler": f"{SEQUENCES} {KERNEL} transition_coef_",
+    "KernelClassifier": f"{CLASSIFIERS} {KERNEL}",
+    "GraphLabeler": f"""{WEIGHTS} classes_ inference_ influential_examples predict_edge_marginals predict_kbest
+        predict_marginals predict_marginals_array predict_single""",
+    "SegmentLabeler": f"""{LABELLINGS} {WEIGHTS} max_length_ n_cut_ position_labels predict_labels
+        predict_position_marginals_array top_transitions transition_coef_""",
+    "MultilabelClassifier": f"{CLASSIFIERS} coef_ inference_ intercept_ pair_coef_ pairs_ top_features",
+}
+
 
 class Watcher:
     """A callback that scores data at every step."""
@@ -61,7 +89,7 @@ class Watcher:
 
     def begin(self, problem: Any, encoder: Any) -> None:
         self.begun += 1
-        self.score = self.estimator.scorer_during_fit(problem, encoder, *self.data)
+        self.score = self.estimator._scorer_during_fit(problem, encoder, *self.data)
 
     def __call__(self, progress: Any) -> None:
         if progress.weights is not None and self.score is not None:
@@ -72,12 +100,19 @@ class Watcher:
 def test_every_estimator_answers(name: str) -> None:
     estimator, X, y = FITTED[name]
     estimator.fit(X, y)
-    assert estimator.task is None or estimator.task in TASKS
-    assert estimator.has_weights == hasattr(estimator, "top_features")
-    assert all(isinstance(size, (int, float)) for size in estimator.shown_sizes().values())
-    assert isinstance(estimator.shown_settings(), dict) and isinstance(estimator.known_labels(), list)
-    assert isinstance(estimator.shown_transitions(3), list)
-    assert isinstance(estimator.training_facts(), dict) and isinstance(estimator.training_notes(), list)
+    assert estimator._task is None or estimator._task in TASKS
+    assert estimator._has_weights == hasattr(estimator, "top_features")
+    assert all(isinstance(size, (int, float)) for size in estimator._shown_sizes().values())
+    assert isinstance(estimator._shown_settings(), dict) and isinstance(estimator._known_labels(), list)
+    assert isinstance(estimator._shown_transitions(3), list)
+    assert isinstance(estimator._training_facts(), dict) and isinstance(estimator._training_notes(), list)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_tab_completion_shows_only_what_users_call(name: str) -> None:
+    estimator, X, y = FITTED[name]
+    shown = {each for each in dir(estimator.fit(X, y)) if not each.startswith("_")}
+    assert shown - set(estimator.get_params()) == set(f"{EVERY} {PUBLIC[name]}".split())
 
 
 def test_a_callback_can_score_sequences_while_they_are_learnt() -> None:

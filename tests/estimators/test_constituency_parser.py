@@ -147,7 +147,7 @@ def test_a_file_brings_back_the_same_parser(tmp_path: Any, tagged: ConstituencyP
 def test_memory_is_estimated_before_training(capsys: Any) -> None:
     parser = ConstituencyParser(verbose=1, tol=0.1).fit(WORDS, TREES)
     assert "memory: about" in capsys.readouterr().out.split("pass")[0]
-    problem, _ = parser.problem_for(WORDS, TREES)
+    problem, _ = parser._problem_for(WORDS, TREES)
     single, double = memory_estimate(problem, "eg", 1e-2), memory_estimate(problem, "eg", 1e-9)
     assert single.parts == 8 * problem.n_parts and double.parts == 2 * single.parts
     assert memory_estimate(problem, "lbfgs").parts == 0 and "GB" in str(single._replace(parts=3 * 10**9))

@@ -28,7 +28,7 @@ def test_heads_are_checked_once(structure, monkeypatch):
     monkeypatch.setattr(
         tree_checks, "words_in_cycles", lambda *given: calls.append(given) or original(*given)
     )
-    DependencyParser(structure=structure, prune=2).problem_for(CORPUS)
+    DependencyParser(structure=structure, prune=2)._problem_for(CORPUS)
     assert len(calls) == 1
 
 

@@ -234,7 +234,7 @@ def test_wide_graphs_are_relaxed_and_it_is_said(capsys: Any, tmp_path: Path) -> 
         model = GraphLabeler(max_passes=3, verbose=1).fit(X + narrow, [*y, y[0][:3]])
         assert model.inference_ == "tree-reweighted" and model.certificate_kind_ == "relaxation"
         loopy = GraphLabeler(max_passes=2, inference="loopy", solver="sgd").fit(narrow, [y[0][:3]])
-    [note] = model.training_notes()
+    [note] = model._training_notes()
     assert note.startswith("tree-reweighted inference, as exact inference does not fit: ")
     assert "tree-width" in note and "(1 of 2 graphs)" in note and note in capsys.readouterr().out
     assert [len(own) for own in model.predict(X + narrow)] == [9, 3]
@@ -245,7 +245,7 @@ def test_wide_graphs_are_relaxed_and_it_is_said(capsys: Any, tmp_path: Path) -> 
         assert table.sum() == pytest.approx(1.0, abs=1e-6)
     assert loopy.inference_ == "loopy" and loopy.certificate_kind_ == "approximate"
     model.save(tmp_path / "model")
-    assert partwise.load(tmp_path / "model").training_notes() == [note]
+    assert partwise.load(tmp_path / "model")._training_notes() == [note]
     with pytest.raises(InputError, match="use inference='auto' or 'tree-reweighted'"):
         GraphLabeler(inference="exact").fit(X, y)
 

@@ -129,7 +129,7 @@ def test_within_a_refit_there_is_no_model_to_ask() -> None:
 
 def test_encoding_for_another_problem_unfits_a_parser() -> None:
     parser = DependencyParser(templates=["head.form + modifier.form"]).fit(SENTENCES, TREES)
-    parser.problem_for(SENTENCES, [([0, 1], ["n", "m"])] * 2)
+    parser._problem_for(SENTENCES, [([0, 1], ["n", "m"])] * 2)
     with pytest.raises(NotFittedError):
         parser.predict(SENTENCES)
 

@@ -65,7 +65,7 @@ def test_labels_that_exclude_each_other_are_learnt() -> None:
     together, apart = (MultilabelClassifier(l2=0.1, graph=graph).fit(x, y) for graph in ("full", "none"))
     assert (together.predict(x).sum(axis=1) == 1).all() and together.score(x, y) > apart.score(x, y)
     assert not apart.predict(x).any()
-    assert all(weight < -1 for _, _, weight in together.shown_transitions(3))
+    assert all(weight < -1 for _, _, weight in together._shown_transitions(3))
 
 
 def test_trees_of_chow_and_liu() -> None:
@@ -122,7 +122,7 @@ def test_many_labels_are_relaxed_and_it_is_said(capsys: Any) -> None:
     y = RANDOM.integers(0, 2, (6, 26))
     model = MultilabelClassifier(max_passes=1, tol=0.9, verbose=1).fit(RANDOM.normal(size=(6, 2)), y)
     assert model.inference_ == "tree-reweighted" and model.certificate_kind_ == "relaxation"
-    assert model.training_notes()[0] in capsys.readouterr().out
+    assert model._training_notes()[0] in capsys.readouterr().out
     tree = MultilabelClassifier(graph="tree", tol=1e-1).fit(RANDOM.normal(size=(6, 2)), y)
     assert tree.inference_ == "exact" and len(tree.pairs_) == 25
     with pytest.raises(InputError, match="tree-width"):

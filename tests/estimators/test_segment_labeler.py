@@ -131,14 +131,14 @@ def test_files(model: SegmentLabeler, hinge: SegmentLabeler, tmp_path: Any) -> N
 def test_long_segments_are_cut(model: SegmentLabeler, hinge: SegmentLabeler) -> None:
     assert (model.max_length_, model.n_cut_) == (3, 0)
     assert (hinge.max_length_, hinge.n_cut_) == (2, 2)
-    assert hinge.training_notes() == ["2 training segments were longer than 2 positions and cut"]
+    assert hinge._training_notes() == ["2 training segments were longer than 2 positions and cut"]
     assert all(last - first < 2 for each in hinge.predict(X) for first, last, _ in each)
-    problem, _ = SegmentLabeler(template=TEMPLATE, max_length=2).problem_for(X[2:3], Y[2:3])
+    problem, _ = SegmentLabeler(template=TEMPLATE, max_length=2)._problem_for(X[2:3], Y[2:3])
     tags = problem.structure.decode_all(problem.gold, problem.scorer.shapes)
     assert tags.tolist() == [0, 4, 5, 4, 0, 2, 3]  # ORG in two pieces
     many = [[(i, i, "a") for i in range(1500)], [(0, 8, "a")]]
     words = [[(w,) for w in WORDS] * 150, [(w,) for w in WORDS]]
-    found, _ = SegmentLabeler(template="word[0]\n").problem_for(words, many)
+    found, _ = SegmentLabeler(template="word[0]\n")._problem_for(words, many)
     assert found.structure.max_length == 1  # one in 1,501 is longer
 
 
@@ -245,7 +245,7 @@ def test_memory_is_told_before_training(capsys: pytest.CaptureFixture[str]) -> N
     """What is kept for parts depends on the solver: two numbers of single precision, or nothing."""
     labeler = SegmentLabeler(template=TEMPLATE, verbose=1, max_passes=5, tol=0.5).fit(X, Y)
     first = capsys.readouterr().out.splitlines()[0]
-    problem, _ = labeler.problem_for(X * 400, Y * 400)
+    problem, _ = labeler._problem_for(X * 400, Y * 400)
     assert first.startswith("memory: about") and "dual state of auto" in first
     assert memory_estimate(problem).parts == 8 * problem.n_parts
     assert memory_estimate(problem, "lbfgs").parts == 0

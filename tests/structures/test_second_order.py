@@ -162,7 +162,7 @@ def corpus() -> Any:
 @pytest.mark.parametrize(("loss", "names"), [("log", ("eg-gap", "lbfgs", "sgd")), ("hinge", ("bcfw",))])
 def test_solvers_agree_on_projective_trees(corpus: Any, loss: str, names: tuple[str, ...]) -> None:
     parser = DependencyParser(structure="projective", order=2, loss=loss, l2=1.0, prune=None)
-    problem, _ = parser.problem_for(corpus)
+    problem, _ = parser._problem_for(corpus)
     found = [solve(problem, SOLVERS[name], tol=1e-3, max_passes=300).certificate for name in names]
     assert all(each.kind == "exact" and each.dual <= each.primal + 1e-9 for each in found)
     best = max(each.dual for each in found)

@@ -110,7 +110,7 @@ def _every_run() -> Iterator[tuple[Item, str, Any]]:
 
     yield from _usual_runs()
     for item in [*_usual_items(), *_unusual_items()]:
-        any_solver = item.estimator.has_weights
+        any_solver = item.estimator._has_weights
         solvers = [each for each in SOLVERS.values() if any_solver or not each.needs.features]
         for loss in _LOSSES:
             for each in solvers:

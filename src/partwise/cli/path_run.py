@@ -127,7 +127,7 @@ def _save(path: Any, job: Job, options: RunningPath, seconds: float, scores: Any
 
 def choice_words(path: Any) -> str:
     """Which value was the best, and by how much."""
-    name, scores = path.best_estimator_.score_name, 100 * path.dev_scores_
+    name, scores = path.best_estimator_._score_name, 100 * path.dev_scores_
     words = f"best l2 = {path.best_l2_:.4g}, {name} {100 * path.best_score_:.2f}"
     others = [(score, l2) for score, l2 in zip(scores, path.l2_, strict=True) if l2 != path.best_l2_]
     if not others:

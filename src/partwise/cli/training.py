@@ -128,11 +128,11 @@ class _Watcher:
     def begin(self, problem: Any, encoder: Any) -> None:
         self._tell(problem)
         try:
-            self.display.say(self.job.task.estimator.before_training(problem))
+            self.display.say(self.job.task.estimator._before_training(problem))
         except OSError:
             self.display.console = None
         if self.job.dev is not None:
-            score = self.job.task.estimator.scorer_during_fit(problem, encoder, *self.job.dev)
+            score = self.job.task.estimator._scorer_during_fit(problem, encoder, *self.job.dev)
             self.display.dev_score = score
 
     def say(self, words: str) -> None:
@@ -195,7 +195,7 @@ def summary(
         "seconds": seconds,
         "compile_seconds": compile_seconds,
         "n_weights": int((estimator.coef_ != 0).sum()),
-        **estimator.training_facts(),
+        **estimator._training_facts(),
         "dev": dev,
         "history": estimator.history_,
     }
@@ -215,11 +215,11 @@ def final_words(console: Any, task: Task, seconds: float, dev: Any) -> None:
     )  # fmt: skip
     if hasattr(estimator, "l2_"):
         mean = 100 * estimator.scores_.mean(axis=0).max()
-        words = f"l2 = {estimator.l2_:.4g}: mean {estimator.score_name} of {len(estimator.scores_)} folds {mean:.2f}"
+        words = f"l2 = {estimator.l2_:.4g}: mean {estimator._score_name} of {len(estimator.scores_)} folds {mean:.2f}"
         console.print(words, highlight=False, soft_wrap=True)
     if dev is not None:
         console.print(task.dev_words(dev), highlight=False, soft_wrap=True)
-    for note in estimator.training_notes():
+    for note in estimator._training_notes():
         console.print(note, highlight=False, soft_wrap=True)
     interrupted = estimator.stop_reason_.startswith("interrupted")
     so_far = "the model trained so far is saved" if interrupted else "model saved"

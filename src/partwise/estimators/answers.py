@@ -16,14 +16,14 @@ class Answers:
 
     Attributes
     ----------
-    task : {"sequences", "segments", "classes", "dependencies", "constituents", "graphs"} or None
+    _task : {"sequences", "segments", "classes", "dependencies", "constituents", "graphs"} or None
         Which files hold its data; None where no file format does.
-    has_weights : bool
+    _has_weights : bool
         Whether there are `coef_` and `top_features`.
     """
 
-    task: ClassVar[str | None] = None
-    has_weights: ClassVar[bool] = True
+    _task: ClassVar[str | None] = None
+    _has_weights: ClassVar[bool] = True
     classes_: np.ndarray
     n_features_in_: int
     coef_: Any
@@ -31,15 +31,15 @@ class Answers:
     tol: float
     memory_limit: float | str | None
 
-    def known_labels(self) -> list[Any]:
+    def _known_labels(self) -> list[Any]:
         """The labels of training, in the order of their numbers."""
         return self.classes_.tolist()
 
-    def shown_settings(self) -> dict[str, Any]:
+    def _shown_settings(self) -> dict[str, Any]:
         """Parameters worth showing beside loss, l2, solver and tol, by the words that name them."""
         return {}
 
-    def shown_sizes(self) -> dict[str, Any]:
+    def _shown_sizes(self) -> dict[str, Any]:
         """How large the fitted model is, by the words that name its sizes."""
         return {
             "classes": len(self.classes_),
@@ -47,11 +47,11 @@ class Answers:
             "weights other than zero": int(np.count_nonzero(self.coef_)),
         }
 
-    def shown_transitions(self, n: int, label: Any = None) -> list[tuple[Any, Any, float]]:
+    def _shown_transitions(self, n: int, label: Any = None) -> list[tuple[Any, Any, float]]:
         """The `n` largest weights (before, after, weight) of labels that follow each other, of one label if given."""
         return []
 
-    def scorer_during_fit(
+    def _scorer_during_fit(
         self, problem: Problem, encoder: Any, X: Any, y: Any
     ) -> Callable[[np.ndarray], float] | None:
         """What scores labelled data at the weights of the moment; None where that is not possible.
@@ -71,11 +71,11 @@ class Answers:
         return None
 
     @property
-    def score_name(self) -> str:
-        """What `score_of_labels` is called."""
+    def _score_name(self) -> str:
+        """What `_score_of_labels` is called."""
         return "accuracy"
 
-    def score_of_labels(self, problem: Problem, true: Any, predicted: Any) -> float:
+    def _score_of_labels(self, problem: Problem, true: Any, predicted: Any) -> float:
         """The score that fits the task, from 0 to 1, of the labels of a problem's examples.
 
         Parameters
@@ -85,16 +85,16 @@ class Answers:
         """
         return float(np.mean(true == predicted))
 
-    def before_training(self, problem: Problem) -> list[str]:
+    def _before_training(self, problem: Problem) -> list[str]:
         """What is worth a line before training begins: how large the problem is, and the memory it takes."""
         from partwise.solvers.memory import memory_estimate
 
         return [str(memory_estimate(problem, self.solver, self.tol, self.memory_limit))]
 
-    def training_facts(self) -> dict[str, Any]:
+    def _training_facts(self) -> dict[str, Any]:
         """What training did with the data besides, as JSON values."""
         return {}
 
-    def training_notes(self) -> list[str]:
+    def _training_notes(self) -> list[str]:
         """The same in a sentence each."""
         return []

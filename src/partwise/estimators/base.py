@@ -132,7 +132,7 @@ class DualEstimator(Answers, Estimator):
 
             check_needs(problem, self._solver_for(problem))
             begin(problem, encoder)
-        if self.verbose and (lines := self.before_training(problem)):
+        if self.verbose and (lines := self._before_training(problem)):
             print("\n".join(lines))
 
     @property

@@ -98,12 +98,12 @@ class KernelEstimator(DualEstimator):
 
     # -- answers --------------------------------------------------------------------------------
 
-    has_weights = False
+    _has_weights = False
 
-    def shown_settings(self) -> dict[str, Any]:
+    def _shown_settings(self) -> dict[str, Any]:
         return {"kernel": str(self.kernel)}
 
-    def shown_sizes(self) -> dict[str, Any]:
+    def _shown_sizes(self) -> dict[str, Any]:
         return {
             "classes": len(self.classes_),
             "features": int(self.n_features_in_),

@@ -66,8 +66,8 @@ def summarize(model: Any, header: Mapping[str, Any], top: int = 20, label: str |
         sizes=_sizes(model, header),
         certificate=_certificate(model),
         training=_training(header),
-        top_features=model.top_features(top, chosen) if model.has_weights else [],
-        top_transitions=model.shown_transitions(top, chosen),
+        top_features=model.top_features(top, chosen) if model._has_weights else [],
+        top_transitions=model._shown_transitions(top, chosen),
         history=[each for each in model.history_ if isinstance(each, dict)],
         tol=float(model.tol),
     )
@@ -80,12 +80,12 @@ def _settings(model: Any) -> dict[str, Any]:
         "loss": names.get(loss.name, loss.name), "beta": loss.beta, "gamma": loss.gamma,
         "l2": getattr(model, "l2_", model.l2),
         **({"l1": model.l1} if model.l1 else {}),
-        "solver": str(model.solver), "tol": model.tol, **model.shown_settings(),
+        "solver": str(model.solver), "tol": model.tol, **model._shown_settings(),
     }  # fmt: skip
 
 
 def _sizes(model: Any, header: Mapping[str, Any]) -> dict[str, Any]:
-    sizes = model.shown_sizes()
+    sizes = model._shown_sizes()
     training = header.get("training")
     if isinstance(training, dict) and isinstance(training.get("n_examples"), int):
         sizes["training examples"] = training["n_examples"]
@@ -119,7 +119,7 @@ def _training(header: Mapping[str, Any]) -> dict[str, Any]:
 def _label_named(model: Any, label: str | None) -> Any:
     if label is None:
         return None
-    names = {str(each): each for each in model.known_labels()}
+    names = {str(each): each for each in model._known_labels()}
     if label not in names:
         known = ", ".join(list(names)[:20]) + (", …" if len(names) > 20 else "")
         raise InputError(f"the model has no label {label!r:.60}; it has {known}")

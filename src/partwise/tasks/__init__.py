@@ -32,9 +32,9 @@ TASKS = {
 
 def class_of(estimator: Any, module: str, model: object = "") -> Any:
     """The class of an estimator's task in `module`, "commands" or "page"; an error if files cannot hold its data."""
-    if estimator.task is None:
+    if estimator._task is None:
         raise InputError(
             f"{type(estimator).__name__} has data that are not read from files: use it from Python", model
         )
-    name = getattr(TASKS[estimator.task], module)
-    return getattr(import_module(f"partwise.tasks.{estimator.task}.{module}"), name)
+    name = getattr(TASKS[estimator._task], module)
+    return getattr(import_module(f"partwise.tasks.{estimator._task}.{module}"), name)

@@ -69,7 +69,7 @@ class Service:
     def about(self) -> dict[str, Any]:
         """What the model is and what it wants."""
         model = self.explorer.estimator
-        labels = [str(label) for label in model.known_labels()]
+        labels = [str(label) for label in model._known_labels()]
         return {
             "estimator": self.summary.kind,
             "kind": self.explorer.kind,

@@ -42,7 +42,7 @@ def dev_score(prepared: Prepared, problem: Problem, X: Any, y: Any) -> Score:
     if y is None and isinstance(X, Columns) and X.labels is not None:
         y = [list(labels) for labels in X.split(X.labels)]
     _warn_of_unknown(estimator, X, y)
-    by_weights = estimator.scorer_during_fit(problem, prepared.encoder, X, y)
+    by_weights = estimator._scorer_during_fit(problem, prepared.encoder, X, y)
 
     def score(solver: Solver, solution: Solution) -> float:
         if by_weights is not None:
@@ -66,7 +66,7 @@ def n_examples(X: Any) -> int:
 def _warn_of_unknown(estimator: Any, X: Any, y: Any) -> None:
     """One line on labels of dev data that can never be predicted."""
     found = _labels(estimator, X, y)
-    known = set(estimator.known_labels()) if found else set()
+    known = set(estimator._known_labels()) if found else set()
     unknown = found - known - {None} if known else set()
     if unknown:
         names = ", ".join(sorted(map(repr, unknown))[:5])
@@ -77,8 +77,10 @@ def _warn_of_unknown(estimator: Any, X: Any, y: Any) -> None:
 
 def _labels(estimator: Any, X: Any, y: Any) -> set[Any]:
     """Labels of dev data, where they are plain ones."""
-    if estimator.task == "dependencies":
+    if estimator._task == "dependencies":
         return set(getattr(X, "relations", None) or ())
-    if y is None or estimator.task not in ("sequences", "classes"):
+    if y is None or estimator._task not in ("sequences", "classes"):
         return set()
-    return set(np.asarray(y).tolist()) if estimator.task == "classes" else {each for own in y for each in own}
+    return (
+        set(np.asarray(y).tolist()) if estimator._task == "classes" else {each for own in y for each in own}
+    )

@@ -206,7 +206,7 @@ class RegularizationPath(Estimator):
         point = run.points[k]
         if self.verbose:
             print(one_line(point))
-        record = point.record() | {"score_name": run.lanes[0].estimator.score_name}
+        record = point.record() | {"score_name": run.lanes[0].estimator._score_name}
         if self.callback is not None and self.callback(record):
             run.ended = run.ended or f"stopped by the callback after l2 = {point.l2:g}"
 
@@ -265,7 +265,7 @@ class RegularizationPath(Estimator):
         from partwise.report.path_plot import plot_path
 
         self._require_fitted()
-        return plot_path(self.results_, path, self._prepared.estimator.score_name)
+        return plot_path(self.results_, path, self._prepared.estimator._score_name)
 
     def _require_fitted(self) -> None:
         if "l2_" not in self.__dict__:

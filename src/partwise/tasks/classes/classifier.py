@@ -147,7 +147,7 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEs
         self.l2s = l2s
         self.engine = engine
 
-    task = "classes"
+    _task = "classes"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

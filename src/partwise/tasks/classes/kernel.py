@@ -134,7 +134,7 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
         self.cv = cv
         self.l2s = l2s
 
-    task = "classes"
+    _task = "classes"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -29,7 +29,7 @@ class ClassExplorer(Explorer):
             found["marginals"] = ranked(names, values)
         order = np.argsort(-values[0], kind="stable")[:kbest].tolist()
         found["kbest"] = [{"labels": [names[k]], self.value_name(): float(values[0, k])} for k in order]
-        if self.estimator.has_weights:
+        if self.estimator._has_weights:
             found |= self._why(row)
         return found
 

@@ -20,7 +20,7 @@ from partwise.tasks.constituents.encoder import SpanEncoder
 class ConstituencyAnswers(Answers):
     """Answers of an estimator that has `_encoder`, `_model`, `_derivations` and what training found."""
 
-    task = "constituents"
+    _task = "constituents"
     _encoder: SpanEncoder
     _derivations: Derivations
     labels_: list[str]
@@ -35,10 +35,10 @@ class ConstituencyAnswers(Answers):
     tol: float
     n_jobs: int | None
 
-    def known_labels(self) -> list[Any]:
+    def _known_labels(self) -> list[Any]:
         return list(self.labels_)
 
-    def shown_settings(self) -> dict[str, Any]:
+    def _shown_settings(self) -> dict[str, Any]:
         siblings = "all" if self.horizontal is None else self.horizontal
         return {
             "binary form": f"{self.direction}, {siblings} siblings, {self.vertical} labels deep",
@@ -46,7 +46,7 @@ class ConstituencyAnswers(Answers):
             "cost": self.cost,
         }
 
-    def shown_sizes(self) -> dict[str, Any]:
+    def _shown_sizes(self) -> dict[str, Any]:
         names = {"word": "word features", "span": "span features", "split": "split features"}
         features = self._encoder.features.items()
         return {
@@ -57,12 +57,12 @@ class ConstituencyAnswers(Answers):
             "weights other than zero": int(np.count_nonzero(self.coef_)),
         }
 
-    def before_training(self, problem: Problem) -> list[str]:
+    def _before_training(self, problem: Problem) -> list[str]:
         structure: Any = problem.structure
         size = f"{structure.n_symbols:,} symbols, {structure.n_rules:,} rules, {problem.n_weights:,} weights"
-        return [f"{problem.n_examples:,} sentences, {size}", *super().before_training(problem)]
+        return [f"{problem.n_examples:,} sentences, {size}", *super()._before_training(problem)]
 
-    def scorer_during_fit(
+    def _scorer_during_fit(
         self, problem: Problem, encoder: SpanEncoder, X: Any, y: Any
     ) -> Callable[[np.ndarray], float]:
         """F1 of constituents; words outside the grammar's reach count as flat."""
@@ -83,9 +83,9 @@ class ConstituencyAnswers(Answers):
 
         return score
 
-    score_name = "F1"  # type: ignore[assignment]
+    _score_name = "F1"  # type: ignore[assignment]
 
-    def score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
+    def _score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
         words = [["word"] * int(length) for length in problem.lengths]
         gold, found = (self._derivations.trees_of(nodes, words, self.outer_) for nodes in (true, predicted))
         return bracket_scores(gold, found).f1

@@ -82,7 +82,7 @@ class ConstituencyParser(
         before it, with `verbose`.
     callback : callable or None
         Called with a ``partwise.solvers.Progress`` after every step; return True to stop. Its method `begin`, if it
-        has one, is called before with the problem and the encoder, for `scorer_during_fit`.
+        has one, is called before with the problem and the encoder.
     certificate_every : float or None
         Passes between certificates; None makes them as often as is worth their cost.
     cv : int or splitter
@@ -190,18 +190,18 @@ class ConstituencyParser(
         sample_weight : array_like (n_sentences,), optional
         """
         with self._refitting():
-            problem, encoder = self._problem_for(X, y, sample_weight)
+            problem, encoder = self._build_problem(X, y, sample_weight)
             self._fit_problem(problem, encoder)
         self._warn_unless_converged()
         return self
 
-    def problem_for(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Problem, SpanEncoder]:
+    def _problem_for(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Problem, SpanEncoder]:
         """What `fit` solves, and the features' numbering; parameters are those of `fit`.
 
         For solvers called by hand; the parser itself is not fitted afterwards.
         """
         with self._refitting():
-            return self._problem_for(X, y, sample_weight)
+            return self._build_problem(X, y, sample_weight)
 
     def _check_parameters(self) -> Loss:
         loss = super()._check_parameters()
@@ -216,7 +216,7 @@ class ConstituencyParser(
     def _form(self) -> BinaryForm:
         return BinaryForm(self.direction, self.horizontal, self.vertical, "one")
 
-    def _problem_for(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, SpanEncoder]:
+    def _build_problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, SpanEncoder]:
         self._check_parameters()
         self._begin_compiling(Grammar.oracle)
         data = training_trees(X, y, self.functions)

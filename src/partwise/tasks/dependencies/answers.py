@@ -22,7 +22,7 @@ from partwise.tasks.dependencies.data import as_corpus, with_trees
 class ParsingAnswers(Answers):
     """Answers of an estimator that has `_encoder`, `_pruner`, `_model`, `relations_` and `single_root_`."""
 
-    task = "dependencies"
+    _task = "dependencies"
     _encoder: ArcEncoder
     _pruner: ArcPruner | None
     relations_: list[str]
@@ -34,10 +34,10 @@ class ParsingAnswers(Answers):
     cost: Any
     n_jobs: int | None
 
-    def known_labels(self) -> list[Any]:
+    def _known_labels(self) -> list[Any]:
         return list(self.relations_)
 
-    def shown_settings(self) -> dict[str, Any]:
+    def _shown_settings(self) -> dict[str, Any]:
         return {
             "structure": self.structure,
             "order": self.order,
@@ -46,7 +46,7 @@ class ParsingAnswers(Answers):
             "heads left by pruning": None if self._pruner is None else self._pruner.n_heads,
         }
 
-    def shown_sizes(self) -> dict[str, Any]:
+    def _shown_sizes(self) -> dict[str, Any]:
         sizes: dict[str, Any] = {"relations": len(self.relations_)}
         for name, features in self._encoder.named().items():
             sizes[f"{name} features"] = features.n_attributes
@@ -54,7 +54,7 @@ class ParsingAnswers(Answers):
             sizes["pruning recall"] = self.pruning_.recall
         return sizes | {"weights other than zero": int(np.count_nonzero(self.coef_))}
 
-    def scorer_during_fit(
+    def _scorer_during_fit(
         self, problem: Problem, encoder: ArcEncoder, X: Any, y: Any
     ) -> Callable[[np.ndarray], float]:
         """LAS, or UAS without relations, punctuation included; y is None where X has the true trees."""
@@ -86,10 +86,10 @@ class ParsingAnswers(Answers):
         return np.array([numbers.get(name, -(2**40)) for name in relations], np.int64)
 
     @property
-    def score_name(self) -> str:
+    def _score_name(self) -> str:
         return "LAS" if self.relations_ else "UAS"
 
-    def training_facts(self) -> dict[str, Any]:
+    def _training_facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {}
         if self.pruning_ is not None:
             facts["pruning"] = self.pruning_.as_dict()
@@ -97,5 +97,5 @@ class ParsingAnswers(Answers):
             facts["skipped_sentences"] = self.skipped_.n_skipped
         return facts
 
-    def training_notes(self) -> list[str]:
+    def _training_notes(self) -> list[str]:
         return [str(each) for each in (self.skipped_, self.pruning_) if each is not None]

@@ -94,7 +94,7 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
         before it, with `verbose`.
     callback : callable or None
         Called with a ``partwise.solvers.Progress`` after every step; return True to stop. Its method `begin`, if it
-        has one, is called before with the problem and the encoder, for `scorer_during_fit`.
+        has one, is called before with the problem and the encoder.
     certificate_every : float or None
         Passes between certificates; None makes them as often as is worth their cost.
     cv : int or splitter
@@ -211,21 +211,21 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
         sample_weight : array_like (n_sentences,), optional
         """
         with self._refitting():
-            problem, encoder = self.problem_for(X, y, sample_weight)
+            problem, encoder = self._build_problem(X, y, sample_weight)
             self._fit_problem(problem, encoder)
         self._warn_unless_converged()
         return self
 
-    def problem_for(self, X: Any, y: Any = None, sample_weight: Any = None) -> tuple[Problem, ArcEncoder]:
+    def _problem_for(self, X: Any, y: Any = None, sample_weight: Any = None) -> tuple[Problem, ArcEncoder]:
         """What `fit` solves: data pruned, encoded and bound to structure and loss; and the features' numbering.
 
         Parameters are those of `fit`. For solvers called by hand, as when a path of `l2` is followed; the parser
         itself is not fitted afterwards, since its relations are those of the new data.
         """
         with self._refitting():
-            return self._problem_for(X, y, sample_weight)
+            return self._build_problem(X, y, sample_weight)
 
-    def _problem_for(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, ArcEncoder]:
+    def _build_problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, ArcEncoder]:
         self._check_parameters()
         corpus, self.single_root_, self.skipped_ = training_corpus(
             X, y, self.single_root, self.structure == "projective", self.non_projective

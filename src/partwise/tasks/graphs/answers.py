@@ -22,7 +22,7 @@ from partwise.tasks.graphs.structures import graph_shapes
 class GraphAnswers(Answers):
     """Answers of an estimator that has `_encoder`, `_model`, `_labels`, `inference_` and `_why_inference`."""
 
-    task = "graphs"
+    _task = "graphs"
     _encoder: GraphEncoder
     _labels: NodeLabels
     _corpus: Any
@@ -32,13 +32,13 @@ class GraphAnswers(Answers):
     pairs: Any
     n_jobs: int | None
 
-    def known_labels(self) -> list[Any]:
+    def _known_labels(self) -> list[Any]:
         return self._labels.every()
 
-    def shown_settings(self) -> dict[str, Any]:
+    def _shown_settings(self) -> dict[str, Any]:
         return {"inference": self.inference_, "edges": self.edges, "pairs": self.pairs}
 
-    def shown_sizes(self) -> dict[str, Any]:
+    def _shown_sizes(self) -> dict[str, Any]:
         sizes: dict[str, Any] = {}
         for name, own in self._labels.classes.items():
             sizes[f"labels of {name}"] = len(own)
@@ -49,7 +49,7 @@ class GraphAnswers(Answers):
                 sizes[f"attributes of {kind.name}"] = 0
         return sizes | {"weights other than zero": int(np.count_nonzero(self.coef_))}
 
-    def scorer_during_fit(
+    def _scorer_during_fit(
         self, problem: Problem, encoder: GraphEncoder, X: Any, y: Any
     ) -> Callable[[np.ndarray], float] | None:
         """Share of nodes labelled right; None where the graphs are too wide for the structure that is trained."""
@@ -73,10 +73,10 @@ class GraphAnswers(Answers):
 
         return score
 
-    def training_facts(self) -> dict[str, Any]:
+    def _training_facts(self) -> dict[str, Any]:
         return {"inference": self.inference_, "why": self._why_inference} if self._why_inference else {}
 
-    def training_notes(self) -> list[str]:
+    def _training_notes(self) -> list[str]:
         if not self._why_inference:
             return []
         return [f"{self.inference_} inference, as exact inference does not fit: {self._why_inference}"]

@@ -192,7 +192,7 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
         self.inference_ = "exact" if structure.exactness == "exact" else _engine(self.inference)
         self._why_inference = why
         if why and self.verbose:
-            print(self.training_notes()[0])
+            print(self._training_notes()[0])
         self._begin_compiling(structure.oracle)
         encoded = Encoded(corpus.lengths, rows, shapes)
         problem = Problem.build(

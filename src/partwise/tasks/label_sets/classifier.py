@@ -177,7 +177,7 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         structure, shapes, self._why_inference = self._shaped(n_labels, n)
         self.inference_ = "exact" if structure.exactness == "exact" else "tree-reweighted"
         if self._why_inference and self.verbose:
-            print(self.training_notes()[0])
+            print(self._training_notes()[0])
         self._begin_compiling(structure.oracle)
         self._storage = storage_for(data.X)
         size = self._size(data.X.shape[1])
@@ -267,19 +267,19 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         places = zip(*np.unravel_index(order, table.shape), strict=True)
         return [(names[j], rows[i], float(table[i, j])) for i, j in places if table[i, j]]
 
-    def score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
+    def _score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
         """Share of examples whose labels are all right."""
         right = (true == predicted).reshape(problem.n_examples, -1)
         return float(right.all(axis=1).mean())
 
-    def known_labels(self) -> list[Any]:
+    def _known_labels(self) -> list[Any]:
         return list(range(len(self.coef_)))
 
-    def shown_settings(self) -> dict[str, Any]:
+    def _shown_settings(self) -> dict[str, Any]:
         graph = self.graph if isinstance(self.graph, str) else "given"
         return {"graph": graph, "inference": self.inference_}
 
-    def shown_sizes(self) -> dict[str, Any]:
+    def _shown_sizes(self) -> dict[str, Any]:
         return {
             "labels": len(self.coef_),
             "pairs of labels": len(self.pairs_),
@@ -287,7 +287,7 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
             "weights other than zero": int(np.count_nonzero(self._model.weights)),
         }
 
-    def shown_transitions(self, n: int, label: Any = None) -> list[tuple[Any, Any, float]]:
+    def _shown_transitions(self, n: int, label: Any = None) -> list[tuple[Any, Any, float]]:
         """Pairs of labels with what their being there together adds, over each being there alone."""
         found = [
             (a, b, float(w[1, 1] + w[0, 0] - w[0, 1] - w[1, 0]))
@@ -296,7 +296,7 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         own = [each for each in found if label is None or label in each[:2]]
         return sorted(own, key=lambda each: -abs(each[2]))[:n]
 
-    def training_notes(self) -> list[str]:
+    def _training_notes(self) -> list[str]:
         if not self._why_inference:
             return []
         return [f"{self.inference_} inference, as exact inference does not fit: {self._why_inference}"]

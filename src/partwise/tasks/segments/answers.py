@@ -20,7 +20,7 @@ from partwise.tasks.segments.encoder import SegmentEncoder
 class SegmentAnswers(Answers):
     """Answers of an estimator that has `_encoder`, `_model`, `classes_` and `top_transitions`."""
 
-    task = "segments"
+    _task = "segments"
     _encoder: SegmentEncoder
     template: Any
     segment_template: Any
@@ -32,14 +32,14 @@ class SegmentAnswers(Answers):
     n_jobs: int | None
     _named: Callable[[np.ndarray], list[Any]]
 
-    def shown_settings(self) -> dict[str, Any]:
+    def _shown_settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = {"longest segment": self.max_length_, "pairs": self.pairs}
         if self._encoder.kind == "columns":
             template = self.template or self._encoder.tokens.template.path or "given as text"
             settings["template"] = str(template)
         return settings | {"segment template": str(self.segment_template)}
 
-    def shown_sizes(self) -> dict[str, Any]:
+    def _shown_sizes(self) -> dict[str, Any]:
         segments, tokens = self._encoder.sizes
         return {
             "labels": len(self.classes_),
@@ -48,11 +48,11 @@ class SegmentAnswers(Answers):
             "weights other than zero": int(np.count_nonzero(self.coef_)),
         }
 
-    def shown_transitions(self, n: int, label: Any = None) -> list[tuple[Any, Any, float]]:
+    def _shown_transitions(self, n: int, label: Any = None) -> list[tuple[Any, Any, float]]:
         found = self.top_transitions(len(self.classes_) ** 2)
         return [each for each in found if label is None or label in each[:2]][:n]
 
-    def scorer_during_fit(
+    def _scorer_during_fit(
         self, problem: Problem, encoder: SegmentEncoder, X: Any, y: Any
     ) -> Callable[[np.ndarray], float]:
         """F1 of segments."""
@@ -70,16 +70,16 @@ class SegmentAnswers(Answers):
 
         return score
 
-    score_name = "F1"  # type: ignore[assignment]
+    _score_name = "F1"  # type: ignore[assignment]
 
-    def score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
+    def _score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
         bounds = list(pairwise(offsets(problem.lengths).tolist()))
         return _f1(*([set(self._named(tags[a:b])) for a, b in bounds] for tags in (true, predicted)))
 
-    def training_facts(self) -> dict[str, Any]:
+    def _training_facts(self) -> dict[str, Any]:
         return {"max_length": self.max_length_, "cut_segments": self.n_cut_}
 
-    def training_notes(self) -> list[str]:
+    def _training_notes(self) -> list[str]:
         if not self.n_cut_:
             return []
         return [f"{self.n_cut_:,} training segments were longer than {self.max_length_} positions and cut"]

@@ -79,7 +79,7 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         before it, with `verbose`.
     callback : callable or None
         Called with a ``partwise.solvers.Progress`` after every step; return True to stop. Its method `begin`, if it
-        has one, is called before with the problem and the encoder, for `scorer_during_fit`.
+        has one, is called before with the problem and the encoder.
     certificate_every : float or None
         Passes between certificates; None makes them as often as is worth their cost.
     cv : int or splitter
@@ -192,19 +192,21 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         sample_weight : array_like (n_sequences,), optional
         """
         with self._refitting():
-            problem, encoder = self.problem_for(X, y, sample_weight)
+            problem, encoder = self._build_problem(X, y, sample_weight)
             self._fit_problem(problem, encoder)
         self._warn_unless_converged()
         return self
 
-    def problem_for(self, X: Any, y: Any = None, sample_weight: Any = None) -> tuple[Problem, SegmentEncoder]:
+    def _problem_for(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> tuple[Problem, SegmentEncoder]:
         """What `fit` solves: data encoded and bound to structure and loss; and the features' numbering.
 
         Parameters are those of `fit`. For solvers called by hand; the labeler itself is not fitted afterwards, since
         its classes are those of the new data.
         """
         with self._refitting():
-            return self._problem_for(X, y, sample_weight)
+            return self._build_problem(X, y, sample_weight)
 
     def _check_parameters(self) -> Loss:
         loss = super()._check_parameters()
@@ -218,7 +220,7 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         _refuse_chain_solvers(self.solver)
         return loss
 
-    def _problem_for(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, SegmentEncoder]:
+    def _build_problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, SegmentEncoder]:
         self._check_parameters()
         self._begin_compiling(SEMI_MARKOV)
         data = SegmentData.read(X, y, sample_weight)

@@ -19,7 +19,7 @@ from partwise.scoring.metrics import chunk_scores, token_accuracy
 class SequenceAnswers(Answers):
     """Answers of an estimator that has `_encoder`, `_model`, `classes_` and `top_transitions`."""
 
-    task = "sequences"
+    _task = "sequences"
     _encoder: Any
     order: int
     scheme: str | None
@@ -31,29 +31,29 @@ class SequenceAnswers(Answers):
     solver: Any
     tol: float
 
-    def shown_settings(self) -> dict[str, Any]:
+    def _shown_settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = {"order": self.order, "scheme": self.scheme, "pairs": self.pairs}
         template = getattr(self._encoder, "template", None)
         if template is not None:
             settings["template"] = str(self.template or template.path or "given as text")
         return settings
 
-    def shown_sizes(self) -> dict[str, Any]:
+    def _shown_sizes(self) -> dict[str, Any]:
         return {
             "labels": len(self.classes_),
             "attributes": int(self._encoder.n_dense + self._encoder.n_attributes),
             "weights other than zero": int(np.count_nonzero(self.coef_)),
         }
 
-    def shown_transitions(self, n: int, label: Any = None) -> list[tuple[Any, Any, float]]:
+    def _shown_transitions(self, n: int, label: Any = None) -> list[tuple[Any, Any, float]]:
         if self.transition_coef_.ndim > 2:
             return []
         found = self.top_transitions(len(self.classes_) ** 2)
         return [each for each in found if label is None or label in each[:2]][:n]
 
-    def before_training(self, problem: Problem) -> list[str]:
+    def _before_training(self, problem: Problem) -> list[str]:
         """What a higher order takes: tables of labels to its power, in time and in memory."""
-        told = super().before_training(problem)
+        told = super()._before_training(problem)
         if self.order == 1:
             return told
         from partwise.estimators.long_passes import estimated_seconds
@@ -62,7 +62,7 @@ class SequenceAnswers(Answers):
         seconds = duration(estimated_seconds(problem))
         return [f"order {self.order} with {len(self.classes_)} labels: a pass takes about {seconds}", *told]
 
-    def scorer_during_fit(
+    def _scorer_during_fit(
         self, problem: Problem, encoder: Any, X: Any, y: Any
     ) -> Callable[[np.ndarray], float]:
         """Chunk F1 where labels look like chunks, else accuracy."""
@@ -83,10 +83,10 @@ class SequenceAnswers(Answers):
         return score
 
     @property
-    def score_name(self) -> str:
+    def _score_name(self) -> str:
         return "F1" if looks_like_chunks(self.classes_.tolist()) else "accuracy"
 
-    def score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
+    def _score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
         names = np.array(self.classes_.tolist(), object)
         both = (split(names[codes].tolist(), problem.lengths) for codes in (true, predicted))
         return self._score_of_names(*both)

@@ -84,7 +84,7 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     callback : callable or None
         Called with a ``partwise.solvers.Progress`` after every step, and every ten seconds within passes that are
         expected to take more than half a minute; return True to stop after the step. Its method `begin`, if it
-        has one, is called before with the problem and the encoder, for `scorer_during_fit`.
+        has one, is called before with the problem and the encoder.
     certificate_every : float or None
         Passes between certificates; None makes them as often as is worth their cost.
     cv : int or splitter

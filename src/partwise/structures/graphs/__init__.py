@@ -2,5 +2,5 @@
 
 Read `graph.py` first: exact inference, by the folder `junction_tree`. `factor_graph.py` is approximate inference with
 rules (`rules.py`): `message_passing.py` by the folders `messages` for sums and `search` for the best labelling.
-`layout.py` says where the parts of a graph lie, `parts.py` encodes labels for solvers, and `scores.py` reads scores.
+`layout.py` defines the parts of a graph, `parts.py` encodes labels for solvers, and `scores.py` reads scores.
 """

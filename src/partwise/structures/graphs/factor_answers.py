@@ -1,4 +1,4 @@
-"""What message passing says beside marginals: how far to trust it, and how good a labelling is."""
+"""Answers of message passing other than marginals: a diagnosis of its accuracy, and a best labelling with a bound."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from partwise.structures.packed import Packed
 
 
 class Diagnosis(NamedTuple):
-    """How much message passing on a graph is to be trusted.
+    """A comparison of both engines: how accurate message passing is on a graph.
 
     Attributes
     ----------
     loopy, tree_reweighted : float
-        Bethe's value, which bounds nothing, and the upper bound on the log-partition.
+        Bethe's value, which is no bound, and the upper bound on the log-partition.
     distance : float
-        tree_reweighted − loopy; 0 where the graph has no cycles, large where loopy marginals are far off.
+        tree_reweighted − loopy. It is 0 for graphs without cycles, and large if loopy marginals are inaccurate.
     loopy_iterations, tree_reweighted_iterations : int
     loopy_change, tree_reweighted_change : float
-        How much the last sweep would still have changed a message; above the tolerance where it has not converged.
+        Largest change of a message in the last sweep. Above the tolerance if sweeps did not converge.
     largest_difference : float
-        Between the two engines' marginals of a vertex.
+        Largest difference between the two engines' marginals of a vertex.
     """
 
     loopy: float
@@ -38,9 +38,9 @@ class Diagnosis(NamedTuple):
 
 
 class BestLabelling(NamedTuple):
-    """A labelling, its score, an upper bound on every labelling's score, and how many nodes the search took.
+    """A labelling, its score, an upper bound on the score of every labelling, and the number of nodes of the search.
 
-    The labelling is proved to be a best one where `bound` is `score`.
+    If `bound` equals `score`, the labelling is proved to be a best one.
     """
 
     labels: np.ndarray
@@ -54,7 +54,7 @@ class BestLabelling(NamedTuple):
 
 
 def one_of(packed: Packed, i: int) -> Packed:
-    """One example of several."""
+    """Example `i` by itself."""
     first, last = packed.part_ptr[i], packed.part_ptr[i + 1]
     return packed._replace(
         shapes=packed.shapes.take(np.array([i])),
@@ -65,18 +65,18 @@ def one_of(packed: Packed, i: int) -> Packed:
 
 
 def answer(packed: Packed, specification: Any, which: str) -> tuple[float, np.ndarray, np.ndarray]:
-    """Value, counts and report (see :class:`FactorRoom`) of one example."""
-    value, counts, room = _pass_messages(packed, specification, which)
-    return value, counts, report_of(room)
+    """Value, counts and report (see :class:`FactorWorkspace`) of one example."""
+    value, counts, work = _pass_messages(packed, specification, which)
+    return value, counts, report_of(work)
 
 
 def entropy(packed: Packed) -> tuple[float, float]:
-    """Value of one example, and the entropy in nats of its beliefs."""
+    """Value of one example, and the entropy of its beliefs in nats."""
     from partwise.compiled.boundary import pack
     from partwise.structures.graphs.messages.entropy import belief_entropy
 
-    value, _, room = _pass_messages(packed, packed.specification, "sums")
-    return value, belief_entropy(packed.shapes.values, pack(room)) if value > -np.inf else 0.0
+    value, _, work = _pass_messages(packed, packed.specification, "sums")
+    return value, belief_entropy(packed.shapes.values, pack(work)) if value > -np.inf else 0.0
 
 
 def _pass_messages(packed: Packed, specification: Any, which: str) -> tuple[float, np.ndarray, Any]:
@@ -86,11 +86,11 @@ def _pass_messages(packed: Packed, specification: Any, which: str) -> tuple[floa
     from partwise.compiled.inference import answer_all
 
     values, counts = np.empty(1), np.empty(packed.part_ptr[-1])
-    call, room = addresses([obtain(packed.structure.oracle.task(which))]), packed.room()
+    call, work = addresses([obtain(packed.structure.oracle.task(which))]), packed.room()
     answer_all(
         call,
         pack(specification),
-        pack(room),
+        pack(work),
         1,
         *packed.shapes,
         packed.part_ptr,
@@ -98,4 +98,4 @@ def _pass_messages(packed: Packed, specification: Any, which: str) -> tuple[floa
         counts,
         values,
     )
-    return float(values[0]), counts, room
+    return float(values[0]), counts, work

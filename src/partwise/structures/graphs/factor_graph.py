@@ -1,4 +1,4 @@
-"""Factor graphs: soft tables and hard rules over the labels of vertices, by message passing."""
+"""Factor graphs: tables of scores and rules over the labels of vertices. Inference is by message passing."""
 
 from __future__ import annotations
 
@@ -20,43 +20,45 @@ from partwise.structures.graphs.graph import shaped_marginals
 from partwise.structures.graphs.layout import FactorKind, GraphShape, checked_graph, layout_of_kinds
 from partwise.structures.graphs.message_passing import FACTOR, FactorSpecification
 from partwise.structures.graphs.messages.rows import factor_rest, factor_workspace, rules_in
-from partwise.structures.graphs.messages.workspace import FactorWorkspace
-from partwise.structures.graphs.parts import LabelledGraph, kept_row
+from partwise.structures.graphs.messages.workspace import PackedFactorWorkspace
+from partwise.structures.graphs.parts import LabelledGraph, cached_row
 from partwise.structures.graphs.rules import Rule, RuledShape, obey
 from partwise.structures.graphs.scores import GraphScores, read_scores, with_costs
 from partwise.structures.packed import Packed
 
 Engine = Literal["tree-reweighted", "loopy"]
 _ENGINES = ("tree-reweighted", "loopy")
-_DAMPING = {"tree-reweighted": 0.3, "loopy": 0.0}  # undamped, reweighted messages swing for long
-_MOST_LABELLINGS = 100_000  # that are written out where messages have no answer
+# Default damping of each engine: undamped, tree-reweighted messages oscillate for long.
+_DAMPING = {"tree-reweighted": 0.3, "loopy": 0.0}
+# The k best, samples and counts enumerate labellings, at most so many.
+_MOST_LABELLINGS = 100_000
 
 
 class FactorGraph(LabelledGraph):
-    """Labels on the vertices of any graph, with soft factors and hard ones, by message passing.
+    """Labels on the vertices of any graph, with tables of scores and rules. Inference is by message passing.
 
     Parameters
     ----------
     vertices, factors
         Kinds of vertices and factors for training, as for ``Graph``.
     engine : {"tree-reweighted", "loopy"}
-        What sums over labellings are. "tree-reweighted": an upper bound on the log-partition, convex in the scores, so
-        that training is certified on that relaxation. "loopy": Bethe's value at a fixed point of belief
-        propagation; it bounds nothing, need not converge, and nothing is certified. Both are exact without cycles.
+        How the log-partition is approximated. "tree-reweighted": an upper bound, convex in the scores. Training has a
+        certificate for the relaxed problem. "loopy": Bethe's value at a fixed point of belief propagation. It is no
+        bound, may not converge, and training has no certificate. Both are exact for graphs without cycles.
     tolerance : float
-        Messages, logarithms, have converged where none changes by more.
+        Messages have converged if none changes by more, in nats.
     max_iterations : int
-        The most sweeps over all factors.
+        The largest number of sweeps over all factors.
     damping : float, optional
-        Share of its old value that a message keeps, at first; it grows where messages do not settle.
+        Share of its old value that a message keeps at first. It grows if messages do not converge.
     max_nodes : int
-        The most branches of the search for a best labelling.
+        The largest number of branches of the search for a best labelling.
 
     Notes
     -----
-    Methods take `vertex_scores`, `edges` and `edge_scores` as ``Graph`` does, and `rules`, the hard factors: a list of
+    Methods take `vertex_scores`, `edges` and `edge_scores` as ``Graph`` does, and `rules`: a list of
     :class:`~partwise.structures.graphs.rules.Rule` (a list of such lists for many graphs). Best labellings do not
-    depend on the engine: they come with a bound, and are proved to be best where the search for one ended.
+    depend on the engine. They have a bound, and are proved to be best if the search was completed.
 
     Examples
     --------
@@ -95,21 +97,21 @@ class FactorGraph(LabelledGraph):
         kinds = f"{self.vertices}, {list(self.factors)}, " if self.vertices else ""
         return f"FactorGraph({kinds}engine={self.engine!r})"
 
-    # -- what solvers need ------------------------------------------------------------------------
+    # -- for solvers ------------------------------------------------------------------------
 
     def shapes_of(self, graphs: Sequence[GraphShape | RuledShape]) -> Shapes:
-        """Shapes of some graphs, with rules or without."""
+        """Shapes of some graphs, with or without rules."""
         rows, kinds = [], tuple(self.vertices)
-        for i, given in enumerate(graphs):
-            graph = checked_graph(GraphShape(*given[:2]), kinds, self.factors, f"graphs[{i}]")
-            rules = tuple(getattr(given, "rules", ()))
+        for i, shape in enumerate(graphs):
+            graph = checked_graph(GraphShape(*shape[:2]), kinds, self.factors, f"graphs[{i}]")
+            rules = tuple(getattr(shape, "rules", ()))
             key = (
                 self._key(),
                 graph.vertex_kind.tobytes(),
                 *(scope.tobytes() for scope in graph.scopes),
                 rules,
             )
-            rows.append(kept_row(key, partial(self._ruled_row, graph, rules, f"graphs[{i}]")))
+            rows.append(cached_row(key, partial(self._ruled_row, graph, rules, f"graphs[{i}]")))
         return Shapes(offsets([len(row) for row in rows]), np.concatenate([np.zeros(0, np.int32), *rows]))
 
     def _ruled_row(self, graph: GraphShape, rules: tuple[Rule, ...], where: str) -> np.ndarray:
@@ -125,11 +127,11 @@ class FactorGraph(LabelledGraph):
         is_bound = engine == "tree-reweighted"
         return FactorSpecification(is_bound, self.tolerance, self.max_iterations, step, self.max_nodes)
 
-    def workspace(self, shapes: Shapes, specification: Any = None) -> FactorWorkspace:
+    def workspace(self, shapes: Shapes, specification: Any = None) -> PackedFactorWorkspace:
         return factor_workspace(shapes)
 
     def check_gold(self, labels: Any, shapes: Shapes) -> np.ndarray:
-        """As for all labelled graphs; true labels must also obey the rules."""
+        """Check labels as for all labelled graphs. Labels must also obey the rules."""
         labels = super().check_gold(labels, shapes)
         first = offsets(shapes.lengths)
         for i, (a, b) in enumerate(pairwise(shapes.ptr.tolist())):
@@ -145,19 +147,21 @@ class FactorGraph(LabelledGraph):
             "message passing does not rank labellings: use Graph, or a solver that needs the best one"
         )
 
-    # -- what users call --------------------------------------------------------------------------
+    # -- for users --------------------------------------------------------------------------
 
     def log_partition(
         self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), rules: Any = ()
     ) -> Any:
-        """The engine's log-partition: a float, or float64 (n,) for a list; −inf where messages prove that nothing is
-        possible."""
+        """The engine's log-partition: a float, or float64 (n,) for a list.
+
+        It is −inf if messages prove that no labelling is possible.
+        """
         return self._pack(*self._read(vertex_scores, edges, edge_scores, rules)).log_partition()
 
     def marginals(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), rules: Any = ()) -> Any:
         """Beliefs of the labels of every vertex and of every soft factor: GraphMarginals, or a list."""
-        scores, laws = self._read(vertex_scores, edges, edge_scores, rules)
-        _, counts = self._pack(scores, laws).expectations()
+        scores, rule_lists = self._read(vertex_scores, edges, edge_scores, rules)
+        _, counts = self._pack(scores, rule_lists).expectations()
         results = [
             shaped_marginals(graph, counts[first:last])
             for graph, (first, last) in zip(scores.graphs, pairwise(scores.part_ptr.tolist()), strict=True)
@@ -174,17 +178,17 @@ class FactorGraph(LabelledGraph):
         return float(entropies[0]) if packed.single else entropies
 
     def argmax(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), rules: Any = ()) -> Any:
-        """The best labelling found, int64 (V,), or a list; it obeys every rule. See :meth:`best_labelling`."""
-        scores, laws = self._read(vertex_scores, edges, edge_scores, rules)
-        found = [best.labels for best in self._search(scores, laws)]
+        """The best labelling found, int64 (V,), or a list. It obeys every rule. See :meth:`best_labelling`."""
+        scores, rule_lists = self._read(vertex_scores, edges, edge_scores, rules)
+        found = [best.labels for best in self._search(scores, rule_lists)]
         return found[0] if scores.single else found
 
     def best_labelling(
         self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), rules: Any = ()
     ) -> Any:
-        """The best labelling found, with a bound on all others: a :class:`BestLabelling`, or a list."""
-        scores, laws = self._read(vertex_scores, edges, edge_scores, rules)
-        found = self._search(scores, laws)
+        """The best labelling found, with a bound on the score of all: a :class:`BestLabelling`, or a list."""
+        scores, rule_lists = self._read(vertex_scores, edges, edge_scores, rules)
+        found = self._search(scores, rule_lists)
         return found[0] if scores.single else found
 
     def loss_augmented_argmax(
@@ -197,15 +201,15 @@ class FactorGraph(LabelledGraph):
         y: Any,
         cost: Any = 1.0,
     ) -> Any:
-        """A labelling with the largest score plus `cost`, counted from the true labels `y`; as for ``Graph``."""
-        scores, laws = self._read(vertex_scores, edges, edge_scores, rules)
-        found = [best.labels for best in self._search(with_costs(scores, y, cost), laws)]
+        """A labelling with the largest score plus `cost`, counted from the true labels `y`, as for ``Graph``."""
+        scores, rule_lists = self._read(vertex_scores, edges, edge_scores, rules)
+        found = [best.labels for best in self._search(with_costs(scores, y, cost), rule_lists)]
         return found[0] if scores.single else found
 
     def diagnose(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), rules: Any = ()) -> Any:
         """Both engines on the same scores: a :class:`Diagnosis`, or a list."""
-        scores, laws = self._read(vertex_scores, edges, edge_scores, rules)
-        packed, results = self._pack(scores, laws), []
+        scores, rule_lists = self._read(vertex_scores, edges, edge_scores, rules)
+        packed, results = self._pack(scores, rule_lists), []
         for i, graph in enumerate(scores.graphs):
             own = one_of(packed, i)
             runs = []
@@ -222,10 +226,10 @@ class FactorGraph(LabelledGraph):
     def kbest(
         self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), k: int = 5, rules: Any = ()
     ) -> Any:
-        """The k best labellings of graphs small enough to write all labellings out; others are refused."""
-        k, (scores, laws) = checked_count(k, "k"), self._read(vertex_scores, edges, edge_scores, rules)
+        """The k best labellings, by enumeration. Raises an error if a graph has too many labellings."""
+        k, (scores, rule_lists) = checked_count(k, "k"), self._read(vertex_scores, edges, edge_scores, rules)
         results = []
-        for labels, values in self._written_out(scores, laws, "rank labellings"):
+        for labels, values in self._enumerated(scores, rule_lists, "rank labellings"):
             order = np.argsort(-values, kind="stable")[:k]
             results.append([(labels[j], float(values[j])) for j in order if values[j] > -np.inf])
         return results[0] if scores.single else results
@@ -239,19 +243,19 @@ class FactorGraph(LabelledGraph):
         random_state: Any = None,
         rules: Any = (),
     ) -> Any:
-        """Labellings drawn with probability ∝ exp(score), of graphs as for :meth:`kbest`; others are refused."""
+        """Labellings drawn with probability ∝ exp(score), by enumeration as in :meth:`kbest`."""
         n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
-        scores, laws = self._read(vertex_scores, edges, edge_scores, rules)
+        scores, rule_lists = self._read(vertex_scores, edges, edge_scores, rules)
         results = []
-        for labels, values in self._written_out(scores, laws, "draw labellings"):
+        for labels, values in self._enumerated(scores, rule_lists, "draw labellings"):
             weights = np.exp(values - values.max())
             results.append(labels[generator.choice(len(labels), n_samples, p=weights / weights.sum())])
         return results[0] if scores.single else results
 
     def log_count(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), rules: Any = ()) -> Any:
-        """Log of the number of labellings that obey the rules and do not score −inf, as for :meth:`kbest`."""
-        scores, laws = self._read(vertex_scores, edges, edge_scores, rules)
-        found = self._written_out(scores, laws, "count labellings", needs_some=False)
+        """Log of the number of labellings that obey the rules and do not score −inf, as in :meth:`kbest`."""
+        scores, rule_lists = self._read(vertex_scores, edges, edge_scores, rules)
+        found = self._enumerated(scores, rule_lists, "count labellings", needs_some=False)
         with np.errstate(divide="ignore"):
             counts = np.array([np.log((values > -np.inf).sum()) for _, values in found])
         return float(counts[0]) if scores.single else counts
@@ -259,7 +263,7 @@ class FactorGraph(LabelledGraph):
     def score(
         self, y: Any, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), rules: Any = ()
     ) -> float:
-        """Score of one labelling of one graph; −inf where it breaks a rule."""
+        """Score of one labelling of one graph, −inf if it breaks a rule."""
         labels = [int(label) for label in y]
         total = sum(float(vector[label]) for vector, label in zip(vertex_scores, labels, strict=True))
         for scope, table in zip(edges, edge_scores, strict=True):
@@ -276,28 +280,28 @@ class FactorGraph(LabelledGraph):
     ) -> tuple[GraphScores, list[tuple[Rule, ...]]]:
         scores = read_scores(vertex_scores, edges, edge_scores)
         n = len(scores.graphs)
-        given = [rules] if scores.single else list(rules) if len(rules) else [()] * n
-        if len(given) != n:
-            raise InputError(f"rules has {len(given)} lists for {n} graphs")
-        laws = []
-        for i, (graph, own) in enumerate(zip(scores.graphs, given, strict=True)):
+        lists = [rules] if scores.single else list(rules) if len(rules) else [()] * n
+        if len(lists) != n:
+            raise InputError(f"rules has {len(lists)} lists for {n} graphs")
+        rule_lists = []
+        for i, (graph, own) in enumerate(zip(scores.graphs, lists, strict=True)):
             where = "rules" if scores.single else f"rules[{i}]"
             if isinstance(own, Rule):
                 raise InputError(f"{where} must be a list of rules, not one rule")
             check_rules(own, graph.labels, where)
-            laws.append(tuple(own))
-        return scores, laws
+            rule_lists.append(tuple(own))
+        return scores, rule_lists
 
-    def _pack(self, scores: GraphScores, laws: list[tuple[Rule, ...]]) -> Packed:
+    def _pack(self, scores: GraphScores, rule_lists: list[tuple[Rule, ...]]) -> Packed:
         rows = [
-            kept_row(("factor tables", *graph.key, own), partial(_table_row, graph, own))
-            for graph, own in zip(scores.graphs, laws, strict=True)
+            cached_row(("factor tables", *graph.key, own), partial(_table_row, graph, own))
+            for graph, own in zip(scores.graphs, rule_lists, strict=True)
         ]
         shapes = Shapes(offsets([len(row) for row in rows]), np.concatenate([np.zeros(0, np.int32), *rows]))
         return Packed(self, self.specification(), shapes, scores.part_ptr, scores.tables, scores.single)
 
-    def _search(self, scores: GraphScores, laws: list[tuple[Rule, ...]]) -> list[BestLabelling]:
-        packed, results = self._pack(scores, laws), []
+    def _search(self, scores: GraphScores, rule_lists: list[tuple[Rule, ...]]) -> list[BestLabelling]:
+        packed, results = self._pack(scores, rule_lists), []
         for i, graph in enumerate(scores.graphs):
             own = one_of(packed, i)
             value, counts, report = answer(own, packed.specification, "best")
@@ -314,11 +318,11 @@ class FactorGraph(LabelledGraph):
             results.append(BestLabelling(labels, best, max(float(report[2]), best), int(report[0])))
         return results
 
-    def _written_out(
-        self, scores: GraphScores, laws: list[tuple[Rule, ...]], what: str, needs_some: bool = True
+    def _enumerated(
+        self, scores: GraphScores, rule_lists: list[tuple[Rule, ...]], what: str, needs_some: bool = True
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """All labellings (N, V) of each graph and their scores (N,)."""
-        for graph, own, first in zip(scores.graphs, laws, scores.part_ptr.tolist(), strict=False):
+        """Enumerate all labellings (N, V) of each graph and their scores (N,)."""
+        for graph, own, first in zip(scores.graphs, rule_lists, scores.part_ptr.tolist(), strict=False):
             if np.log(graph.labels).sum() > np.log(_MOST_LABELLINGS):
                 raise InputError(
                     f"message passing cannot {what}, and this graph has more than {_MOST_LABELLINGS}: use Graph"
@@ -339,7 +343,7 @@ class FactorGraph(LabelledGraph):
 
 
 def check_rules(rules: Any, labels: np.ndarray, where: str) -> None:
-    """Raise unless `rules` are rules for the vertices of a graph, which have `labels` (V,) labels."""
+    """Raise unless `rules` fit a graph whose vertices have `labels` (V,) labels."""
     for k, rule in enumerate(rules):
         if not isinstance(rule, Rule):
             raise InputError(f"{where}[{k}] must be a rule such as XOR((0, 1)), not {rule!r:.40}")

@@ -1,4 +1,4 @@
-"""Graphs with exact inference: a label on every vertex, scored alone and together with others, by a junction tree."""
+"""Graphs with a label on every vertex, and exact inference by a junction tree."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ from partwise.structures.graphs.layout import (
     Layout,
     blocks_of,
 )
-from partwise.structures.graphs.parts import LabelledGraph, kept_row
+from partwise.structures.graphs.parts import LabelledGraph, cached_row
 from partwise.structures.graphs.scores import GraphScores, TableGraph, read_scores, with_costs
 from partwise.structures.packed import Packed
 
-_KEPT = local()
-_MOST_KEPT = 2**21  # entries of a buffer
+_CACHED = local()
+# Workspaces with larger buffers (in entries of 8 bytes) are not kept for the next call of the thread.
+_LARGEST_CACHED = 2**21
 
 
 class GraphMarginals(NamedTuple):
     """Probabilities of the labels of vertices, (V, S), and of factors' joint labels, (E, S, S).
 
-    Lists of arrays where vertices, or factors, differ in their numbers of labels.
+    Lists of arrays if vertices, or factors, differ in their numbers of labels.
     """
 
     vertex: Any
@@ -48,29 +49,29 @@ class GraphMarginals(NamedTuple):
 
 
 class Graph(LabelledGraph):
-    """Labels on the vertices of any graph, whose scores add up over vertices and factors; sums are exact.
+    """Labels on the vertices of any graph, with scores of vertices and factors. Inference is exact.
 
     Parameters
     ----------
     vertices : mapping of str to int, optional
-        The vertex kinds, with how many labels each has: for training, where rows of features are of kinds.
-        The methods below need none, the numbers of labels come with the scores.
+        For training: the vertex kinds and their numbers of labels. The methods below do not need them, because the
+        scores give the numbers of labels.
     factors : sequence of FactorKind
-        Kinds of factors, with rows of features or one tied table.
+        Kinds of factors, each with rows of features or one tied table.
     table_limit : int
-        The most entries that the tables of one graph's junction tree may have; a graph that needs more is refused.
+        Raise an error if the tables of a graph's junction tree have more entries than this.
 
     Notes
     -----
     All methods take, for one graph,
 
-    - `vertex_scores` (V, S), or a list of V vectors where vertices differ in their numbers of labels;
+    - `vertex_scores` (V, S), or a list of V vectors if vertices differ in their numbers of labels;
     - `edges` (E, 2), the vertices that each factor joins, or a list of tuples of any number of vertices;
     - `edge_scores` (E, S, S), or a list of E tables with one axis for each vertex of the factor.
 
-    For many graphs each is a list of such (one array of edges (E, 2) serves all); results are then lists, or arrays
-    of numbers. Scores may be −inf: that forbids a label, or fixes one where all others are forbidden. Factors that join
-    the same vertices add up. The junction tree of a graph is kept for the next graph of the same form.
+    For many graphs, each argument is a list (one array of edges (E, 2) is used for all graphs). Results are then lists,
+    or arrays of numbers. A score of −inf forbids a label. Factors with the same vertices add up. The junction tree of a
+    graph is cached for later graphs of the same form.
 
     Examples
     --------
@@ -95,7 +96,7 @@ class Graph(LabelledGraph):
         kinds = f"{self.vertices}, {list(self.factors)}" if self.vertices else ""
         return f"Graph({kinds})"
 
-    # -- what solvers need ------------------------------------------------------------------------
+    # -- for solvers ------------------------------------------------------------------------
 
     def _key(self) -> tuple[Any, ...]:
         return (*super()._key(), self.table_limit)
@@ -123,10 +124,10 @@ class Graph(LabelledGraph):
         found = self._kbest(packed, checked_count(k, "k"))[0]
         return [self.encode_all(labels, shapes).part for labels, _ in found]
 
-    # -- what users call --------------------------------------------------------------------------
+    # -- for users --------------------------------------------------------------------------
 
     def log_partition(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = ()) -> Any:
-        """log Σ_y exp(score of y): a float, or float64 (n,) for a list; −inf where nothing is possible."""
+        """log Σ_y exp(score of y): a float, or float64 (n,) for a list. −inf if no labelling is possible."""
         return self._pack(read_scores(vertex_scores, edges, edge_scores)).log_partition()
 
     def marginals(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = ()) -> Any:
@@ -152,8 +153,8 @@ class Graph(LabelledGraph):
         ----------
         y : array_like of int (V,), or a list of them
             True labels.
-        cost : float, or as `vertex_scores`; or a list of those
-            A number is what each wrong label costs; else the cost of every label.
+        cost : float, or as `vertex_scores`, or a list of these
+            The cost of each wrong label if a number, else the cost of every label.
         """
         if y is None:
             raise InputError("y, the true labels, is missing")
@@ -162,7 +163,7 @@ class Graph(LabelledGraph):
     def kbest(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), k: int = 5) -> Any:
         """The k best labellings: a list of (labels (V,), score), best first, or a list of such lists.
 
-        All are distinct; there are fewer where fewer are possible.
+        Labellings are distinct. There are fewer than `k` if fewer are possible.
         """
         scores = read_scores(vertex_scores, edges, edge_scores)
         results = self._kbest(self._pack(scores), checked_count(k, "k"))
@@ -193,7 +194,7 @@ class Graph(LabelledGraph):
         return results[0] if packed.single else results
 
     def entropy(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = ()) -> Any:
-        """Entropy in nats: a float, or float64 (n,). Scores of size s leave an error near 1e-16·s·V."""
+        """Entropy in nats: a float, or float64 (n,). The error is about 1e-16·s·V for scores of size s."""
         packed = self._pack(read_scores(vertex_scores, edges, edge_scores))
         log_totals, counts = packed.expectations()
         products = np.where(counts > 0.0, packed.scores[: len(counts)], 0.0) * counts
@@ -230,15 +231,15 @@ class Graph(LabelledGraph):
         return _Packed(self, self.specification(), shapes, scores.part_ptr, scores.tables, scores.single)
 
     def row_of_tables(self, graph: TableGraph) -> np.ndarray:
-        """The shape of a graph whose tables say how many labels its vertices have, kept for the next of its form."""
-        return kept_row(("tables", self.table_limit, *graph.key), lambda: self._row(graph.layout()))
+        """The shape of a graph defined by its tables of scores, cached for later graphs of the same form."""
+        return cached_row(("tables", self.table_limit, *graph.key), lambda: self._row(graph.layout()))
 
     def _best(self, scores: GraphScores) -> Any:
         values, counts = self._pack(scores).answers("best")
         require_possible(values, scores.single)
         results = []
         for graph, first in zip(scores.graphs, scores.part_ptr.tolist(), strict=False):
-            ptr = offsets(graph.labels)  # tables of vertices come first, in their order
+            ptr = offsets(graph.labels)  # Tables of vertices come first, in order.
             results.append(np.flatnonzero(counts[first : first + int(ptr[-1])]) - ptr[:-1])
         return results[0] if scores.single else results
 
@@ -250,8 +251,8 @@ class Graph(LabelledGraph):
             n = int(shape[N_VERTICES])
             blocks = blocks_of(Shapes(np.array([0, len(shape)]), shape))
             possible = float(np.log(blocks.labels).sum())
-            room = k if possible > 30 else max(1, min(k, round(np.exp(possible))))
-            labels, values = np.zeros((room, n), np.int64), np.empty(room)
+            capacity = k if possible > 30 else max(1, min(k, round(np.exp(possible))))
+            labels, values = np.zeros((capacity, n), np.int64), np.empty(capacity)
             found = best_labellings(shape, tables, work, labels, values)
             counts[i] = 0.0 if found else -np.inf
             results.append([(labels[rank], float(values[rank])) for rank in range(found)])
@@ -260,24 +261,24 @@ class Graph(LabelledGraph):
 
 
 class _Packed(Packed):
-    """Scores of some graphs; asks in the same thread share their room, as new memory costs more than small tables."""
+    """Scores of some graphs. Calls of one thread share a workspace: allocating costs more time than small tables."""
 
     __slots__ = ()
 
     def room(self) -> JunctionTreeWorkspace:
         buffer, ranges, vertices = _sizes(self.shapes)
-        if buffer > _MOST_KEPT:
+        if buffer > _LARGEST_CACHED:
             return super().room()
-        kept = getattr(_KEPT, "room", None)
+        kept = getattr(_CACHED, "work", None)
         if kept is None or not (
             len(kept.tables) >= buffer and len(kept.smallest) >= ranges and len(kept.labels) >= vertices
         ):
-            kept = _KEPT.room = super().room()
+            kept = _CACHED.work = super().room()
         return kept
 
 
 def _sizes(shapes: Shapes) -> tuple[int, int, int]:
-    """Entries of the largest buffer, tables and messages of the largest programme, vertices of the largest graph."""
+    """Entries of the largest buffer, tables and messages of the longest programme, vertices of the largest graph."""
     ptr, values = shapes.ptr[:-1], shapes.values
     programme = ptr + values[ptr + REST]
     sizes = values[programme + BUFFER], values[programme + N_RANGES], values[ptr]
@@ -295,7 +296,7 @@ def _examples(packed: Packed) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def shaped_marginals(graph: Any, counts: np.ndarray) -> GraphMarginals:
-    """Views of one graph's marginals."""
+    """One graph's marginals as views."""
     labels, arities = graph.labels, graph.arities
     n, uniform = len(labels), bool((labels == labels[:1]).all())
     if uniform and bool((arities == arities[:1]).all()):

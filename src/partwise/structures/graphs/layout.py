@@ -1,14 +1,15 @@
-"""Where the parts of a graph lie, and the row of integers that says so to compiled code.
+"""The layout of a graph's parts, and the row of integers that describes it to compiled code.
 
-A row (see ``Shapes``) is a head of five numbers, seven blocks, and whatever a structure's own compiled code needs:
+A row (see ``Shapes``) has a head of five numbers, seven blocks, and further numbers for the structure's compiled code:
 
-    V, F, S, n_parts, where the rest begins
+    V, F, S, n_parts, first entry after the blocks
     vertex_kind (V) · labels (V) · vertex_part (V)
     factor_kind (F) · factor_part (F) · scope_ptr (F + 1) · scopes (S)
 
-with V vertices, F factors, and S entries in the scopes of all factors together. The table of vertex v are the parts
-from ``vertex_part[v]`` on, one for each of its ``labels[v]``; the table of factor f those from ``factor_part[f]`` on,
-one for each joint labelling of its scope, the last vertex changing fastest. Factors may share a table.
+V is the number of vertices, F of factors, and S of entries in the scopes of all factors. The table of vertex v is the
+parts from ``vertex_part[v]`` on, one for each of its ``labels[v]``. The table of factor f is the parts from
+``factor_part[f]`` on, one for each joint labelling of its scope, the last vertex changing fastest. Factors may share a
+table.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from partwise.core.arrays import offsets, ranges
 from partwise.errors import InputError
 from partwise.structures.contract import Shapes
 
-N_VERTICES, N_FACTORS, N_SCOPES, N_PARTS, REST, HEAD = range(6)  # HEAD: where the blocks begin
+N_VERTICES, N_FACTORS, N_SCOPES, N_PARTS, REST, HEAD = range(6)  # HEAD: first entry of the blocks
 
 
 class FactorKind(NamedTuple):
@@ -31,11 +32,11 @@ class FactorKind(NamedTuple):
     Attributes
     ----------
     name : str
-        Rows of features, feature maps and model files refer to it.
+        The name in feature maps and model files.
     vertices : tuple of str
         The vertex kinds that such a factor joins, in the order of its table's axes.
     tied : bool
-        All factors of the kind share one table, whose scores are weights; else each has a row of features.
+        All factors of the kind share one table, whose scores are weights. Otherwise each has a row of features.
     """
 
     name: str
@@ -44,7 +45,7 @@ class FactorKind(NamedTuple):
 
 
 class GraphShape(NamedTuple):
-    """A graph without its scores.
+    """A graph without scores.
 
     Attributes
     ----------
@@ -59,7 +60,7 @@ class GraphShape(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The blocks of a row, for one graph: int64 arrays, see the module's beginning."""
+    """The blocks of the row of one graph: int64 arrays, see the module docstring."""
 
     n_parts: int
     vertex_kind: np.ndarray
@@ -83,7 +84,7 @@ class Layout(NamedTuple):
 
 
 def layout_of_tables(labels: np.ndarray, arities: np.ndarray, scopes: np.ndarray) -> Layout:
-    """Every vertex and every factor has a table of its own: first those of vertices, then those of factors.
+    """The layout in which every vertex and every factor has its own table: first vertices, then factors.
 
     Parameters
     ----------
@@ -94,9 +95,7 @@ def layout_of_tables(labels: np.ndarray, arities: np.ndarray, scopes: np.ndarray
     labels, scopes = np.asarray(labels, np.int64), np.asarray(scopes, np.int64)
     scope_ptr = offsets(arities)
     vertex_ptr = offsets(labels)
-    ones = np.append(
-        labels[scopes], 1
-    )  # so that a factor without vertices, at the end, has a product as well
+    ones = np.append(labels[scopes], 1)  # so that a last factor without vertices has a product
     sizes = np.multiply.reduceat(ones, scope_ptr[:-1]) if len(arities) else np.zeros(0, np.int64)
     factor_ptr = vertex_ptr[-1] + offsets(sizes)
     return Layout(
@@ -114,7 +113,7 @@ def layout_of_tables(labels: np.ndarray, arities: np.ndarray, scopes: np.ndarray
 def layout_of_kinds(
     labels: Sequence[int], factors: Sequence[FactorKind], widths: Sequence[int], graph: GraphShape
 ) -> Layout:
-    """Tables of vertices, kind after kind; of factors with features of their own, kind after kind; then tied ones.
+    """The layout by kinds: tables of vertices, then of factors with rows of features, then of tied factors.
 
     Parameters
     ----------
@@ -124,7 +123,7 @@ def layout_of_kinds(
     widths : sequence of int
         Entries of a table of each factor kind.
     graph : GraphShape
-        Checked.
+        A checked graph.
     """
     kind, sizes = np.asarray(graph.vertex_kind, np.int64), np.asarray(labels, np.int64)
     vertex_part, first = np.zeros(len(kind), np.int64), 0
@@ -153,9 +152,10 @@ def layout_of_kinds(
 
 
 class LayoutBlocks(NamedTuple):
-    """The blocks of the rows of many examples, one example after another; ``vertex_ptr``, ``factor_ptr`` bound them.
+    """The blocks of the rows of many examples, one example after another.
 
-    `scope_first` is where each factor's scope begins in `scopes`, `arity` how long it is.
+    `vertex_ptr` and `factor_ptr` have the first vertex and factor of each example. `scope_first` has the first entry of
+    each factor's scope in `scopes`, and `arity` its length.
     """
 
     vertex_ptr: np.ndarray
@@ -171,7 +171,7 @@ class LayoutBlocks(NamedTuple):
 
 
 def blocks_of(shapes: Shapes) -> LayoutBlocks:
-    """Read the rows of `shapes`; all int64."""
+    """Read the rows of `shapes` as int64."""
     ptr, values = shapes.ptr[:-1], shapes.values
     n_vertices, n_factors, n_scopes = (values[ptr + k].astype(np.int64) for k in range(3))
     at, found = ptr + HEAD, []
@@ -190,7 +190,7 @@ def blocks_of(shapes: Shapes) -> LayoutBlocks:
 
 
 def table_entries(blocks: LayoutBlocks, labels: np.ndarray) -> np.ndarray:
-    """The entry of each factor's table that flat `labels` of all vertices choose, int64 (n_factors,)."""
+    """The entry of each factor's table for flat `labels` of all vertices, int64 (n_factors,)."""
     example = np.repeat(np.arange(len(blocks.factor_ptr) - 1), np.diff(blocks.factor_ptr))
     first_vertex = blocks.vertex_ptr[example]
     entry = np.zeros(len(example), np.int64)
@@ -204,7 +204,7 @@ def table_entries(blocks: LayoutBlocks, labels: np.ndarray) -> np.ndarray:
 def checked_graph(
     graph: GraphShape, kinds: Sequence[str], factors: Sequence[FactorKind], where: str
 ) -> GraphShape:
-    """`graph` with int64 arrays; raises :class:`InputError` at the first thing that is not a graph of these kinds."""
+    """`graph` with int64 arrays. Raises :class:`InputError` unless it is a graph of these kinds."""
     vertex_kind = np.asarray(graph.vertex_kind)
     if vertex_kind.ndim != 1 or (vertex_kind.size and vertex_kind.dtype.kind not in "iu"):
         raise InputError(f"{where}.vertex_kind must be a sequence of integers, one a vertex")
@@ -218,13 +218,13 @@ def checked_graph(
     if len(graph.scopes) != len(factors):
         raise InputError(f"{where}.scopes has {len(graph.scopes)} arrays for {len(factors)} kinds of factors")
     scopes = []
-    for factor, given in zip(factors, graph.scopes, strict=True):
+    for factor, own in zip(factors, graph.scopes, strict=True):
         name, arity = f"{where}, factors {factor.name!r}", len(factor.vertices)
-        scope = np.asarray(given)
+        scope = np.asarray(own)
         scope = scope.astype(np.int64).reshape(0, arity) if scope.size == 0 else scope
         if scope.ndim != 2 or scope.shape[1] != arity or scope.dtype.kind not in "iu":
             raise InputError(
-                f"{name}: scopes have shape {np.shape(given)}, expected integers (factors, {arity})"
+                f"{name}: scopes have shape {np.shape(own)}, expected integers (factors, {arity})"
             )
         check_scopes(scope, len(vertex_kind), name)
         wanted = np.array([list(kinds).index(kind) for kind in factor.vertices])
@@ -241,7 +241,7 @@ def checked_graph(
 
 
 def check_scopes(scope: np.ndarray, n_vertices: int, name: str) -> None:
-    """Raise unless every row of `scope` (factors, arity) names different vertices of the graph."""
+    """Raise unless every row of `scope` (factors, arity) has distinct vertices of the graph."""
     outside = np.argwhere((scope < 0) | (scope >= n_vertices))
     if outside.size:
         row, axis = outside[0].tolist()

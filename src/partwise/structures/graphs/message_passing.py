@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""What message passing answers: a log-partition, expected part counts, and the best labelling (`search/branching.py`).
+"""The oracle of message passing: a log-partition, expected part counts, and the best labelling (`search/branching.py`).
 
-*Tree-reweighted*: the value is a bound at any messages (``forest_value``), convex in the scores once messages agree;
-its gradient are the beliefs. *Loopy*: Bethe's free energy at the messages, which bounds nothing.
+*Tree-reweighted*: the value is an upper bound for any messages (``forest_value``), and convex in the scores if messages
+have converged. Its gradient is the beliefs. *Loopy*: Bethe's free energy at the messages, which is no bound.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from partwise.structures.graphs.messages.sweeps import (
     weighted_value,
 )
 from partwise.structures.graphs.messages.workspace import (
-    FactorRoom,
     FactorWorkspace,
+    PackedFactorWorkspace,
     log_total,
     read_graph,
     read_scores,
@@ -34,19 +34,19 @@ from partwise.structures.graphs.search.branching import search
 
 
 class FactorSpecification(NamedTuple):
-    """How messages are passed.
+    """Settings of message passing.
 
     Attributes
     ----------
     tree_reweighted : bool
-        Factors count as often as forests hold them; else once (Bethe).
+        Factors count by the share of forests that contain them, else fully (Bethe).
     tolerance : float
-        Stop where no message, a logarithm, changes by more.
+        Stop if no message changes by more, in nats.
     max_iterations : int
     step : float
-        How far messages move towards what they should be, at first.
+        Share of its change that a message makes at first.
     max_nodes : int
-        Most branches of the search for the best labelling.
+        The largest number of branches of the search for the best labelling.
     """
 
     tree_reweighted: bool
@@ -56,24 +56,26 @@ class FactorSpecification(NamedTuple):
     max_nodes: int
 
 
-# Beliefs are sums of scores: their rounding is what messages cannot agree below.
+# Messages cannot converge below the rounding of beliefs, which is this multiple of the largest score.
 _ROUNDING = 2e-15
 
 
 @inner
-def _value(specification, shape, scores, work):  # type: ignore
-    """Pass messages; returns the log-partition of the engine, −inf where messages prove that nothing is possible."""
-    room = load_record(FactorRoom, work)
-    read_graph(specification.tree_reweighted, shape, work)
-    largest = read_scores(scores, 1.0, work)
-    start_messages(work)
+def _value(specification, shape, scores, address):  # type: ignore
+    """Pass messages. Returns the engine's log-partition, −inf if messages prove that no labelling is possible."""
+    work = load_record(FactorWorkspace, address)
+    read_graph(specification.tree_reweighted, shape, address)
+    largest = read_scores(scores, 1.0, address)
+    start_messages(address)
     tolerance = max(specification.tolerance, _ROUNDING * largest)
-    step = 1.0 if room.sizes[7] == 1 else specification.step  # one forest: two sweeps are exact
-    if not converge(shape, tolerance, specification.max_iterations, step, work):
-        room.report[2] = -np.inf
+    step = (
+        1.0 if work.sizes[7] == 1 else specification.step
+    )  # With one forest, two undamped sweeps are exact.
+    if not converge(shape, tolerance, specification.max_iterations, step, address):
+        work.report[2] = -np.inf
         return -np.inf
-    value = forest_value(shape, work) if specification.tree_reweighted else weighted_value(shape, work)
-    room.report[2] = value
+    value = forest_value(shape, address) if specification.tree_reweighted else weighted_value(shape, address)
+    work.report[2] = value
     return value
 
 
@@ -93,27 +95,29 @@ def factor_best(specification, shape, scores, counts, workspace):  # type: ignor
 
 
 @inner
-def _expectations(specification, shape, scores, counts, work):  # type: ignore
-    room = load_record(FactorRoom, work)
-    value = _value(specification, shape, scores, work)
+def _expectations(specification, shape, scores, counts, address):  # type: ignore
+    work = load_record(FactorWorkspace, address)
+    value = _value(specification, shape, scores, address)
     for j in range(counts.size):
         counts[j] = 0.0
     if value == -np.inf:
         return value
-    n_vertices, first = room.sizes[0], room.first
-    for k in range(room.sizes[6]):
-        owner, at, transposed = room.source[3 * k], room.source[3 * k + 1], room.source[3 * k + 2]
+    n_vertices, first = work.sizes[0], work.first
+    for k in range(work.sizes[6]):
+        owner, at, transposed = work.source[3 * k], work.source[3 * k + 1], work.source[3 * k + 2]
         if owner < n_vertices:
-            _add_vertex(room.beliefs, first[owner], first[owner + 1] - first[owner], counts, at)
+            _add_vertex(work.beliefs, first[owner], first[owner + 1] - first[owner], counts, at)
         else:
-            _add_table(owner - n_vertices, counts, at, transposed, work)
+            _add_table(owner - n_vertices, counts, at, transposed, address)
     return value
 
 
 @inner
 def _add_vertex(beliefs, first, n, counts, at):  # type: ignore
-    """Add a vertex' probabilities to the parts from `at` on. They are made to sum to one: an error in that would be
-    multiplied by scores."""
+    """Add a vertex's probabilities to the parts from `at` on.
+
+    They are normalised once more, because an error of their sum would be multiplied by scores.
+    """
     total, one = log_total(beliefs, first, n), 0.0
     for x in range(n):
         one += math.exp(beliefs[first + x] - total)
@@ -122,13 +126,13 @@ def _add_vertex(beliefs, first, n, counts, at):  # type: ignore
 
 
 @inner
-def _add_table(f, counts, at, transposed, work):  # type: ignore
-    """The same for a table."""
-    room = load_record(FactorRoom, work)
-    values, last = room.levels, room.slot[f + 1]
-    columns = room.message[last] - room.message[last - 1]
-    gather(f, room.beliefs, work)
-    size, top, one = belief_logs(f, values, work), -np.inf, 0.0
+def _add_table(f, counts, at, transposed, address):  # type: ignore
+    """Add the probabilities of a table to the parts from `at` on."""
+    work = load_record(FactorWorkspace, address)
+    values, last = work.levels, work.slot[f + 1]
+    columns = work.message[last] - work.message[last - 1]
+    gather(f, work.beliefs, address)
+    size, top, one = belief_logs(f, values, address), -np.inf, 0.0
     for entry in range(size):
         top = max(top, values[entry])
     for entry in range(size):
@@ -141,5 +145,10 @@ def _add_table(f, counts, at, transposed, work):  # type: ignore
 
 
 FACTOR = Oracle(
-    "factor", FactorSpecification, FactorWorkspace, factor_expectations, factor_log_partition, factor_best
+    "factor",
+    FactorSpecification,
+    PackedFactorWorkspace,
+    factor_expectations,
+    factor_log_partition,
+    factor_best,
 )

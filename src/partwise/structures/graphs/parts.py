@@ -1,4 +1,4 @@
-"""Labelled graphs as solvers see them: kinds of vertices and factors, the encoding of gold labels; no inference."""
+"""Labelled graphs for solvers: kinds of vertices and factors, the encoding of labels, and costs."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from partwise.structures.graphs.layout import (
 )
 from partwise.structures.graphs.row_cache import RowCache
 
-kept_row = RowCache().get  # one for all structures
+cached_row = RowCache().get  # One cache for all structures.
 
 
 class LabelledGraph(Structure):
-    """Structures whose label is one of so many at every vertex of a graph, scored by vertices and by factors.
+    """Structures with one label at every vertex of a graph, scored by vertices and by factors.
 
-    An example is a :class:`GraphShape`; :meth:`shapes_of` makes shapes of some. Rows of features are, example after
-    example: those of each vertex kind in the order of the vertices, those of each factor kind in the order given.
-    A corpus' labels are one flat int64 array over the vertices of all examples, in their order.
+    An example is a :class:`GraphShape`. :meth:`shapes_of` makes shapes of examples. The rows of features of an example
+    are those of each vertex kind in the order of the vertices, then those of each factor kind in the order of the
+    factors. The labels of a corpus are one flat int64 array over the vertices of all examples.
 
     Parameters
     ----------
     vertices : mapping of str to int, optional
-        The vertex kinds, with how many labels each has. Without, the structure is for inference only, where the
-        numbers of labels come with the scores.
+        The vertex kinds and their numbers of labels. None: the structure is for inference only, and the scores give
+        the numbers of labels.
     factors : sequence of FactorKind
-        The factor kinds; tied ones count their table's parts as often as factors use them.
+        The factor kinds. The parts of a tied kind count as often as factors use them.
     """
 
     def __init__(self, vertices: Mapping[str, int] | None = None, factors: Sequence[FactorKind] = ()):
-        given = {} if vertices is None else dict(vertices)
-        self.vertices = {str(name): checked_count(n, f"vertices[{name!r}]") for name, n in given.items()}
+        sizes = {} if vertices is None else dict(vertices)
+        self.vertices = {str(name): checked_count(n, f"vertices[{name!r}]") for name, n in sizes.items()}
         self.factors = tuple(
             FactorKind(str(name), tuple(ends), bool(tied)) for name, ends, tied in map(_factor_kind, factors)
         )
@@ -81,28 +81,28 @@ class LabelledGraph(Structure):
         raise InputError("a graph is more than its length: make shapes by shapes_of(list of GraphShape)")
 
     def shapes_of(self, graphs: Sequence[GraphShape]) -> Shapes:
-        """Shapes of some graphs; what has to be worked out for a graph is kept for the next one like it."""
+        """Shapes of some graphs. The row of a graph is cached for later graphs of the same form."""
         kinds = tuple(self.vertices)
         if graphs and not kinds:
             raise InputError(
                 "vertices: a structure without vertex kinds has no shapes; name them when making it"
             )
         rows = []
-        for i, given in enumerate(graphs):
-            graph = checked_graph(given, kinds, self.factors, f"graphs[{i}]")
+        for i, shape in enumerate(graphs):
+            graph = checked_graph(shape, kinds, self.factors, f"graphs[{i}]")
             key = (self._key(), graph.vertex_kind.tobytes(), *(scope.tobytes() for scope in graph.scopes))
-            rows.append(kept_row(key, partial(self._row_of, graph)))
+            rows.append(cached_row(key, partial(self._row_of, graph)))
         return Shapes(offsets([len(row) for row in rows]), np.concatenate([np.zeros(0, np.int32), *rows]))
 
     def _key(self) -> tuple[Any, ...]:
-        """All that the row of a graph depends on but the graph itself."""
+        """Everything that the row of a graph depends on, except the graph."""
         return type(self).__name__, tuple(self.vertices.items()), self.factors
 
     def _row_of(self, graph: GraphShape) -> np.ndarray:
         return self._row(layout_of_kinds(tuple(self.vertices.values()), self.factors, self.widths, graph))
 
     def _row(self, layout: Layout) -> np.ndarray:
-        """The row of one graph, int32: its layout, and behind it what the structure's compiled code needs."""
+        """The row of one graph, int32: its layout, then the numbers that the structure's compiled code needs."""
         return layout.row(np.zeros(0, np.int32))
 
     def row_counts(self, shapes: Shapes) -> tuple[np.ndarray, ...]:
@@ -129,7 +129,7 @@ class LabelledGraph(Structure):
     # Labels.
 
     def check_gold(self, labels: Any, shapes: Shapes) -> np.ndarray:
-        """The labels as int64; raises :class:`InputError` at the first that is none."""
+        """The labels as int64. Raises :class:`InputError` at the first invalid label."""
         labels, blocks = np.asarray(labels, np.int64), blocks_of(shapes)
         lengths = np.diff(blocks.vertex_ptr)
         if len(labels) != lengths.sum():
@@ -158,7 +158,7 @@ class LabelledGraph(Structure):
         return PartLists(ptr, part[np.lexsort((part, owner))])
 
     def decode_all(self, found: PartLists, shapes: Shapes) -> np.ndarray:
-        """Parts of vertices come first, in the order of where the vertices' parts lie."""
+        """The labels of all vertices: parts of vertices come first, in the order of their tables."""
         blocks = blocks_of(shapes)
         order = np.lexsort((blocks.vertex_part, block_of(blocks.vertex_ptr)))
         labels = np.zeros(len(order), np.int64)
@@ -190,7 +190,7 @@ class LabelledGraph(Structure):
         Parameters
         ----------
         cost : "hamming", a matrix, or a mapping of vertex kinds to either
-            Kinds that a mapping does not name cost nothing.
+            Kinds that are not in the mapping have no costs.
         """
         if not isinstance(cost, Mapping):
             return tuple(cost_matrix(cost, n) for n in self.vertices.values())
@@ -202,10 +202,10 @@ class LabelledGraph(Structure):
         return tuple(cost_matrix(cost.get(name, np.zeros((n, n))), n) for name, n in self.vertices.items())
 
     def part_costs(self, labels: Any, shapes: Shapes, cost: Any) -> np.ndarray:
-        """Each vertex is charged to its own part."""
+        """The cost of a vertex's label is the cost of its part."""
         labels, blocks = self.check_gold(labels, shapes), blocks_of(shapes)
         part_ptr = offsets(self.n_parts(shapes))
-        result = untouched(int(part_ptr[-1]), np.float32)  # nothing is charged to tied parts
+        result = untouched(int(part_ptr[-1]), np.float32)  # Tied parts have no costs.
         first = part_ptr[block_of(blocks.vertex_ptr)] + blocks.vertex_part
         for k, matrix in enumerate(cost):
             own = blocks.vertex_kind == k
@@ -215,7 +215,7 @@ class LabelledGraph(Structure):
     # Enumeration.
 
     def labellings(self, length: Any) -> Iterator[np.ndarray]:
-        """Every labelling (V,), in lexicographic order; `length` are the numbers of labels, or a GraphShape."""
+        """Every labelling (V,), in lexicographic order. `length` is the numbers of labels, or a GraphShape."""
         if isinstance(length, GraphShape):
             sizes = np.array(tuple(self.vertices.values()))[np.asarray(length.vertex_kind, int)].tolist()
         else:
@@ -224,11 +224,11 @@ class LabelledGraph(Structure):
             yield np.array(y, np.int64)
 
 
-def _factor_kind(given: Any) -> FactorKind:
+def _factor_kind(value: Any) -> FactorKind:
     try:
-        name, ends, *tied = given
+        name, ends, *tied = value
     except (TypeError, ValueError):
-        raise InputError(f"factors must be FactorKind(name, vertices, tied), not {given!r}") from None
+        raise InputError(f"factors must be FactorKind(name, vertices, tied), not {value!r}") from None
     if isinstance(ends, str) or len(tied) > 1:
         raise InputError(
             f"factors: {name!r} must be FactorKind(name, vertices, tied), vertices a tuple of kinds"

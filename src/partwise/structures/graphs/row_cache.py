@@ -1,4 +1,4 @@
-"""What has been worked out for graphs, kept for the next graph of the same form."""
+"""A cache of the rows of graphs, for later graphs of the same form."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from threading import Lock
 
 import numpy as np
 
-_MOST_INTEGERS = 10_000_000  # 40 MB
+# The cache holds at most so many integers of 32 bits: 40 MB.
+_MOST_INTEGERS = 10_000_000
 
 
 class RowCache:
-    """Rows of integers by key; those not used for the longest time go when there are too many."""
+    """Rows of integers by key. The least recently used rows are dropped first."""
 
     def __init__(self, most_integers: int = _MOST_INTEGERS):
         self.most_integers = most_integers
@@ -21,7 +22,7 @@ class RowCache:
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """The row of `key`, made where it is not there."""
+        """The row of `key`, made if it is not cached."""
         with self._lock:
             row = self._rows.get(key)
             if row is not None:

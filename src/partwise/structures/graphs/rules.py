@@ -1,4 +1,4 @@
-"""Hard factors: rules that the labels of some vertices with two labels must obey; 1 means that a vertex holds."""
+"""Rules: hard factors over vertices with two labels. A vertex *holds* if its label is 1."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from partwise.core.tree_checks import find_fault
 from partwise.errors import InputError
 from partwise.structures.graphs.messages.workspace import COUNT, PROJECTIVE_TREE, SPANNING_TREE
 
+# Totals that a counting rule may distinguish: time and memory of a message are proportional to this.
 _MOST_LEVELS = 100_000
-_MOST_WORDS = 46_340  # of a tree: arcs are numbered in 32 bits
+# Words of a tree rule: numbers of arcs must fit into 32 bits.
+_MOST_WORDS = 46_340
 
 
 class Rule:
@@ -23,9 +25,9 @@ class Rule:
     ----------
     vertices : tuple of int
     code : int
-        What compiled code knows it as.
+        The number of this kind of rule in compiled code.
     numbers : tuple of int
-        What else compiled code has to know.
+        Parameters of the rule for compiled code.
     """
 
     vertices: tuple[int, ...]
@@ -37,7 +39,7 @@ class Rule:
         return obey(self.code, self.numbers, np.asarray(labels)[..., list(self.vertices)])
 
     def check(self, labels: np.ndarray, where: str) -> None:
-        """Raise unless all vertices are in a graph with `labels` (V,) labels, different, and have two labels."""
+        """Raise unless the vertices are distinct vertices of a graph with `labels` (V,) labels, and have two labels."""
         for v in self.vertices:
             if not 0 <= v < len(labels):
                 raise InputError(f"{where} has vertex {v}; the graph has {len(labels)} vertices, from 0 on")
@@ -66,7 +68,7 @@ class Rule:
 
 
 class _Count(Rule):
-    """low ≤ Σ sizes of the vertices that hold ≤ high; a negative size counts where its vertex does not."""
+    """low ≤ Σ sizes of the vertices that hold ≤ high. A negative size counts if its vertex does not hold."""
 
     code = COUNT
 
@@ -77,7 +79,7 @@ class _Count(Rule):
         levels = (low if saturates else high) + 1
         if levels > _MOST_LEVELS:
             raise InputError(f"{type(self).__name__} counts up to {levels - 1}, more than {_MOST_LEVELS}")
-        # A size of `levels` is too much, or enough, like any larger one, and fits into 32 bits.
+        # Sizes beyond `levels` are equivalent to `levels`, which fits into 32 bits.
         clipped = (max(-levels, min(size, levels)) for size in self.sizes)
         self.numbers = (low, levels, int(saturates), *clipped)
 
@@ -127,7 +129,7 @@ class Implication(_Count):
 
 
 class Knapsack(_Count):
-    """The sizes, whole numbers from 1 on, of the vertices that hold add up to at most `capacity`."""
+    """The sizes of the vertices that hold add up to at most `capacity`. Sizes are integers of at least 1."""
 
     def __init__(self, vertices: Sequence[int], sizes: Sequence[int], capacity: int):
         sizes = [_integer(size, "sizes") for size in sizes]
@@ -143,7 +145,7 @@ class Knapsack(_Count):
 
 
 class Tree(Rule):
-    """The vertices are arcs between words, and those that hold are a dependency tree.
+    """The vertices are arcs between words. The arcs that hold form a dependency tree.
 
     Parameters
     ----------
@@ -151,7 +153,7 @@ class Tree(Rule):
     vertices : sequence of int
         One vertex for each arc.
     arcs : sequence of (head, modifier), or None
-        Words count from 1, head 0 is the root; in order of modifier, then head. None: every arc, in that order.
+        In order of modifier, then head. Words count from 1, head 0 is the root. None: every arc, in that order.
     projective, single_root : bool
     """
 
@@ -191,7 +193,7 @@ class Tree(Rule):
 
 
 class RuledShape(NamedTuple):
-    """A graph without its scores, with hard factors: a :class:`GraphShape` and `rules`."""
+    """A graph without scores, with rules: a :class:`GraphShape` and `rules`."""
 
     vertex_kind: np.ndarray
     scopes: Sequence[np.ndarray]
@@ -202,8 +204,8 @@ def obey(code: int, numbers: Sequence[int], labels: np.ndarray) -> np.ndarray:
     """Whether labels (…, n) of a rule's own vertices obey it, bool (…)."""
     holds = np.asarray(labels) == 1
     if code == COUNT:
-        low, n_levels, saturates, *given = numbers
-        sizes = np.array(given)
+        low, n_levels, saturates, *rest = numbers
+        sizes = np.array(rest)
         total = np.where(holds == (sizes > 0), np.abs(sizes), 0).sum(axis=-1)
         return (total >= low) & (bool(saturates) | (total < n_levels))
     single_root, n, *ends = numbers
@@ -222,8 +224,8 @@ def obey(code: int, numbers: Sequence[int], labels: np.ndarray) -> np.ndarray:
     return found.reshape(holds.shape[:-1])
 
 
-def _vertices(given: Sequence[int], name: str) -> tuple[int, ...]:
-    found = tuple(_integer(v, f"{name}: vertices") for v in given)
+def _vertices(vertices: Sequence[int], name: str) -> tuple[int, ...]:
+    found = tuple(_integer(v, f"{name}: vertices") for v in vertices)
     if not found:
         raise InputError(f"{name} needs at least one vertex")
     return found

@@ -1,4 +1,4 @@
-"""Reading the scores of graphs as users give them, one graph or a list, into the vectors compiled code reads."""
+"""Users' scores of one graph or of a list of graphs, as flat arrays for compiled code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from partwise.structures.graphs.layout import Layout, check_scopes, layout_of_ta
 
 
 class TableGraph(NamedTuple):
-    """A graph whose tables say how many labels its vertices have: int64 `labels` (V,), `arities` (F,), `scopes`."""
+    """A graph defined by its tables of scores: int64 `labels` (V,), `arities` (F,) and `scopes` (arities.sum(),)."""
 
     labels: np.ndarray
     arities: np.ndarray
@@ -36,11 +36,11 @@ class GraphScores(NamedTuple):
     ----------
     graphs : list of TableGraph
     tables : float64 array
-        The tables of each graph's vertices, then of its factors, graph after graph; `LANES` of slack behind.
+        The tables of each graph's vertices, then of its factors, graph after graph, then `LANES` entries of slack.
     part_ptr : int64 array, shape (n + 1,)
-        Where each graph's tables begin.
+        First entry of each graph's tables.
     single : bool
-        One graph was given, not a list of one.
+        Whether the argument is one graph, not a list.
     """
 
     graphs: list[TableGraph]
@@ -50,7 +50,7 @@ class GraphScores(NamedTuple):
 
 
 def read_scores(vertex_scores: Any, edges: Any, edge_scores: Any) -> GraphScores:
-    """Check everything the user gave; raises :class:`InputError` naming the argument.
+    """Check all arguments. Raises :class:`InputError` that names the argument.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def _pairs(pieces: list[np.ndarray]) -> list[list[np.ndarray]]:
 
 
 def is_single_graph(vertex_scores: Any) -> bool:
-    """Whether these are the scores of one graph, not a list of such."""
+    """Whether these are the scores of one graph, not of a list of graphs."""
     if isinstance(vertex_scores, np.ndarray):
         return vertex_scores.ndim != 3
     if not isinstance(vertex_scores, list | tuple):
@@ -94,7 +94,7 @@ def is_single_graph(vertex_scores: Any) -> bool:
 
 
 def _each(vertices: list[Any], edges: Any, edge_scores: Any) -> Sequence[tuple[Any, Any, Any]]:
-    """Arguments of each graph; one (E, 2) array of edges serves all."""
+    """Arguments of each graph. One array of edges (E, 2) is used for all graphs."""
     n = len(vertices)
     is_shared = isinstance(edges, np.ndarray) and edges.ndim == 2
     all_edges = [edges] * n if is_shared else _listed(edges, "edges", "a list, one entry a graph")
@@ -119,8 +119,8 @@ def _read_graph(
         arities, scopes = np.full(len(pairs), 2), pairs.reshape(-1)
         if isinstance(edge_scores, np.ndarray) and (labels == labels[:1]).all():
             size = int(labels[0]) if n else 0
-            given = _array(edge_scores, f"edge_scores{where}", (len(pairs), size, size))
-            return TableGraph(labels, arities, scopes), [vertices, given.reshape(-1)]
+            table = _array(edge_scores, f"edge_scores{where}", (len(pairs), size, size))
+            return TableGraph(labels, arities, scopes), [vertices, table.reshape(-1)]
         found = pairs.tolist()
     else:
         found = _read_tuples(edges, n, f"edges{where}")
@@ -138,14 +138,14 @@ def _read_graph(
     return TableGraph(labels, arities, scopes), [vertices, np.concatenate(flat)]
 
 
-def _read_vertices(given: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """How many labels each vertex has, and all scores."""
-    if isinstance(given, np.ndarray) and given.ndim == 2:
-        scores = _array(given, name, (None, None))
-        labels = np.full(len(scores), scores.shape[1])
-        flat = scores.reshape(-1)
+def _read_vertices(scores: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The number of labels of each vertex, and all scores."""
+    if isinstance(scores, np.ndarray) and scores.ndim == 2:
+        matrix = _array(scores, name, (None, None))
+        labels = np.full(len(matrix), matrix.shape[1])
+        flat = matrix.reshape(-1)
     else:
-        rows = _listed(given, name, "an array (vertices, labels) or a list of vectors")
+        rows = _listed(scores, name, "an array (vertices, labels) or a list of vectors")
         vectors = [_array(row, f"{name}[{v}]", (None,)) for v, row in enumerate(rows)]
         labels = np.array([len(vector) for vector in vectors], np.int64)
         flat = np.concatenate([np.zeros(0), *vectors])
@@ -154,15 +154,15 @@ def _read_vertices(given: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     return labels, flat
 
 
-def _listed(given: Any, name: str, wanted: str) -> list[Any]:
+def _listed(values: Any, name: str, wanted: str) -> list[Any]:
     try:
-        return list(given)
+        return list(values)
     except TypeError:
         raise InputError(f"{name} must be {wanted}") from None
 
 
 def _array(values: Any, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
-    """`values` as float64 of this shape; the numbers are checked later, all at once."""
+    """`values` as float64 of this shape. The numbers are checked later, all together."""
     if isinstance(values, np.ndarray) and values.dtype == np.float64 and values.ndim == len(shape):
         if all(s is None or s == n for s, n in zip(shape, values.shape, strict=True)):
             return values
@@ -171,7 +171,7 @@ def _array(values: Any, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
 
 
 def _pair_array(edges: Any) -> np.ndarray | None:
-    """`edges` as int64 (E, 2) where each joins two vertices; None where not all do."""
+    """`edges` as int64 (E, 2) if each joins two vertices, else None."""
     if isinstance(edges, list | tuple) and any(np.ndim(edge) != 1 or len(edge) != 2 for edge in edges):
         return None
     array = np.asarray(edges)
@@ -207,21 +207,21 @@ def _refuse_numbers(tables: np.ndarray, pieces: list[np.ndarray], single: bool) 
 
 
 def with_costs(scores: GraphScores, y: Any, cost: Any) -> GraphScores:
-    """Add the cost of every label to its vertex, counted from the true labels `y`.
+    """Add the cost of every label to the scores of its vertex. The true labels `y` cost nothing.
 
     Parameters
     ----------
     y : int array (V,), or a list of them
     cost : float, or the shape of the vertex scores; or a list of those
     """
-    given = [y] if scores.single else list(y)
+    truths = [y] if scores.single else list(y)
     costs = (
-        [cost] if scores.single else (list(cost) if isinstance(cost, list | tuple) else [cost] * len(given))
+        [cost] if scores.single else (list(cost) if isinstance(cost, list | tuple) else [cost] * len(truths))
     )
-    if not len(given) == len(costs) == len(scores.graphs):
+    if not len(truths) == len(costs) == len(scores.graphs):
         raise InputError(f"y and cost must have {len(scores.graphs)} entries, one per graph")
     tables = scores.tables.copy()
-    for i, (graph, own, price) in enumerate(zip(scores.graphs, given, costs, strict=True)):
+    for i, (graph, own, price) in enumerate(zip(scores.graphs, truths, costs, strict=True)):
         where = "" if scores.single else f"[{i}]"
         n = len(graph.labels)
         true = checked_labels(own, f"y{where}", int(graph.labels.max(initial=1)))

@@ -1,7 +1,7 @@
-"""The k best second-order trees of a sentence, after Lawler (1972), as `trees/kbest.py` finds those of first order.
+"""The k best second-order trees of a sentence, by the method of Lawler (1972), as in `trees/kbest.py`.
 
-All labellings but the best are split into sets in which the words before some word keep the best one's arcs and
-relations, and that word may not have its own; the best of each set is found with parts struck out.
+All trees but the best are partitioned into sets. In each set the words before some word keep the best tree's arcs and
+relations, and the word itself may not. The best tree of each set is found with parts forbidden.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from partwise.structures.packed import Packed
 
 
 def best_labellings(packed: Packed, k: int) -> list[tuple[np.ndarray, float]]:
-    """Codes (n,) and scores of the k best trees of one sentence, best first; fewer where there are fewer."""
+    """Codes (n,) and scores of the k best trees of one sentence, best first. Fewer if fewer are possible."""
     n, lawler = int(packed.lengths[0]), _Sets(packed)
     counter = 0
     best = lawler.best(np.zeros(0, np.int64), [])
@@ -28,17 +28,17 @@ def best_labellings(packed: Packed, k: int) -> list[tuple[np.ndarray, float]]:
         if len(found) == k:
             break
         for word in range(n_fixed, n):
-            struck = [*(banned if word == n_fixed else []), int(codes[word])]
-            better = lawler.best(codes[:word], struck)
+            forbidden = [*(banned if word == n_fixed else []), int(codes[word])]
+            better = lawler.best(codes[:word], forbidden)
             if better is not None:
                 counter += 1
                 # Rounding must not put a set's best above the labelling it was split from.
-                heapq.heappush(waiting, (max(-better[1], negative), counter, better[0], word, struck))
+                heapq.heappush(waiting, (max(-better[1], negative), counter, better[0], word, forbidden))
     return found
 
 
 class _Sets:
-    """Best labellings of sets of them."""
+    """Best trees of Lawler's sets."""
 
     def __init__(self, packed: Packed):
         self.packed = packed

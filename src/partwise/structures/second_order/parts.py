@@ -1,4 +1,4 @@
-"""Second-order trees as solvers see them: arcs left by pruning, and the pairs of them that have a score."""
+"""Second-order trees for solvers: candidate arcs, the pairs of arcs that have a score, and their encoding."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class SecondOrderMarginals(NamedTuple):
     arc : float64 array (n + 1, n + 1)
         By [head, modifier].
     sibling : float64 array (n + 1, n + 1, n + 1)
-        By [head, inner sibling, modifier]; [h, h, m] is that m is the first modifier of h on its side, [h, m, h]
-        that it is the last.
+        By [head, inner sibling, modifier]. [h, h, m] means that m is the first modifier of h on its side, [h, m, h]
+        that m is the last.
     grandparent : float64 array (n + 1, n + 1, n + 1)
         By [grandparent, head, modifier].
     relation : float64 array (n + 1, n + 1, R)
-        By [head, modifier, relation]; R is 0 for trees without relations.
+        By [head, modifier, relation]. R is 0 for trees without relations.
     """
 
     arc: np.ndarray
@@ -47,8 +47,8 @@ class SecondOrderMarginals(NamedTuple):
 class SecondOrderParts(TreeParts):
     """Parts of trees: arcs, their relations if there are several, then siblings and grandparents arc by arc.
 
-    An example's shape is ``[n, siblings, grandparents, head, modifier, head, modifier, …]``: the numbers of its parts
-    follow from its arcs (`core/arc_triples.py`), and stand there so that nobody has to count them again.
+    An example's shape is ``[n, siblings, grandparents, head, modifier, head, modifier, …]``. The numbers of siblings
+    and grandparents follow from the arcs (`core/arc_triples.py`), and are stored so that they are counted only once.
     """
 
     order = 2
@@ -71,15 +71,15 @@ class SecondOrderParts(TreeParts):
         return (*super().row_counts(shapes)[: 1 + self.labelled], siblings, grandparents)
 
     def most_parts(self, shapes: Shapes) -> np.ndarray:
-        """An arc, perhaps a relation, a sibling, being the last and a grandparent for every word."""
+        """An arc, a relation, a sibling, the end of a side, and a grandparent for every word."""
         return shapes.lengths * (4 + self.labelled)
 
     def row_choices(self, shapes: Shapes) -> None:
-        """Rows of different kinds are alternatives to different rows: no bound is made of that."""
+        """None: rows of different kinds have different alternatives, which gives no bound."""
         return None
 
     def largest_sizes(self, shapes: Shapes) -> tuple[int, int, int, int]:
-        """The most words, arcs, slots (arcs into a word, padded) and siblings that an example has."""
+        """The largest numbers of words, arcs, slots (arcs into a word, padded) and siblings of an example."""
         arcs, base = self.arcs_of(shapes), int(shapes.lengths.max(initial=1)) + 1
         into = np.bincount(arcs.sentence * base + arcs.modifier).max(initial=1)
         siblings = self.row_counts(shapes)[-2].max(initial=0)
@@ -94,21 +94,21 @@ class SecondOrderParts(TreeParts):
         example, heads = block_of(word_ptr), np.asarray(labels, np.int64) // self.n_relations
         word = positions(lengths) + 1
         inner, is_last = siblings_of_trees(heads, word_ptr)
-        below = np.flatnonzero(heads > 0)  # words that have a grandparent
+        below = np.flatnonzero(heads > 0)  # words with a grandparent
         above = heads[word_ptr[:-1][example[below]] + heads[below] - 1]
         before = self.n_arcs(shapes) * (1 + self.n_relations * self.labelled)
         siblings, grandparents = (_Finder(triples, arcs) for triples in self.triples(arcs))
         found = [
             _Found(block_of(first_order.ptr), first_order.part),
-            _Found(example, siblings.places(example, inner, heads, word) + before[example]),
+            _Found(example, siblings.numbers(example, inner, heads, word) + before[example]),
             _Found(
                 example[is_last],
-                siblings.places(example[is_last], word[is_last], heads[is_last], NOBODY)
+                siblings.numbers(example[is_last], word[is_last], heads[is_last], NOBODY)
                 + before[example[is_last]],
             ),
             _Found(
                 example[below],
-                grandparents.places(example[below], above, heads[below], word[below])
+                grandparents.numbers(example[below], above, heads[below], word[below])
                 + (before + counts[-2])[example[below]],
             ),
         ]
@@ -135,8 +135,8 @@ class SecondOrderParts(TreeParts):
     ) -> float:
         """Score of one labelling, summed part by part."""
         total = super().score(y, arc_scores, relation_scores)
-        for scores, places in zip((sibling_scores, grandparent_scores), self._dense_places(y), strict=True):
-            total += float(np.asarray(scores, float)[places].sum())
+        for scores, entries in zip((sibling_scores, grandparent_scores), self._dense_entries(y), strict=True):
+            total += float(np.asarray(scores, float)[entries].sum())
         return total
 
     def indicators(self, y: Any) -> SecondOrderMarginals:
@@ -144,12 +144,12 @@ class SecondOrderParts(TreeParts):
         first_order = super().indicators(y)
         arc, relation = first_order if self.labelled else (first_order, np.zeros((size, size, 0)))
         sibling, grandparent = np.zeros((size, size, size)), np.zeros((size, size, size))
-        for indicator, places in zip((sibling, grandparent), self._dense_places(y), strict=True):
-            indicator[places] = 1.0
+        for indicator, entries in zip((sibling, grandparent), self._dense_entries(y), strict=True):
+            indicator[entries] = 1.0
         return SecondOrderMarginals(arc, sibling, grandparent, relation)
 
-    def _dense_places(self, y: Any) -> Iterator[tuple[np.ndarray, ...]]:
-        """Where the siblings and the grandparents of a tree stand in arrays of three axes."""
+    def _dense_entries(self, y: Any) -> Iterator[tuple[np.ndarray, ...]]:
+        """Entries of the siblings and of the grandparents of a tree in arrays of three axes."""
         heads = self.codes(y) // self.n_relations
         head = [0, *heads.tolist()]
         siblings, grandparents = [], []
@@ -164,14 +164,14 @@ class SecondOrderParts(TreeParts):
 
 
 class _Found(NamedTuple):
-    """Parts and whose they are."""
+    """Parts, and the example of each."""
 
     example: np.ndarray
     part: np.ndarray
 
 
 class _Finder:
-    """Finds triples among candidates."""
+    """Finds the part numbers of triples among candidates."""
 
     def __init__(self, triples: ArcTriples, arcs: Arcs):
         self.base = int(arcs.modifier.max(initial=0)) + 2
@@ -180,7 +180,7 @@ class _Finder:
         self.order = np.argsort(self.keys)
         self.keys = self.keys[self.order]
 
-    def places(self, example: np.ndarray, first: Any, head: Any, modifier: Any) -> np.ndarray:
+    def numbers(self, example: np.ndarray, first: Any, head: Any, modifier: Any) -> np.ndarray:
         """The number of each triple within its example."""
         wanted = self._keys(example, first, head, modifier)
         at = np.searchsorted(self.keys, wanted)

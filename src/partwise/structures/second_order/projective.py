@@ -26,12 +26,12 @@ class SecondOrderProjective(SecondOrderTrees):
     single_root : bool
         Whether exactly one word depends on the root, or any number.
     n_relations : int
-        Relations that an arc may have; 1 for trees without relations.
+        Number of relations of an arc, 1 for trees without relations.
 
     Notes
     -----
-    The methods and their arguments are those of :class:`SecondOrderTrees`. Time grows with the arcs that are left, A,
-    and how many lead into a word, K: at most as A · K² · n; as n⁴ with all arcs.
+    Methods and their arguments are those of :class:`SecondOrderTrees`. With A candidate arcs, at most K of them into
+    one word, the time is at most proportional to A · K² · n. With all arcs it is proportional to n⁴.
 
     Examples
     --------

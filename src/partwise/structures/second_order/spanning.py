@@ -1,4 +1,4 @@
-"""Second-order spanning trees: an upper bound in place of the log-partition, a good tree in place of the best."""
+"""Second-order spanning trees: an upper bound on the log-partition, and a good tree instead of a best one."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from partwise.structures.trees.spanning import Spanning
 class SecondOrderSpanning(SecondOrderTrees):
     """All trees over the words and the root, whose siblings and grandparents have scores.
 
-    Exact sums and maxima over these are NP-hard (McDonald and Satta 2007). In their place
+    Exact sums and maxima over these trees are NP-hard (McDonald and Satta 2007). Instead,
 
-    - `log_partition` is an upper bound, convex in the scores, and `marginals` is its gradient: probabilities on which
-      the spanning tree and every word, with its head and modifiers, agree. Training with it has a true certificate, of
-      the relaxed problem;
-    - `argmax` is the spanning tree whose arcs are likeliest, improved by one arc at a time: no proof that it is best.
-      `kbest` ranks trees found like that.
+    - `log_partition` is an upper bound, convex in the scores. `marginals` is its gradient: probabilities on which the
+      spanning tree and every word, with its head and modifiers, agree. Training has a certificate for the relaxed
+      problem;
+    - `argmax` is the spanning tree with the likeliest arcs, improved arc by arc. It is not proved to be best. `kbest`
+      ranks trees found in this way.
 
-    `entropy` is that of the relaxation, and there are no samples.
+    `entropy` is that of the relaxation. There are no samples.
 
     Parameters
     ----------
     single_root : bool
         Whether exactly one word depends on the root, or any number.
     n_relations : int
-        Relations that an arc may have; 1 for trees without relations.
+        Number of relations of an arc, 1 for trees without relations.
 
     Notes
     -----
-    The methods and their arguments are those of :class:`SecondOrderTrees`.
+    Methods and their arguments are those of :class:`SecondOrderTrees`.
 
     Examples
     --------
@@ -82,5 +82,5 @@ class SecondOrderSpanning(SecondOrderTrees):
 
     def _sample_heads(self, packed: Packed, heads: np.ndarray, generator: Any) -> float:
         raise InputError(
-            "second-order spanning trees have no samples: their probabilities are a relaxation's"
+            "second-order spanning trees have no samples: their probabilities are those of a relaxation"
         )

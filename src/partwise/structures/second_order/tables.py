@@ -1,9 +1,9 @@
 # mypy: ignore-errors
-"""Second-order trees in compiled code: an example's arcs in lists, and the scores of its parts by arc.
+"""Second-order trees in compiled code: lists of an example's arcs, and the scores of its parts by arc.
 
 Words are 1 … n and the root is 0. Arcs are numbered as in the example's shape, by modifier and head. The arcs *into* a
-word are neighbours, and an arc's place among them is its *slot*: the modifiers of a word are summed once for every
-head that the word may itself have, a number for each slot, in vectors of `n_slots`. The root has one slot, 0.
+word are consecutive, and an arc's position among them is its *slot*. The modifiers of a word are summed once for every
+head that the word may have: one number for each slot, in vectors of `n_slots`. The root has one slot, 0.
 """
 
 from __future__ import annotations
@@ -17,32 +17,31 @@ from partwise.compiled.dispatch import fragment, inner
 from partwise.compiled.simd import LANES, maximum
 from partwise.structures.trees.arc_tables import largest, soft_total, spread
 
-N_FACTS = 3  # of a shape, before its arcs
+N_FACTS = 3  # Numbers of a shape before its arcs.
 
 
 class SecondOrderWorkspace(NamedTuple):
-    """Room for one example. Vectors of slots are `n_slots` long, rows of words ``stride_of(n)``.
+    """Arrays for one example. Vectors of slots have `n_slots` entries, rows of words ``stride_of(n)``.
 
     Attributes
     ----------
     head, modifier, slot : ndarray (arcs,)
     into, out, right : ndarray (n + 2,)
-        Where the arcs into a word begin; where those out of it begin in `out_arc`; and where there the modifiers to
-        its right begin.
+        First arc into each word. In `out_arc`: first arc out of each word, and first of its arcs to the right.
     out_arc, out_place : ndarray (arcs,)
-        Arcs by head and modifier, and the place of each there.
+        Arcs by head and modifier, and the position of each arc in this order.
     next_arc, low : ndarray (n + 1,)
-        Of the passes: arcs and places that they have come to.
+        Current arcs and positions of the passes.
     sibling_from, grand_from : ndarray (arcs + 1,)
-        The first part of each arc, counted from the first of its kind.
+        First part of each arc, counted from the first part of its kind.
     arc_score, arc_weight : ndarray (arcs,)
         With relations summed or maximised out.
     sibling_score, sibling_weight, halves, to_halves : ndarray (siblings,)
-        `halves` sums over where the subtrees of two siblings meet.
+        `halves` sums over the positions at which the subtrees of two siblings meet.
     grand_score, grand_weight, inner, to_inner : ndarray (arcs · n_slots,)
-        `inner`: the arc, all modifiers of its head up to it, and the words between.
+        `inner`: the arc, all modifiers of its head up to it, and the words between them.
     complete, to_complete : ndarray (2 · arcs · stride,)
-        Subtrees: of the arc's modifier to its right up to each word, then to its left down to each, moved by one.
+        Subtrees of the arc's modifier: on its right up to each word, then on its left down to each word, shifted by 1.
     sums : ndarray ((n + 1) · n_slots,)
     row, other_row, relations : ndarray
     """
@@ -80,7 +79,7 @@ class SecondOrderWorkspace(NamedTuple):
 def workspace_for(
     n: int, n_arcs: int, n_slots: int, n_siblings: int, n_relations: int
 ) -> SecondOrderWorkspace:
-    """Room for examples up to these sizes; `n_slots` is padded."""
+    """The workspace for examples up to these sizes. `n_slots` is padded."""
     stride = -(-(n + 1) // LANES) * LANES
 
     def whole(size: int) -> np.ndarray:
@@ -106,7 +105,7 @@ def between(word, one, other):  # type: ignore
 
 @inner
 def slots_of(n, work):  # type: ignore
-    """Numbers in a vector of slots: the most arcs into a word, padded."""
+    """Entries of a vector of slots: the largest number of arcs into a word, padded."""
     most = 1
     for m in range(1, n + 1):
         most = max(most, work.into[m + 1] - work.into[m])
@@ -115,7 +114,7 @@ def slots_of(n, work):  # type: ignore
 
 @inner
 def read_lists(shape, single_root, projective, work):  # type: ignore
-    """Fill the lists of arcs and count parts; returns the number of words and of arcs."""
+    """Fill the lists of arcs and count parts. Returns the numbers of words and arcs."""
     n, n_arcs = np.int64(shape[0]), (shape.size - N_FACTS) // 2
     into, out, right, next_arc = work.into, work.out, work.right, work.next_arc
     for w in range(n + 2):
@@ -154,7 +153,7 @@ def read_lists(shape, single_root, projective, work):  # type: ignore
 
 @fragment
 def inner_siblings(a, single_root, work):  # type: ignore
-    """The places in `out_arc` of the arcs that may come before `a`, from h outwards on its side; in order of word."""
+    """First and last position in `out_arc` of the arcs between `a` and its head, in order of word."""
     h, place = work.head[a], work.out_place[a]
     first, last = work.right[h], place
     if work.modifier[a] < h:
@@ -166,7 +165,7 @@ def inner_siblings(a, single_root, work):  # type: ignore
 
 @inner
 def read_scores(n_relations, n_arcs, n_slots, projective, scores, hard, work):  # type: ignore
-    """Fill `arc_score`, `sibling_score` and `grand_score`; relations are maximised out if `hard`, else summed."""
+    """Fill `arc_score`, `sibling_score` and `grand_score`. Relations are maximised out if `hard`, else summed out."""
     first = n_arcs
     for a in range(n_arcs):
         score = scores[a]
@@ -197,7 +196,7 @@ def read_scores(n_relations, n_arcs, n_slots, projective, scores, hard, work):  
 
 @inner
 def write_relations(n_relations, n_arcs, hard, scores, counts, work):  # type: ignore
-    """Share the counts of arcs, which are there, between their relations."""
+    """Divide the counts of arcs, which are known, among their relations."""
     for a in range(n_arcs):
         first = n_arcs + a * n_relations
         if hard:
@@ -211,7 +210,7 @@ def write_relations(n_relations, n_arcs, hard, scores, counts, work):  # type: i
 
 @inner
 def write_grandparents(n_arcs, n_slots, projective, first, counts, work):  # type: ignore
-    """Counts of grandparents, from part `first` on, where ``work.grand_weight`` holds them by arc and slot."""
+    """Write counts of grandparents from part `first` on. ``work.grand_weight`` has them by arc and slot."""
     part = first
     for a in range(n_arcs):
         h, m = work.head[a], work.modifier[a]

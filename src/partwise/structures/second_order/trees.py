@@ -1,9 +1,9 @@
-"""What users ask of second-order trees; ``projective.py`` says which trees."""
+"""Inference for second-order trees: the methods of `projective.py` and `spanning.py`."""
 
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,23 +25,23 @@ class SecondOrderTrees(SecondOrderParts):
 
     All methods take, for one sentence of n words,
 
-    - `arc_scores` (n + 1, n + 1) by [head, modifier]; −inf prunes an arc, and what is left decides the time it takes;
-    - `sibling_scores` (n + 1, n + 1, n + 1) by [head, inner sibling, modifier]: for every modifier of a head and the
-      next one on the same side, towards the head. [h, h, m] is for the modifier m next to h, [h, m, h] for the one
-      furthest from it, on either side;
+    - `arc_scores` (n + 1, n + 1) by [head, modifier]. −inf prunes an arc. The time depends on the remaining arcs;
+    - `sibling_scores` (n + 1, n + 1, n + 1) by [head, inner sibling, modifier]: a score for every modifier of a head
+      and the next modifier on the same side, towards the head. [h, h, m] is for the modifier m next to h, [h, m, h] for
+      the modifier furthest from h, on either side;
     - `grandparent_scores` (n + 1, n + 1, n + 1) by [grandparent, head, modifier];
-    - where `n_relations` R is above 1, `relation_scores` (n + 1, n + 1, R) by [head, modifier, relation].
+    - if `n_relations` R is above 1, `relation_scores` (n + 1, n + 1, R) by [head, modifier, relation].
 
-    For many sentences pass lists of such arrays; results are then lists, or arrays of numbers. A tree is an array of
-    heads (n,), or with relations a pair ``(heads, relations)`` of such arrays.
+    For many sentences pass lists of such arrays. Results are then lists, or arrays of numbers. A tree is an array of
+    heads (n,). With relations it is a pair ``(heads, relations)`` of such arrays.
     """
 
-    first_order: type  # the same trees without siblings and grandparents
+    first_order: type  # The structure of the same trees without siblings and grandparents.
 
     def log_partition(
         self, arc_scores: Any, sibling_scores: Any, grandparent_scores: Any, relation_scores: Any = None
     ) -> Any:
-        """log Σ exp(score of a tree): a float, or float64 (n,) for a list; −inf where nothing is possible."""
+        """log Σ exp(score of a tree): a float, or float64 (n,) for a list. −inf if no tree is possible."""
         return self._pack(arc_scores, sibling_scores, grandparent_scores, relation_scores).log_partition()
 
     def marginals(
@@ -77,7 +77,7 @@ class SecondOrderTrees(SecondOrderParts):
         y: Any = None,
         cost: float = 1.0,
     ) -> Any:
-        """A tree with the largest score plus `cost` for each word whose head or relation is not that of `y`."""
+        """A tree with the largest score plus `cost` for each word whose head or relation differs from `y`."""
         single = is_single(arc_scores)
         if y is None:
             raise InputError("y, the true tree, is missing")
@@ -105,7 +105,7 @@ class SecondOrderTrees(SecondOrderParts):
         return results[0] if packed.single else results
 
     def kbest_of(self, packed: Packed, k: int) -> list[list[tuple[Any, float]]]:
-        """The same from scores of candidate parts."""
+        """The k best trees of each sentence, from scores of candidate parts."""
         results = []
         for i in range(len(packed.lengths)):
             found = best_labellings(_only(packed, i), k)
@@ -164,7 +164,7 @@ class SecondOrderTrees(SecondOrderParts):
     # Shared by the methods above.
 
     def _sample_heads(self, packed: Packed, heads: np.ndarray, generator: Any) -> float:
-        """Fill `heads` (n_samples, n) of one sentence; returns −inf where no tree is possible."""
+        """Fill `heads` (n_samples, n) of one sentence. Returns −inf if no tree is possible."""
         raise NotImplementedError
 
     def _sentences(
@@ -172,15 +172,15 @@ class SecondOrderTrees(SecondOrderParts):
     ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
         """Copies of the scores of each sentence, checked."""
         names = ["arc_scores", "sibling_scores", "grandparent_scores"]
-        given = [arc_scores, sibling_scores, grandparent_scores]
+        values = [arc_scores, sibling_scores, grandparent_scores]
         if self.labelled:
             if relation_scores is None:
                 raise InputError(f"relation_scores are missing: n_relations is {self.n_relations}")
-            names, given = [*names, "relation_scores"], [*given, relation_scores]
+            names, values = [*names, "relation_scores"], [*values, relation_scores]
         elif relation_scores is not None:
             raise InputError("relation_scores are given, but n_relations is 1")
         single = is_single(arc_scores)
-        lists = [[each] if single else list(each) for each in given]
+        lists = [[each] if single else list(each) for each in values]
         if len({len(each) for each in lists}) > 1:
             sizes = ", ".join(f"{name} {len(each)}" for name, each in zip(names, lists, strict=True))
             raise InputError(f"numbers of sentences differ: {sizes}")
@@ -220,8 +220,8 @@ class SecondOrderTrees(SecondOrderParts):
             is_single(arc_scores),
         )
         for i, own in enumerate(sentences):
-            for place, array in zip(self._places(packed, i), own, strict=True):
-                packed.scores[place.parts] = array[place.entries]
+            for block, array in zip(self._blocks(packed, i), own, strict=True):
+                packed.scores[block.parts] = array[block.entries]
         return packed
 
     def _dense(self, packed: Packed, i: int, counts: np.ndarray) -> SecondOrderMarginals:
@@ -229,13 +229,13 @@ class SecondOrderTrees(SecondOrderParts):
         size = int(packed.lengths[i]) + 1
         arrays = [np.zeros((size,) * 2), np.zeros((size,) * 3), np.zeros((size,) * 3)]
         arrays.append(np.zeros((size, size, self.n_relations if self.labelled else 0)))
-        for place, array in zip(self._places(packed, i), arrays, strict=True):
+        for block, array in zip(self._blocks(packed, i), arrays, strict=True):
             if array.size:
-                array[place.entries] = counts[place.parts]
+                array[block.entries] = counts[block.parts]
         return SecondOrderMarginals(*arrays)
 
-    def _places(self, packed: Packed, i: int) -> list[Any]:
-        """Where the arcs, siblings, grandparents and relations of a sentence stand in flat and in dense arrays."""
+    def _blocks(self, packed: Packed, i: int) -> list[_Block]:
+        """The arcs, siblings, grandparents and relations of a sentence in flat and in dense arrays."""
         arcs = self.arcs_of(packed.shapes.take(np.array([i])))
         siblings, grandparents = self.triples(arcs)
         first, n_arcs = int(packed.part_ptr[i]), len(arcs.head)
@@ -245,8 +245,8 @@ class SecondOrderTrees(SecondOrderParts):
         arc, relation, sibling, grandparent = (slice(int(starts[k]), int(starts[k + 1])) for k in range(4))
         nobody = siblings.head
         return [
-            _Place(arc, (arcs.head, arcs.modifier)),
-            _Place(
+            _Block(arc, (arcs.head, arcs.modifier)),
+            _Block(
                 sibling,
                 (
                     siblings.head,
@@ -254,8 +254,8 @@ class SecondOrderTrees(SecondOrderParts):
                     np.where(siblings.modifier < 0, nobody, siblings.modifier),
                 ),
             ),
-            _Place(grandparent, (grandparents.first, grandparents.head, grandparents.modifier)),
-            _Place(
+            _Block(grandparent, (grandparents.first, grandparents.head, grandparents.modifier)),
+            _Block(
                 relation,
                 (
                     np.repeat(arcs.head, n_relations),
@@ -266,15 +266,15 @@ class SecondOrderTrees(SecondOrderParts):
         ]
 
 
-class _Place:
-    """Parts, and the entries of a dense array that they are."""
+class _Block(NamedTuple):
+    """A range of parts, and their entries in a dense array."""
 
-    def __init__(self, parts: slice, entries: tuple[np.ndarray, ...]):
-        self.parts, self.entries = parts, entries
+    parts: slice
+    entries: tuple[np.ndarray, ...]
 
 
 def _possible_arcs(arc_scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Heads and modifiers of the arcs that are not forbidden, in order of modifier and head."""
+    """Heads and modifiers of the allowed arcs, in order of modifier and head."""
     possible = np.isfinite(arc_scores.T)
     possible[0] = False
     np.fill_diagonal(possible, False)
@@ -283,7 +283,7 @@ def _possible_arcs(arc_scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _only(packed: Packed, i: int) -> Packed:
-    """One sentence by itself."""
+    """Sentence `i` by itself."""
     first, last = int(packed.part_ptr[i]), int(packed.part_ptr[i + 1])
     return packed._replace(
         shapes=packed.shapes.take(np.array([i])),

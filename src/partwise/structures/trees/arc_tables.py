@@ -1,10 +1,10 @@
 # mypy: ignore-errors
-"""What all trees share in compiled code: reading arcs into a table, the oracles, and dense matrices of users.
+"""Compiled code of all trees: candidate arcs as a table of scores, relations, and the oracles for solvers.
 
-Words are 1 … n and the root is 0. A structure answers three questions about a table of arc scores by
-[modifier, head]; relations are summed (or maximised) out of it before, and put back after. An example's
-shape is ``[n, head, modifier, head, modifier, …]``, its candidate arcs in order of modifier and head; its parts are
-one entry per arc, then `n_relations` entries per arc where there are relations.
+Words are 1 … n and the root is 0. A structure answers three questions about a table of arc scores by [modifier, head].
+Relations are first summed (or maximised) out, and their share is restored afterwards. An example's shape is
+``[n, head, modifier, head, modifier, …]``, its candidate arcs in order of modifier and head. Its parts are one entry
+per arc, then `n_relations` entries per arc if there are relations.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from partwise.compiled.simd import LANES, exponential_row, maximum
 
 
 @chosen_by_type
-def tree_room(specification: Any, longest: int) -> Any:
+def tree_workspace(specification: Any, longest: int) -> Any:
     """The structure's workspace for sentences up to `longest` words."""
     raise TypeError
 
 
 @chosen_by_type
 def arc_marginals(specification: Any, n: int, work: Any) -> float:
-    """Return the log-partition of ``work.scores`` and fill ``work.marginals``, unless it is −inf."""
+    """Fill ``work.marginals`` from ``work.scores`` unless no tree is possible. Returns the log-partition."""
     raise TypeError
 
 
@@ -39,13 +39,13 @@ def arc_log_partition(specification: Any, n: int, work: Any) -> float:
 
 @chosen_by_type
 def best_heads(specification: Any, n: int, work: Any) -> float:
-    """Return the largest score of a tree and fill ``work.heads`` (from entry 1 on), unless it is −inf."""
+    """Fill ``work.heads`` (from entry 1 on) with the best tree. Returns its score, −inf if no tree is possible."""
     raise TypeError
 
 
 @fragment
 def stride_of(n):  # type: ignore
-    """Numbers in a row of a table with columns 0 … n."""
+    """Entries of a padded row with columns 0 … n."""
     return (n + LANES) & ~(LANES - 1)
 
 
@@ -75,7 +75,7 @@ def largest(scores, first, count):  # type: ignore
 
 @inner
 def read_arcs(n_relations, shape, scores, hard, work):  # type: ignore
-    """Fill ``work.scores`` from an example's parts; relations are maximised out if `hard`, else summed."""
+    """Fill ``work.scores`` from an example's parts. Relations are maximised out if `hard`, else summed out."""
     n = np.int64(shape[0])
     stride, n_arcs = stride_of(n), (shape.size - 1) // 2
     for j in range((n + 1) * stride):
@@ -94,7 +94,7 @@ def read_arcs(n_relations, shape, scores, hard, work):  # type: ignore
 
 @fragment
 def spread(amount, n_relations, scores, first, out, out_first, row):  # type: ignore
-    """Share the probability of an arc between its relations."""
+    """Divide the probability of an arc among its relations."""
     if amount == 0.0:
         for j in range(n_relations):
             out[out_first + j] = 0.0
@@ -152,5 +152,5 @@ def tree_best(specification, shape, scores, counts, work):  # type: ignore
 
 
 def tree_oracle(name: str, specification: type, workspace: type) -> Oracle:
-    """The three answers of a kind of trees."""
+    """The oracle of a kind of trees."""
     return Oracle(name, specification, workspace, tree_expectations, tree_log_partition, tree_best)

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""Trees from dense matrices, many in one call: what the methods of the structures run on.
+"""Answers about dense matrices of many sentences in one call, for the methods of the structures.
 
-Sentences come as numbers of words, and flat arrays of (n + 1, n + 1) matrices by [head, modifier] one after
-another; relations as (n + 1, n + 1, n_relations), with ``LANES`` entries of slack behind them.
+Sentences are numbers of words, and flat arrays of (n + 1, n + 1) matrices by [head, modifier], one after another.
+Relations are (n + 1, n + 1, n_relations), followed by ``LANES`` entries of slack.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from partwise.structures.trees.arc_tables import (
     soft_total,
     spread,
     stride_of,
-    tree_room,
+    tree_workspace,
 )
 
 
 @inner
 def read_dense(n, arcs, first, relations, n_relations, hard, work):  # type: ignore
-    """Fill ``work.scores`` from the matrix at `first`; False where it holds NaN or +inf."""
+    """Fill ``work.scores`` from the matrix at `first`. Returns False if it has NaN or +inf."""
     stride, size, fits = stride_of(n), n + 1, True
     for h in range(size):
         for m in range(size):
@@ -49,9 +49,9 @@ def read_dense(n, arcs, first, relations, n_relations, hard, work):  # type: ign
 
 @entry(allocates=True)
 def log_partitions_of_matrices(specification, lengths, arcs, relations, values):  # type: ignore
-    """Fill `values` (sentences,); returns the first sentence with NaN or +inf, −1 where there is none."""
-    # A plain 0 would be a type of its own and compile everything twice.
-    work, first = tree_room(specification, lengths.max()), np.int64(0)
+    """Fill `values` (sentences,). Returns the first sentence with NaN or +inf, or −1."""
+    # A literal 0 would be another type and compile everything twice.
+    work, first = tree_workspace(specification, lengths.max()), np.int64(0)
     for i in range(lengths.size):
         n = lengths[i]
         if not read_dense(n, arcs, first, relations, specification.n_relations, False, work):
@@ -65,8 +65,11 @@ def log_partitions_of_matrices(specification, lengths, arcs, relations, values):
 def marginals_of_matrices(  # type: ignore
     specification, lengths, arcs, relations, marginals, relation_marginals, values, entropies
 ):
-    """Fill everything in the shapes of the scores; returns as above. Stops where nothing is possible."""
-    work, first = tree_room(specification, lengths.max()), np.int64(0)
+    """Fill marginals, values and entropies. Returns the first sentence with NaN or +inf, or −1.
+
+    Stops at the first sentence without a possible tree.
+    """
+    work, first = tree_workspace(specification, lengths.max()), np.int64(0)
     n_relations = specification.n_relations
     for i in range(lengths.size):
         n = lengths[i]
@@ -96,7 +99,7 @@ def marginals_of_matrices(  # type: ignore
 
 @inner
 def _relation_marginals(n, first, marginals, relations, n_relations, out, work):  # type: ignore
-    """Share the marginals of arcs between relations; returns the relations' expected score."""
+    """Divide the marginals of arcs among relations. Returns the relations' expected score."""
     expected = 0.0
     for a in range(first, first + (n + 1) * (n + 1)):
         at = a * n_relations
@@ -108,8 +111,8 @@ def _relation_marginals(n, first, marginals, relations, n_relations, out, work):
 
 @entry(allocates=True)
 def best_of_matrices(specification, lengths, arcs, relations, heads, labels, values):  # type: ignore
-    """Fill `heads` and, where there are relations, `labels`, one entry a word; returns as above."""
-    work, first, word = tree_room(specification, lengths.max()), np.int64(0), np.int64(0)
+    """Fill `heads` and, if there are relations, `labels`. Returns the first sentence with NaN or +inf, or −1."""
+    work, first, word = tree_workspace(specification, lengths.max()), np.int64(0), np.int64(0)
     n_relations = specification.n_relations
     for i in range(lengths.size):
         n = lengths[i]

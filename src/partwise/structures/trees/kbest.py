@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from partwise.compiled.dispatch import entry, fragment, inner
-from partwise.structures.trees.arc_tables import best_heads, stride_of, tree_room
+from partwise.structures.trees.arc_tables import best_heads, stride_of, tree_workspace
 from partwise.structures.trees.inference import read_dense
 
 
@@ -90,7 +90,7 @@ def _copy(out, source):  # type: ignore
 @entry(allocates=True)
 def best_trees(specification, n, arcs, relations, n_best, codes, values):  # type: ignore
     """Fill `codes` (n_best, n) and `values` (n_best,), best first; returns how many there are."""
-    work = tree_room(specification, n)
+    work = tree_workspace(specification, n)
     room = 1 + n_best * n
     labellings, scores = np.empty((room, n), np.int32), np.full(room, -np.inf)
     # Sets of labellings: how many words are fixed, as in which labelling, and the last of a chain of banned codes.

@@ -1,4 +1,4 @@
-"""Dependency trees as solvers see them: arcs left by pruning, the encoding of gold heads; no inference."""
+"""Dependency trees for solvers: candidate arcs, the encoding of heads and relations, and costs."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class TreeMarginals(NamedTuple):
 class TreeParts(Structure):
     """Parts of trees: one per candidate arc, then `n_relations` per candidate arc if there are several.
 
-    An example's shape is ``[n, head, modifier, head, modifier, …]``, in order of modifier and head. A flat array
-    of labels codes each word as its head, or as head · n_relations + relation.
+    An example's shape is ``[n, head, modifier, head, modifier, …]``, in order of modifier and head. In a flat array of
+    labels, the code of a word is its head, or head · n_relations + relation.
     """
 
     slows_when_sharp = True
     projective = False
-    order = 1  # arcs that are scored together
-    n_facts = 1  # numbers of a shape that stand before its arcs, the length first
+    order = 1  # The largest number of arcs that one part scores.
+    n_facts = 1  # Numbers of a shape before its arcs. The first is the length.
 
     def __init__(self, *, single_root: bool = True, n_relations: int = 1):
         self.single_root = bool(single_root)
@@ -62,20 +62,20 @@ class TreeParts(Structure):
         return float((shapes.lengths.astype(np.float64) ** 3).sum())
 
     def shapes(self, lengths: Any) -> Shapes:
-        """Shapes with every arc: n heads for each of n words."""
+        """Shapes with all arcs: n heads for each of n words."""
         lengths = np.asarray(lengths, np.int64)
         return self._shapes_of(lengths, all_arcs(lengths))
 
     def arc_shapes(self, lengths: Any, arc_ptr: Any, head: Any, modifier: Any) -> Shapes:
-        """Shapes with the candidate arcs that pruning has left.
+        """Shapes with the candidate arcs that remain after pruning.
 
         Parameters
         ----------
         lengths : array_like of int (n,)
         arc_ptr : array_like of int (n + 1,)
-            The arcs of each example.
+            First arc of each example.
         head, modifier : array_like of int (arc_ptr[n],)
-            In order of modifier and head within each example; head 0 is the root.
+            In order of modifier and head within each example. Head 0 is the root.
         """
         lengths = np.asarray(lengths, np.int64)
         arcs = checked_arcs(lengths, Arcs(arc_ptr, head, modifier))
@@ -87,7 +87,7 @@ class TreeParts(Structure):
         return self._shapes_of(lengths, arcs)
 
     def _shapes_of(self, lengths: np.ndarray, arcs: Arcs) -> Shapes:
-        """Arcs as compiled code reads them."""
+        """Shapes of arcs for compiled code."""
         ptr = offsets(self.n_facts + 2 * np.diff(arcs.arc_ptr))
         values = np.empty(ptr[-1], np.int32)
         values[ptr[:-1, None] + np.arange(self.n_facts)] = self._facts(lengths, arcs)
@@ -95,11 +95,11 @@ class TreeParts(Structure):
         return Shapes(ptr, values)
 
     def _facts(self, lengths: np.ndarray, arcs: Arcs) -> np.ndarray:
-        """What stands before the arcs of each shape, (n, n_facts)."""
+        """The numbers before the arcs of each shape, (n, n_facts)."""
         return lengths[:, None]
 
     def _is_arc(self, ptr: np.ndarray) -> np.ndarray:
-        """Which numbers of shapes belong to arcs."""
+        """Whether each number of the shapes belongs to an arc."""
         is_arc = np.ones(ptr[-1], bool)
         is_arc[ptr[:-1, None] + np.arange(self.n_facts)] = False
         return is_arc
@@ -120,12 +120,12 @@ class TreeParts(Structure):
         return shapes.lengths * len(self.kinds)
 
     def row_choices(self, shapes: Shapes) -> np.ndarray | None:
-        """The word each arc leads to, counted over the corpus."""
+        """The modifier of each arc, counted over the corpus."""
         arcs = self.arcs_of(shapes)
         return offsets(shapes.lengths)[:-1][arcs.sentence] + arcs.modifier - 1
 
     def _arc_of_words(self, labels: np.ndarray, shapes: Shapes) -> tuple[np.ndarray, np.ndarray]:
-        """For each word the number, over the corpus, of the arc from its head, and whether there is one."""
+        """For each word, the number of the arc from its head within the corpus, and whether the arc is a candidate."""
         lengths, arcs = shapes.lengths, self.arcs_of(shapes)
         example, head = block_of(offsets(lengths)), labels // self.n_relations
         known = _keys(arcs.sentence, arcs.modifier, arcs.head, lengths)
@@ -136,7 +136,7 @@ class TreeParts(Structure):
     # Labels.
 
     def check_gold(self, labels: np.ndarray, shapes: Shapes) -> None:
-        """Raise :class:`InputError` at the first word whose head is impossible, alone or with the others."""
+        """Raise :class:`InputError` at the first word whose head is impossible, by itself or with other heads."""
         labels, lengths = np.asarray(labels, np.int64), shapes.lengths
         if len(labels) != lengths.sum():
             raise InputError(f"labels has {len(labels)} entries, but lengths add up to {lengths.sum()}")
@@ -156,7 +156,7 @@ class TreeParts(Structure):
         return self.parts_of_trees(labels, shapes)
 
     def parts_of_trees(self, labels: Any, shapes: Shapes) -> PartLists:
-        """What :meth:`encode_all` gives, of labels that are known to be trees; their arcs must be candidates."""
+        """As :meth:`encode_all`, for labels that are known to be trees. Their arcs must be candidates."""
         labels, lengths = np.asarray(labels, np.int64), shapes.lengths
         n_arcs = self.n_arcs(shapes)
         arc, is_candidate = self._arc_of_words(labels, shapes)
@@ -181,7 +181,7 @@ class TreeParts(Structure):
         return PartLists(gold_ptr, parts)
 
     def decode_all(self, found: PartLists, shapes: Shapes) -> np.ndarray:
-        """Codes of all words: the arcs, one for each word, come first, then the arcs with their relations."""
+        """Codes of all words. Parts are one arc for each word, then the arcs' relations."""
         lengths, arcs, n_arcs = shapes.lengths, self.arcs_of(shapes), self.n_arcs(shapes)
         at = ranges(found.ptr[:-1], lengths)
         codes = arcs.head[found.part[at] + np.repeat(arcs.arc_ptr[:-1], lengths)].astype(np.int64)
@@ -197,7 +197,7 @@ class TreeParts(Structure):
         if not self.labelled:
             return _checked_heads(y, "y")
         if len(y) != 2 or np.ndim(y[0]) != 1:
-            raise InputError("y must be a pair of heads and relations where n_relations is above 1")
+            raise InputError("y must be a pair of heads and relations if n_relations is above 1")
         heads, relations = _checked_heads(y[0], "y[0]"), np.asarray(y[1], np.int64)
         if relations.shape != heads.shape or (relations.size and relations.min() < 0):
             raise InputError(f"y has {len(heads)} heads and relations of shape {relations.shape}")
@@ -206,18 +206,18 @@ class TreeParts(Structure):
         return heads * self.n_relations + relations
 
     def from_codes(self, codes: np.ndarray) -> Any:
-        """The labelling that flat labels (n,) code."""
+        """The labelling of flat labels (n,)."""
         if not self.labelled:
             return codes
         return LabelledHeads(codes // self.n_relations, codes % self.n_relations)
 
     def encode(self, y: Any) -> np.ndarray:
-        """Part numbers of one labelling among all arcs: n arcs, then n arcs with their relations."""
+        """Part numbers of one labelling among all arcs: n arcs, then n relations."""
         labels = self.codes(y)
         return self.encode_all(labels, self.shapes([len(labels)])).part
 
     def decode(self, parts: ArrayLike) -> Any:
-        """The labelling from the part numbers that :meth:`encode` gives."""
+        """The labelling of part numbers from :meth:`encode`."""
         array = np.asarray(parts, np.int64)
         n = len(array) // (2 if self.labelled else 1)
         head = array[:n] - np.arange(n) * n
@@ -231,14 +231,14 @@ class TreeParts(Structure):
     # Costs.
 
     def checked_cost(self, cost: Any) -> str:
-        """ "heads" (or "hamming"): wrong heads; "labelled": words whose head or relation is wrong."""
+        """The cost by name. "heads" (or "hamming"): wrong heads. "labelled": words with a wrong head or relation."""
         names = ("hamming", "heads", "labelled") if self.labelled else ("hamming", "heads")
         if not isinstance(cost, str) or cost not in names:
             raise InputError(f"cost must be one of {', '.join(map(repr, names))} for {self!r}, not {cost!r}")
         return cost
 
     def part_costs(self, labels: np.ndarray, shapes: Shapes, cost: Any) -> np.ndarray:
-        """1 for arcs to wrong heads, and if `cost` is "labelled" 1 for the true head with a wrong relation."""
+        """1 for arcs from wrong heads. If `cost` is "labelled", also 1 for the true head with a wrong relation."""
         labels, arcs = np.asarray(labels, np.int64), self.arcs_of(shapes)
         part_ptr, first_arc, n_arcs = offsets(self.n_parts(shapes)), arcs.arc_ptr[:-1], self.n_arcs(shapes)
         true_arc = self._arc_of_words(labels, shapes)[0]
@@ -255,7 +255,7 @@ class TreeParts(Structure):
         return result
 
     def add_costs(self, n: int, arcs: np.ndarray, relations: np.ndarray, y: Any, cost: Any) -> None:
-        """Add the cost of every arc, and of wrong relations at the true one, in place."""
+        """Add the cost of every arc, and of wrong relations of true arcs, in place."""
         codes = self.codes(y)
         if len(codes) != n:
             raise InputError(f"y has {len(codes)} heads for {n} words")
@@ -315,14 +315,14 @@ def _checked_heads(y: Any, name: str) -> np.ndarray:
 
 
 def _keys(example: np.ndarray, modifier: np.ndarray, head: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Numbers that order arcs by example, modifier and head, int64 (n_arcs,)."""
+    """Keys that sort arcs by example, modifier and head, int64 (n_arcs,)."""
     base = int(lengths.max(initial=0)) + 1
     return (example * base + modifier) * base + head
 
 
 @lru_cache(maxsize=32)
 def _all_trees(n: int, single_root: bool, projective: bool) -> np.ndarray:
-    """All trees of n words, (n_trees, n): every choice of heads that is one."""
+    """All trees of n words, (n_trees, n), by checking all choices of heads."""
     choices = np.indices((n,) * n).reshape(n, -1).T
     heads = choices + (choices > np.arange(n))
     nodes = np.hstack([np.zeros((len(heads), 1), np.int64), heads])

@@ -20,11 +20,11 @@ class Projective(Trees):
     single_root : bool
         Whether exactly one word depends on the root, or any number.
     n_relations : int
-        Relations that an arc may have; 1 for trees without relations.
+        Number of relations of an arc, 1 for trees without relations.
 
     Notes
     -----
-    The methods and their arguments are those of :class:`~partwise.structures.trees.trees.Trees`.
+    Methods and their arguments are those of :class:`~partwise.structures.trees.trees.Trees`.
 
     Examples
     --------

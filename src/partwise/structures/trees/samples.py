@@ -9,7 +9,7 @@ import numpy as np
 
 from partwise.compiled.dispatch import entry, inner
 from partwise.compiled.simd import LANES, exponential_row, maximum
-from partwise.structures.trees.arc_tables import stride_of, tree_room
+from partwise.structures.trees.arc_tables import stride_of, tree_workspace
 from partwise.structures.trees.eisner.logs import projective_charts_in_logs
 from partwise.structures.trees.eisner.sums import nothing_lost, projective_inside, projective_weights
 from partwise.structures.trees.inference import read_dense
@@ -63,7 +63,7 @@ def sample_projective(specification, n, arcs, relations, uniforms, heads):  # ty
 
     Spans are split from the outside in, each alternative with its share of the chart's entry.
     """
-    work = tree_room(specification, n)
+    work = tree_workspace(specification, n)
     read_dense(n, arcs, np.int64(0), relations, specification.n_relations, False, work)
     first_row, stride = (1 if specification.single_root else 0), stride_of(n)
     total, right, left, inner_right, inner_left = _log_charts(n, first_row, work)
@@ -118,7 +118,7 @@ def sample_walks(specification, n, arcs, relations, roots, uniforms, done, heads
     done. `roots` (n_samples,) holds the word below the root where there is a single one. A row for which the numbers
     did not suffice is to be done again: how long a walk takes says nothing about the tree it finds.
     """
-    work = tree_room(specification, n)
+    work = tree_workspace(specification, n)
     read_dense(n, arcs, np.int64(0), relations, specification.n_relations, False, work)
     single_root, width = specification.single_root and n > 1, (n + LANES - 1) & ~(LANES - 1)
     shifts = spanning_weights(n, single_root, work)
@@ -164,7 +164,7 @@ def sample_one_by_one(specification, n, arcs, relations, uniforms, heads):  # ty
     Much slower than a walk, and not to be held up by cycles that a walk leaves once in 1e300 times. Fills `heads`
     (n_samples, n) from `uniforms` of the same shape; returns −inf where no tree is possible.
     """
-    work, stride = tree_room(specification, n), stride_of(n)
+    work, stride = tree_workspace(specification, n), stride_of(n)
     # By a name of its own: Numba takes a write to an attribute of a local object for dead code.
     scores = work.scores
     for sample in range(heads.shape[0]):

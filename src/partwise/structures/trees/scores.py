@@ -1,4 +1,4 @@
-"""Reading the scores of trees as users give them, one sentence or a list, into the arrays compiled code reads."""
+"""Users' scores of one sentence or of a list of sentences, as flat arrays for compiled code."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class TreeScores(NamedTuple):
     arcs : float64 array
         Matrices (words + 1, words + 1) by [head, modifier], one after another.
     relations : float64 array
-        The same with a last axis of relations, and slack behind; empty without relations.
+        The same with a last axis of relations, then slack. Empty without relations.
     single : bool
-        One sentence was given, not a list of one.
+        Whether the argument is one sentence, not a list.
     """
 
     lengths: np.ndarray
@@ -49,7 +49,7 @@ class TreeScores(NamedTuple):
 
 
 def read_scores(n_relations: int, arc_scores: Any, relation_scores: Any) -> TreeScores:
-    """Check shapes, and NaN among relations; compiled code refuses NaN among arcs."""
+    """Check shapes, and NaN among relations. Compiled code checks NaN among arcs."""
     if (
         type(arc_scores) is np.ndarray
         and n_relations == 1
@@ -57,14 +57,14 @@ def read_scores(n_relations: int, arc_scores: Any, relation_scores: Any) -> Tree
         and arc_scores.ndim == 2
         and arc_scores.dtype == np.float64
         and arc_scores.shape[0] == arc_scores.shape[1] > 1
-    ):  # the usual case, without detours
+    ):  # the usual case, without further checks
         flat = arc_scores.reshape(-1)
         if not flat.flags.writeable:
             flat = flat.copy()
         return TreeScores(np.array([len(arc_scores) - 1]), flat, _NOTHING, True)
     single = is_single(arc_scores)
-    given = [arc_scores] if single else list(arc_scores)
-    arcs = [_matrix(a, "arc_scores" if single else f"arc_scores[{i}]") for i, a in enumerate(given)]
+    matrices = [arc_scores] if single else list(arc_scores)
+    arcs = [_matrix(a, "arc_scores" if single else f"arc_scores[{i}]") for i, a in enumerate(matrices)]
     lengths = np.array([len(a) - 1 for a in arcs], np.int64)
     flat = np.concatenate([_NOTHING, *(a.reshape(-1) for a in arcs)])
     if n_relations == 1:
@@ -84,7 +84,7 @@ def read_scores(n_relations: int, arc_scores: Any, relation_scores: Any) -> Tree
 
 
 def refuse_numbers(sentence: int, single: bool) -> None:
-    """Raise where compiled code found NaN or +inf."""
+    """Raise if compiled code found NaN or +inf in a sentence."""
     if sentence >= 0:
         name = "arc_scores" if single else f"arc_scores[{sentence}]"
         raise InputError(f"{name} contains NaN or +inf; scores may be any number or −inf")

@@ -11,7 +11,7 @@ from partwise.structures.contract import Shapes
 from partwise.structures.trees.matrix_tree.sums import SPANNING, SpanningSpecification, spanning_workspace
 from partwise.structures.trees.trees import Trees
 
-# Steps a walk may take, for each word, before heads are drawn one by one instead.
+# If walks of so many steps for each word do not finish, heads are drawn one by one instead.
 _MOST_STEPS = 200
 
 
@@ -23,11 +23,11 @@ class Spanning(Trees):
     single_root : bool
         Whether exactly one word depends on the root, or any number.
     n_relations : int
-        Relations that an arc may have; 1 for trees without relations.
+        Number of relations of an arc, 1 for trees without relations.
 
     Notes
     -----
-    The methods and their arguments are those of :class:`~partwise.structures.trees.trees.Trees`.
+    Methods and their arguments are those of :class:`~partwise.structures.trees.trees.Trees`.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Spanning(Trees):
         if marginals is None:
             return False
         if self.single_root:
-            # Walks are taken below a root that is drawn first.
+            # Draw the word below the root first. Walks end there.
             roots = 1 + generator.choice(n, len(heads), p=marginals[0, 1:] / marginals[0, 1:].sum())
         while done < len(heads):
             uniforms = generator.random(n * max(_MOST_STEPS, min(4 * (len(heads) - done), 10_000)))
@@ -70,13 +70,12 @@ class Spanning(Trees):
         return True
 
     def _first_marginals(self, n: int, arcs: np.ndarray, relations: np.ndarray) -> np.ndarray | None:
-        """Marginals (n + 1, n + 1) of one sentence; None where no tree is possible."""
+        """Marginals (n + 1, n + 1) of one sentence, None if no tree is possible."""
         from partwise.structures.trees.inference import marginals_of_matrices
 
-        marginals, room = np.empty_like(arcs), np.empty(len(arcs) * self.n_relations)
-        values = np.empty(1)
+        marginals, unused, values = np.empty_like(arcs), np.empty(len(arcs) * self.n_relations), np.empty(1)
         lengths = np.array([n])
         marginals_of_matrices(
-            self.specification(), lengths, arcs, relations, marginals, room, values, np.empty(1)
+            self.specification(), lengths, arcs, relations, marginals, unused, values, np.empty(1)
         )
         return None if values[0] == -np.inf else marginals.reshape(n + 1, n + 1)

@@ -1,4 +1,4 @@
-"""What users ask of dependency trees; ``projective.py`` and ``spanning.py`` say which trees."""
+"""Inference for dependency trees: the methods of `projective.py` and `spanning.py`."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Trees(TreeParts):
 
     All methods take, for one sentence of n words,
 
-    - `arc_scores` (n + 1, n + 1) by [head, modifier]; the first column and the diagonal are not read;
-    - where `n_relations` R is above 1, `relation_scores` (n + 1, n + 1, R) by [head, modifier, relation]: an arc
-      with a relation scores the sum of both.
+    - `arc_scores` (n + 1, n + 1) by [head, modifier]. The first column and the diagonal are not read;
+    - if `n_relations` R is above 1, `relation_scores` (n + 1, n + 1, R) by [head, modifier, relation]. The score of an
+      arc with a relation is the sum of both.
 
-    For many sentences pass lists of such arrays; results are then lists, or arrays of numbers. −inf forbids an arc.
-    A tree is an array of heads (n,), or with relations a pair ``(heads, relations)`` of such arrays.
+    For many sentences pass lists of such arrays. Results are then lists, or arrays of numbers. −inf forbids an arc.
+    A tree is an array of heads (n,). With relations it is a pair ``(heads, relations)`` of such arrays.
     """
 
     def log_partition(self, arc_scores: Any, relation_scores: Any = None) -> Any:
-        """log Σ exp(score of a tree): a float, or float64 (n,) for a list; −inf where nothing is possible."""
+        """log Σ exp(score of a tree): a float, or float64 (n,) for a list. −inf if no tree is possible."""
         scores = self._read(arc_scores, relation_scores)
         values = np.empty(len(scores.lengths))
         if len(values):
@@ -47,7 +47,7 @@ class Trees(TreeParts):
         Returns
         -------
         ndarray (n + 1, n + 1), or TreeMarginals
-            By [head, modifier]; with relations ``arc``, and ``relation`` (n + 1, n + 1, R). Or a list of these.
+            By [head, modifier]. With relations, ``arc`` and ``relation`` (n + 1, n + 1, R). Or a list of these.
         """
         scores = self._read(arc_scores, relation_scores)
         arcs, relations, _ = self._run_marginals(scores)
@@ -65,7 +65,7 @@ class Trees(TreeParts):
         return results[0] if scores.single else results
 
     def entropy(self, arc_scores: Any, relation_scores: Any = None) -> Any:
-        """Entropy in nats: a float, or float64 (n,). Scores of size s leave an error of at most about 1e-16·s²."""
+        """Entropy in nats: a float, or float64 (n,). The error is about 1e-16·s² for scores of size s."""
         scores = self._read(arc_scores, relation_scores)
         entropies = self._run_marginals(scores)[2]
         return float(entropies[0]) if scores.single else entropies
@@ -83,8 +83,8 @@ class Trees(TreeParts):
         ----------
         y : a tree, or a list of them
             True heads, or pairs of true heads and relations.
-        cost : float, or array_like (n + 1, n + 1), or a list of those
-            A number is what each word costs whose head or relation is wrong; an array gives the cost of every arc.
+        cost : float, or array_like (n + 1, n + 1), or a list of these
+            The cost of each word with a wrong head or relation if a number, else the cost of every arc.
         """
         scores = self._read(arc_scores, relation_scores)
         if y is None:
@@ -106,7 +106,7 @@ class Trees(TreeParts):
     def kbest(self, arc_scores: Any, relation_scores: Any = None, k: int = 5) -> Any:
         """The k best trees: a list of (tree, score), best first, or a list of such lists.
 
-        All are distinct; there are fewer where fewer are possible.
+        Trees are distinct. There are fewer than `k` if fewer are possible.
         """
         from partwise.structures.trees.kbest import best_trees
 
@@ -114,9 +114,9 @@ class Trees(TreeParts):
         results = []
         for i, (n, arcs, relations) in enumerate(scores.sentences()):
             possible = self.log_count(n)
-            room = k if possible > 30 else max(1, min(k, round(np.exp(possible))))
-            codes, values = np.empty((room, n), np.int64), np.empty(room)
-            found = best_trees(self.specification(), n, arcs, relations, room, codes, values)
+            capacity = k if possible > 30 else max(1, min(k, round(np.exp(possible))))
+            codes, values = np.empty((capacity, n), np.int64), np.empty(capacity)
+            found = best_trees(self.specification(), n, arcs, relations, capacity, codes, values)
             _require(found > 0, i, scores)
             results.append([(self.from_codes(codes[r]), float(values[r])) for r in range(found)])
         return results[0] if scores.single else results
@@ -175,7 +175,7 @@ class Trees(TreeParts):
     def _sample_heads(
         self, n: int, arcs: np.ndarray, relations: np.ndarray, heads: np.ndarray, generator: Any
     ) -> bool:
-        """Fill `heads` (n_samples, n); False where no tree is possible."""
+        """Fill `heads` (n_samples, n). Returns False if no tree is possible."""
         raise NotImplementedError
 
     def _read(self, arc_scores: Any, relation_scores: Any, checked: bool = False) -> TreeScores:
@@ -213,7 +213,7 @@ class Trees(TreeParts):
 
 
 def _refuse(bad: int, values: np.ndarray | None, scores: TreeScores) -> None:
-    """Raise where compiled code found NaN or +inf in a sentence, or no possible tree."""
+    """Raise if compiled code found NaN or +inf in a sentence, or a sentence without a possible tree."""
     if bad >= 0:
         refuse_numbers(bad, scores.single)
     if values is not None and (not scores.single or values[0] == -np.inf):

@@ -1,24 +1,23 @@
-"""A junction tree as a list of integers: the products and sums of tables that compiled code carries out.
+"""A junction tree as a list of integers: the products and sums of tables that compiled code computes.
 
-Tables lie in one buffer: first the parts themselves (the tables of vertices and factors), then a one, then products and
-messages.
-A clique's table is the product of the tables of its own vertices and factors and of the messages of its children,
-taken two at a time, the smallest first; its message is that table summed over its own vertices. On the way back the
-marginals of every table lie at the same place of a second buffer: those of a product's two factors are sums of the
-product's. All tables have their axes in the order of elimination but those of factors, which have their own.
+All tables are in one buffer: first the parts (the tables of vertices and factors), then the number one, then products
+and messages. A clique's table is the product of the tables of its own vertices and factors and of the messages of its
+children, two at a time, the smallest first. Its message is the table summed over its own vertices. On the way back, a
+second buffer has the marginals of every table at the same position. The marginals of a product's two factors are sums
+of the product's marginals. The axes of a table are in the order of elimination, except for tables of factors.
 
-The list (behind the layout, see `graphs/layout.py`):
+The list (after the layout, see `graphs/layout.py`):
 
     size of the buffer, tables and messages, tables, steps
-    for every table: first part, size, how many vertices or factors use it
-    for every step: where it begins in this list
+    for every table: first part, size, number of vertices and factors that use it
+    for every step: its first entry in this list
     the steps:
         PRODUCT, out, a, b, range of a, range of b, axes, sizes (axes), strides of a (axes), strides of b (axes)
         MESSAGE, table, message, own entries, shared entries, range of the message, own vertices, shared vertices,
             the own ones, the shared ones
 
-A range is a number of a table or of a message, of which compiled code keeps the smallest entry; −1 for a product.
-Where `out` is `a`, a product is taken in place.
+A range is the number of a table or message, whose smallest entry compiled code keeps, or −1 for a product. If `out`
+equals `a`, the product is computed in place.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from partwise.errors import InputError
 from partwise.structures.graphs.junction_tree.triangulation import Clique, triangulate
 from partwise.structures.graphs.layout import Layout
 
-BUFFER, N_RANGES, N_TABLES, N_STEPS, TABLES = range(5)  # TABLES: where they begin
+BUFFER, N_RANGES, N_TABLES, N_STEPS, TABLES = range(5)  # TABLES: first entry of the tables
 PRODUCT, MESSAGE = range(2)
 
 
 class _Table(NamedTuple):
-    """A table in the buffer: where, the strides of its vertices, its range, and whether products may be in place."""
+    """A table in the buffer: first entry, strides of its vertices, range, and whether it is a product."""
 
     at: int
     strides: dict[int, int]
@@ -48,15 +47,15 @@ class _Table(NamedTuple):
 
 
 class _Writer:
-    """Steps as they are written, and how much of the buffer they take."""
+    """The steps written so far, and the size of the buffer."""
 
     def __init__(self, labels: list[int], place: list[int], n_parts: int, n_ranges: int):
         self.labels, self.place, self.n_ranges = labels, place, n_ranges
         self.one, self.size = n_parts, n_parts + LANES
         self.steps: list[list[int]] = []
 
-    def room(self, size: int) -> int:
-        """Where a new table begins; vectors may write `LANES` behind it."""
+    def allocate(self, size: int) -> int:
+        """The first entry of a new table. Vectors may write up to `LANES` entries after it."""
         first = self.size
         self.size += size + LANES
         return first
@@ -73,14 +72,14 @@ class _Writer:
         return result
 
     def product(self, a: _Table, b: _Table) -> _Table:
-        """a · b, in place where the larger is a product that has all vertices already."""
+        """a · b, in place if the larger is a product that has all vertices already."""
         if len(b.strides) > len(a.strides):
             a, b = b, a
         vertices = sorted(a.strides.keys() | b.strides.keys(), key=self.place.__getitem__)
         if a.is_product and len(vertices) == len(a.strides):
             out = a
         else:
-            at = self.room(prod(self.labels[v] for v in vertices))
+            at = self.allocate(prod(self.labels[v] for v in vertices))
             out = _Table(at, self.strides(vertices), -1, True)
         axes = _joined_axes(
             [
@@ -94,7 +93,7 @@ class _Writer:
         return out
 
     def in_order(self, table: _Table) -> _Table:
-        """The table of a factor, copied where its axes are not in the order of elimination."""
+        """The table of a factor, copied if its axes are not in the order of elimination."""
         vertices = sorted(table.strides, key=self.place.__getitem__)
         if all(table.strides[a] > table.strides[b] for a, b in pairwise(vertices)):
             return table
@@ -107,7 +106,7 @@ class _Writer:
     def message(self, table: _Table, clique: Clique) -> _Table:
         """The sum of `table` over the clique's own vertices."""
         own, shared = (prod(self.labels[v] for v in some) for some in clique)
-        at, number = self.room(shared), self.n_ranges
+        at, number = self.allocate(shared), self.n_ranges
         self.n_ranges += 1
         self.steps.append(
             [MESSAGE, table.at, at, own, shared, number, *map(len, clique), *clique.own, *clique.shared]
@@ -115,10 +114,10 @@ class _Writer:
         return _Table(at, self.strides(clique.shared), number, False)
 
     def product_of_all(self, tables: list[_Table]) -> _Table:
-        """Equal scopes first, then those inside others, then the pair whose product is the smallest.
+        """Multiply equal scopes first, then scopes inside others, then the pair with the smallest product.
 
-        Of equally small ones it is that of vertices eliminated later, whose axes are the inner ones: what is left then
-        repeats long runs.
+        Among equally small products, multiply vertices that are eliminated later first: their axes are the inner ones,
+        and later products then repeat long runs.
         """
         by_scope: dict[frozenset[int], _Table] = {}
         for table in tables:
@@ -143,7 +142,7 @@ class _Writer:
 
 
 def _joined_axes(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Neighbouring axes (size, stride, stride) taken together where one step of the outer is a walk of the inner."""
+    """Merge neighbouring axes (size, stride, stride) if a step of the outer equals all steps of the inner."""
     joined: list[tuple[int, int, int]] = []
     for size, a, b in axes:
         if joined and joined[-1][1:] == (size * a, size * b):
@@ -154,7 +153,7 @@ def _joined_axes(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]
 
 
 def junction_tree_programme(layout: Layout, table_limit: int) -> np.ndarray:
-    """The list of integers of a graph, int32; refuses graphs whose tables have more than `table_limit` entries."""
+    """The list of integers of a graph, int32. Raises if its tables have more than `table_limit` entries."""
     labels = layout.labels.tolist()
     scopes = [layout.scope(factor) for factor in range(len(layout.factor_part))]
     tree = triangulate(labels, scopes, table_limit)

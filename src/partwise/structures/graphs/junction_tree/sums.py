@@ -1,14 +1,14 @@
 # mypy: ignore-errors
-"""Sums over the labellings of a graph by its junction tree (Lauritzen & Spiegelhalter 1988), on scaled exponentials.
+"""Sums over the labellings of a graph by its junction tree (Lauritzen and Spiegelhalter 1988), on scaled exponentials.
 
-Messages go to the root, then marginals come back (see `programme.py` for the steps): with T the table of a clique,
-r its own vertices and s those it shares with its parent,
+Messages go to the root, then marginals come back (see `programme.py` for the steps). With T the table of a clique, r
+the labels of its own vertices and s the labels of the vertices that it shares with its parent,
 
     m(s) = Σ_r T(r, s);    p(r, s) = p(s) T(r, s) / m(s).
 
-Every table begins with a largest entry of one, and every message is divided by its sum. Along with each goes its
-smallest entry that is not zero. While the product of these over the tables of a clique is no smaller than `_SMALLEST`
-nothing can be lost to underflow, and zeros are those of −inf; else the example is done again on logarithms.
+The largest entry of every table is one, and every message is divided by its sum. The smallest non-zero entry of each is
+also kept. If the product of these over the tables of a clique is at least `_SMALLEST`, nothing can underflow, and all
+zeros come from −inf. Otherwise the example is computed again on logarithms.
 """
 
 from __future__ import annotations
@@ -51,16 +51,18 @@ from partwise.structures.graphs.junction_tree.tables import (
 )
 from partwise.structures.graphs.layout import N_PARTS, REST
 
+# Products of smallest entries below this might underflow: the smallest normal number is 2e-308.
 _SMALLEST = 1e-280
-_FARTHEST = 600.0  # between the scores of one table
+# If scores of one table differ by more, in nats, their exponentials might underflow.
+_FARTHEST = 600.0
 
 
 class JunctionTreeSpecification(NamedTuple):
-    """All that an example needs to know is in its shape."""
+    """Empty: the shape of an example says everything."""
 
 
 class JunctionTreeWorkspace(NamedTuple):
-    """Two buffers of tables; of tables and messages the smallest entries, and what was divided out; labels."""
+    """Two buffers of tables, the smallest entries and the divisors of tables and messages, and labels."""
 
     tables: Reals
     marginals: Reals
@@ -71,7 +73,7 @@ class JunctionTreeWorkspace(NamedTuple):
 
 @inner
 def _exponentials(shape, scores, work):  # type: ignore
-    """Exponentials of all tables; returns the sum of the shifts taken out, NaN where scores are too far apart."""
+    """Fill exponentials of all tables. Returns the sum of the subtracted maxima, NaN if scores are too far apart."""
     first = shape[REST]
     shifts = 0.0
     for k in range(shape[first + N_TABLES]):
@@ -94,7 +96,7 @@ def _exponentials(shape, scores, work):  # type: ignore
 
 @inner
 def _collect(shape, work):  # type: ignore
-    """Messages from the leaves to the root; returns the log of what was divided out, NaN where something was lost."""
+    """Send messages from the leaves to the root. Returns the log of the product of divisors, NaN after an underflow."""
     first = shape[REST]
     n_tables, n_steps = shape[first + N_TABLES], shape[first + N_STEPS]
     starts = first + TABLES + 3 * n_tables
@@ -121,7 +123,7 @@ def _collect(shape, work):  # type: ignore
 
 @inner
 def _message(shape, step, work):  # type: ignore
-    """m(s) = Σ_r T(r, s), divided by its sum, which is returned."""
+    """m(s) = Σ_r T(r, s), divided by its sum. Returns the sum."""
     tables, table, message = work.tables, shape[step + TABLE], shape[step + SUM]
     n_shared = shape[step + SHARED]
     zero_run(tables, message, n_shared)
@@ -137,7 +139,7 @@ def _message(shape, step, work):  # type: ignore
 
 @inner
 def _distribute(shape, counts, work, in_logs):  # type: ignore
-    """Marginals from the root to the leaves, and into `counts`."""
+    """Compute marginals from the root to the leaves, and write those of the parts to `counts`."""
     first = shape[REST]
     n_parts, n_tables, n_steps = shape[N_PARTS], shape[first + N_TABLES], shape[first + N_STEPS]
     starts = first + TABLES + 3 * n_tables
@@ -156,7 +158,7 @@ def _distribute(shape, counts, work, in_logs):  # type: ignore
         n_axes, out = shape[step + N_AXES], shape[step + OUT]
         for side in (A, B):
             target = shape[step + side]
-            if target in (out, n_parts):  # taken in place, or the one
+            if target in (out, n_parts):  # computed in place, or the number one
                 continue
             strides = step + AXES + (side - A + 1) * n_axes
             if target >= n_parts:
@@ -177,7 +179,7 @@ def _reach(shape, step, strides):  # type: ignore
 
 @inner
 def _probabilities(shape, step, work):  # type: ignore
-    """p(r, s) = p(s) T(r, s) / m(s); p(s) becomes the quotient."""
+    """p(r, s) = p(s) T(r, s) / m(s); p(s) is replaced by the quotient."""
     tables, marginals = work.tables, work.marginals
     table, message, n_shared = shape[step + TABLE], shape[step + SUM], shape[step + SHARED]
     divide_run(marginals, message, tables, message, n_shared, work.divided[shape[step + RANGE]])

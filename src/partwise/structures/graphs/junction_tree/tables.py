@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""Products and sums of tables in a buffer, as the steps of `programme.py` say.
+"""Products and sums of tables in a buffer: the steps of `programme.py`.
 
-A step has a list of axes, outermost first, with a size and a stride for every table; a stride of zero repeats an
-entry (in a product) or sums over the axis. The two inner axes are loops, the others are counted through.
+A step has a list of axes, outermost first, with a size and a stride for every table. A stride of zero repeats an entry
+(in a product) or sums over the axis. The two innermost axes are loops. The others are enumerated.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import numpy as np
 
 from partwise.compiled.dispatch import inner
 
-# Places in a PRODUCT step.
+# Entries of a PRODUCT step.
 OUT, A, B, RANGE_A, RANGE_B, N_AXES, AXES = range(1, 8)
-# Places in a MESSAGE step.
+# Entries of a MESSAGE step.
 TABLE, SUM, OWN, SHARED, RANGE, N_OWN, N_SHARED, VERTICES = range(1, 9)
 
 
-# Numbers without sign below: an index that may be negative counts from the end, and no vector loop comes of it.
+# Indices below are unsigned: loops over signed indices, which may count from the end, are not vectorised.
 
 
 @inner
@@ -46,7 +46,7 @@ def add_run(out, o, a, i, n):  # type: ignore
 
 @inner
 def _plus_run(out, o, a, i, da, b, k, db, n):  # type: ignore
-    """out[o:][:n] = a[i:][:n] + b[k:][:n], or one entry of either where its stride is zero."""
+    """out[o:][:n] = a[i:][:n] + b[k:][:n], or one entry of either if its stride is zero."""
     o, i, k = np.uint64(o), np.uint64(i), np.uint64(k)
     if da == 1 and db == 1:
         for j in range(np.uint64(n)):
@@ -79,7 +79,7 @@ def zero_run(out, o, n):  # type: ignore
 
 @inner
 def divide_run(out, o, a, i, n, factor):  # type: ignore
-    """out[o:][:n] /= factor · a[i:][:n]; nothing over nothing is nothing."""
+    """out[o:][:n] /= factor · a[i:][:n], with 0 / 0 = 0."""
     o, i = np.uint64(o), np.uint64(i)
     for j in range(np.uint64(n)):
         divisor = a[i + j] * factor
@@ -88,7 +88,7 @@ def divide_run(out, o, a, i, n, factor):  # type: ignore
 
 @inner
 def least_run(a, i, n):  # type: ignore
-    """The smallest of a[i:][:n] that is above zero, inf where none is."""
+    """The smallest positive entry of a[i:][:n], inf if there is none."""
     i, least = np.uint64(i), np.inf
     for j in range(np.uint64(n)):
         x = a[i + j]
@@ -107,7 +107,7 @@ def sum_run(a, i, n):  # type: ignore
 
 @inner
 def _blocks(shape, sizes, n_axes):  # type: ignore
-    """How often the two inner loops run."""
+    """The number of blocks: products of the sizes of all axes but the two innermost."""
     blocks = 1
     for axis in range(n_axes - 2):
         blocks *= shape[sizes + axis]
@@ -116,7 +116,7 @@ def _blocks(shape, sizes, n_axes):  # type: ignore
 
 @inner
 def _place(shape, sizes, strides, n_axes, block):  # type: ignore
-    """Where a table is when the outer axes stand at `block`."""
+    """The first entry of `block` in a table."""
     place, rest = 0, block
     for axis in range(n_axes - 3, -1, -1):
         size = shape[sizes + axis]

@@ -1,4 +1,4 @@
-"""From a graph to a tree of cliques: vertices are eliminated one by one, each time one that needs few new edges."""
+"""A tree of cliques from a graph: vertices are eliminated one by one, by the fewest new edges (min-fill)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from heapq import heapify, heappop, heappush
 from math import log, prod
 from typing import NamedTuple
 
-_LARGE = 1000  # vertices from which on a graph that is beyond the limit is not followed to the end
+# Elimination stops early only for graphs with more vertices than this: others take little time.
+_LARGE = 1000
 
 
 class Clique(NamedTuple):
-    """Vertices in the order of their elimination, no table wider than these.
+    """A clique: its vertices in the order of elimination.
 
     Attributes
     ----------
     own : list of int
-        Those that no clique nearer to the root has.
+        Vertices that are in no clique nearer to the root.
     shared : list of int
-        Those shared with the next clique towards the root; empty at a root.
+        Vertices that the next clique towards the root also has. Empty at a root.
     """
 
     own: list[int]
@@ -33,15 +34,15 @@ class Triangulation(NamedTuple):
     cliques : list of Clique
         Children before their parents.
     home : list of int
-        For every vertex the clique that has it as its own: where it is eliminated.
+        For every vertex, the clique that eliminates it.
     place : list of int
-        For every vertex when it is eliminated.
+        For every vertex, its position in the order of elimination.
     width : int
         Vertices of the largest clique, less one.
     entries : int
         Entries of all cliques' tables.
     is_complete : bool
-        False where the limit was passed before all vertices were eliminated: the two numbers are lower bounds.
+        False if the limit was exceeded before the end. `width` and `entries` are then lower bounds.
     """
 
     cliques: list[Clique]
@@ -60,9 +61,9 @@ def triangulate(labels: Sequence[int], scopes: Sequence[Sequence[int]], limit: i
     labels : sequence of int (V,)
         Labels of each vertex.
     scopes : sequence of sequences of int
-        Vertices that are joined with each other.
+        Sets of vertices that are joined with each other.
     limit : int
-        Entries of tables from which on a large graph is not followed to the end.
+        Stop early for a large graph if its tables have more entries than this.
     """
     order, later, is_complete = _eliminate(labels, _neighbours(len(labels), scopes), limit)
     place = [len(labels)] * len(labels)
@@ -85,10 +86,10 @@ def _neighbours(n: int, scopes: Sequence[Sequence[int]]) -> list[set[int]]:
 
 
 class _Elimination:
-    """A graph from which vertices are taken out, with what it would cost to take each of them out next.
+    """A graph during elimination, with the cost of eliminating each vertex next.
 
-    `missing` counts the edges between neighbours of a vertex that are not there; `size` is the log of the entries of
-    its clique's table.
+    `missing` counts the missing edges between neighbours of a vertex. `size` is the log of the entries of its clique's
+    table.
     """
 
     def __init__(self, labels: Sequence[int], neighbours: list[set[int]]):
@@ -102,8 +103,8 @@ class _Elimination:
     def cost(self, v: int) -> tuple[int, float, int]:
         return self.missing[v], self.size[v], v
 
-    def take_out(self, v: int) -> set[int]:
-        """Join the neighbours of v with each other and take v out; returns the vertices whose cost has changed."""
+    def eliminate(self, v: int) -> set[int]:
+        """Join the neighbours of v with each other and remove v. Returns the vertices whose cost changed."""
         around = self.neighbours[v]
         touched = set(around)
         if self.missing[v]:
@@ -120,7 +121,7 @@ class _Elimination:
         return touched
 
     def _join(self, a: int, b: int) -> set[int]:
-        """Add an edge; returns the common neighbours of its ends."""
+        """Add an edge. Returns the common neighbours of its ends."""
         of_a, of_b = self.neighbours[a], self.neighbours[b]
         common = of_a & of_b
         for u in common:
@@ -137,7 +138,7 @@ class _Elimination:
 def _eliminate(
     labels: Sequence[int], neighbours: list[set[int]], limit: int
 ) -> tuple[list[int], list[set[int]], bool]:
-    """The order, for each vertex in it the neighbours left at its turn, and whether the end was reached."""
+    """The order, the neighbours of each vertex when it is eliminated, and whether all vertices were eliminated."""
     graph, n = _Elimination(labels, neighbours), len(labels)
     current = [graph.cost(v) for v in range(n)]
     waiting = current.copy()
@@ -148,11 +149,11 @@ def _eliminate(
         found = heappop(waiting)
         v = found[2]
         if not is_left[v] or current[v] != found:
-            continue  # an entry of before something changed
+            continue  # The entry is out of date.
         order.append(v)
         is_left[v] = False
         entries += labels[v] * prod([labels[u] for u in neighbours[v]])
-        for u in graph.take_out(v):
+        for u in graph.eliminate(v):
             current[u] = graph.cost(u)
             heappush(waiting, current[u])
         if entries > limit and n > _LARGE:
@@ -161,7 +162,7 @@ def _eliminate(
 
 
 def _merge(order: list[int], later: list[set[int]], place: list[int]) -> tuple[list[Clique], list[int]]:
-    """Cliques, a vertex joining that of a child where the child's shared vertices are just its own clique."""
+    """Cliques. A vertex joins the clique of a child if that child's shared vertices are exactly its own clique."""
     home = [-1] * len(place)
     own: list[list[int]] = []
     shared: list[set[int]] = []

@@ -1,6 +1,8 @@
 # mypy: ignore-errors
-"""Anderson's acceleration of a fixed-point iteration x → g(x): the next point is the combination of the last few g
-whose combined residual g − x is smallest (Anderson 1965; Walker and Ni 2011, the unconstrained form)."""
+"""Anderson acceleration of a fixed-point iteration x → g(x) (Anderson 1965; Walker and Ni 2011, unconstrained form).
+
+The next point is the combination of the last few g with the smallest combined residual g − x.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,16 @@ import math
 
 from partwise.compiled.dispatch import inner
 
+# Earlier points that are combined.
 DEPTH = 5
+# Added to the diagonal of the normal equations, relative to their trace, so that they are never singular.
 _RIDGE = 1e-13
-_LARGEST = 1e6  # sum of coefficients; nothing is below it where one is NaN
+# A combination is rejected if its coefficients add up to more in absolute value, or if one is NaN.
+_LARGEST = 1e6
 
 
-def room_of_history(n: int) -> int:
-    """Numbers that ``history`` needs for vectors of n: last residual and g, their differences, and small tables."""
+def history_size(n: int) -> int:
+    """Entries of `history` for vectors of n: last residual and g, their differences, and small tables."""
     return (2 + 2 * DEPTH) * n + DEPTH * (2 * DEPTH + 1)
 
 
@@ -25,9 +30,9 @@ def combine(x, g, n, k, history):  # type: ignore
     Parameters
     ----------
     x : ndarray (n,)
-        The point that g was computed from; overwritten.
+        The point that g was computed from. Overwritten.
     k : int
-        How many points the history has had since it began; 0 begins it, and g stays as it is.
+        Points in the history. 0 starts a new history and leaves g unchanged.
     """
     last_f, last_g, f_at, g_at = 0, n, 2 * n, (2 + DEPTH) * n
     small = (2 + 2 * DEPTH) * n
@@ -56,7 +61,7 @@ def combine(x, g, n, k, history):  # type: ignore
 
 @inner
 def _normal_equations(x, n, count, row, f_at, small, history):  # type: ignore
-    """Products of the differences: those with the newest `row` are new, the others are there."""
+    """Update the products of differences: only those with the newest `row` change."""
     newest = f_at + row * n
     for i in range(count):
         product, right, own = 0.0, 0.0, f_at + i * n
@@ -77,7 +82,7 @@ def _normal_equations(x, n, count, row, f_at, small, history):  # type: ignore
 
 @inner
 def _solve(count, small, history):  # type: ignore
-    """Cholesky; False where that fails or gives no sensible combination."""
+    """Solve by Cholesky. Returns False if that fails or gives too large coefficients."""
     right, small = small + 2 * DEPTH * DEPTH, small + DEPTH * DEPTH
     for i in range(count):
         for k in range(i + 1):

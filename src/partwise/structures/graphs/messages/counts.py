@@ -1,15 +1,14 @@
 # mypy: ignore-errors
-"""Messages of hard factors that count: the sizes of the vertices that hold must add up to so much.
+"""Messages of counting rules: the sizes of the vertices with label 1 must add up to a number within bounds.
 
-XOR, at-most-one, OR, exactly-k, implication and knapsack are one rule, low ≤ Σ size_i [x_i = 1] ≤ high, a negative
-size counting where x_i = 0. Sums over all that obey it go from left to right over how much has been counted,
-F_i(c), and back, B_i(c), on logarithms:
+XOR, at-most-one, OR, exactly-k, implication and knapsack are one rule, low ≤ Σ size_i [x_i = 1] ≤ high. A negative
+size counts if x_i = 0. With c for the total so far, forward sums F_i(c) and backward sums B_i(c) on logarithms are
 
     F_{i+1}(c) = log( e^{F_i(c) + n_i(0)} + e^{F_i(c − size_i) + n_i(1)} ),     B in the same way from the right,
     m_i(0) = log Σ_c e^{F_i(c) + B_{i+1}(c)},                    m_i(1) = log Σ_c e^{F_i(c) + B_{i+1}(c + size_i)}.
 
-Where nothing is too much, levels above `low` are one level. A rule's numbers in the shape are: low, number of levels,
-whether the last level has all above, then the sizes.
+If the rule has no upper bound, all totals from `low` on are one level. A rule's numbers in the shape are: low, number
+of levels, whether the last level includes all larger totals, then the sizes.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from partwise.structures.graphs.messages.workspace import log_sum
 
 @fragment
 def _next(level, size, n_levels, saturates):  # type: ignore
-    """The level after another `size`; −1 where that is too much."""
+    """The level after adding `size`, or −1 if it exceeds the upper bound."""
     level += size
     if level < n_levels:
         return level
@@ -31,7 +30,7 @@ def _next(level, size, n_levels, saturates):  # type: ignore
 
 @inner
 def count_forward(shape, at, n, hard, incoming, levels):  # type: ignore
-    """Fill F_0 … F_n, rows of levels; returns the total. `hard` maximises instead."""
+    """Fill F_0 … F_n, one row of levels each. Returns the total. Maximises instead of summing if `hard`."""
     low, n_levels, saturates = shape[at], np.int64(shape[at + 1]), shape[at + 2]
     for c in range(n_levels):
         levels[c] = -np.inf
@@ -77,14 +76,14 @@ def count_outgoing(shape, at, n, incoming, outgoing, levels):  # type: ignore
             go = levels[back + to] if to >= 0 else -np.inf
             without = log_sum(without, levels[here + c] + stay)
             within = log_sum(within, levels[here + c] + go)
-            # Levels only grow, so that `back` may be overwritten from below.
+            # Levels never decrease, so `back` can be overwritten from the lowest level on.
             levels[back + c] = log_sum(stay + off, go + on)
         outgoing[2 * i], outgoing[2 * i + 1] = (without, within) if size > 0 else (within, without)
 
 
 @inner
 def count_entropy(shape, at, n, incoming, levels):  # type: ignore
-    """Entropy of the states that obey the rule, drawn from right to left: what each draw adds to it."""
+    """Entropy of the states that obey the rule: a sum of conditional entropies, from the last state to the first."""
     low, n_levels, saturates = shape[at], np.int64(shape[at + 1]), shape[at + 2]
     total = count_forward(shape, at, n, False, incoming, levels)
     reached, entropy = (n + 1) * n_levels, 0.0  # probabilities of levels
@@ -97,7 +96,7 @@ def count_entropy(shape, at, n, incoming, levels):  # type: ignore
         off, on = (
             (incoming[2 * i], incoming[2 * i + 1]) if size > 0 else (incoming[2 * i + 1], incoming[2 * i])
         )
-        # Levels only grow, so that probabilities may be overwritten from below.
+        # Levels never decrease, so probabilities can be overwritten from the lowest level on.
         for c in range(n_levels):
             arriving, to, own = levels[here + c], _next(c, abs(size), n_levels, saturates), 0.0
             if arriving + off > -np.inf:
@@ -114,7 +113,7 @@ def count_entropy(shape, at, n, incoming, levels):  # type: ignore
 
 @inner
 def count_best(shape, at, n, incoming, choice, levels):  # type: ignore
-    """Fill choice (n,) with the best states that obey the rule; returns their sum, −inf where none do."""
+    """Fill choice (n,) with the best states that obey the rule. Returns their score, −inf if no states obey it."""
     low, n_levels, saturates = shape[at], np.int64(shape[at + 1]), shape[at + 2]
     best = count_forward(shape, at, n, True, incoming, levels)
     if best == -np.inf:

@@ -1,12 +1,11 @@
 # mypy: ignore-errors
 """Forests of factors, which tree-reweighted bounds average over.
 
-Some factors are a forest where no two of them are joined in two ways. A forest's entropy Σ_v H_v − Σ_f I_f bounds the
-entropy of any distribution with the same marginals, and so does its mean over forests, Σ_v H_v − Σ_f ρ_f I_f with ρ_f
-the share of the forests that hold f (Wainwright, Jaakkola and Willsky 2005, whose factors are pairs). Forests are
-grown one after another, factors that the fewest have had first. Where a graph has no cycles, one forest holds
-everything. Where there are hard factors, half of the weight is on forests that take these first: a rule over many
-vertices joins so many that little else fits beside it.
+A forest is a set of factors without cycles. Its entropy Σ_v H_v − Σ_f I_f bounds the entropy of any distribution with
+the same marginals. So does the mean over forests, Σ_v H_v − Σ_f ρ_f I_f, with ρ_f the share of the forests that contain
+f (Wainwright, Jaakkola and Willsky 2005, for pairs). Forests are grown one after another. Factors in the fewest
+forests come first. If a graph has no cycles, one forest contains all factors. If there are rules, forests that take
+rules first have half of the weight: a rule over many vertices leaves little space for other factors.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ import numpy as np
 
 from partwise.compiled.dispatch import entry, inner
 
-_FEWEST = 8  # forests, where one is not enough: more even shares
+# If a graph has cycles, at least this many forests are grown: more forests give more even shares.
+_FEWEST = 8
 
 
 @inner
@@ -28,7 +28,7 @@ def _root(component, v):  # type: ignore
 
 @inner
 def _fits(component, vertex, first, last):  # type: ignore
-    """Join the vertices of a factor, unless two of them are joined already."""
+    """Connect the vertices of a factor, unless two of them are connected already."""
     for s in range(first, last):
         own = _root(component, vertex[s])
         for r in range(first, s):
@@ -41,7 +41,7 @@ def _fits(component, vertex, first, last):  # type: ignore
 
 @inner
 def _fits_large(component, vertex, first, last, seen, stamp):  # type: ignore
-    """The same in one round over the vertices; `seen` has the last stamp of each component."""
+    """As :func:`_fits`, in one round over the vertices. `seen` has the last stamp of each component."""
     for s in range(first, last):
         own = _root(component, vertex[s])
         if seen[own] == stamp:
@@ -54,7 +54,7 @@ def _fits_large(component, vertex, first, last, seen, stamp):  # type: ignore
 
 @inner(allocates=True)
 def _by_coverage(covered, hard, hard_first, waiting):  # type: ignore
-    """Fill `waiting` with the factors, those least covered first, in their order; hard ones before if asked."""
+    """Fill `waiting` with the factors, the least covered first. Rules come before all others if `hard_first`."""
     n, most = covered.size, 0
     for f in range(n):
         most = max(most, covered[f])
@@ -101,7 +101,7 @@ def _rooted(n_vertices, slot, vertex, taken, n_taken, touching_ptr, touching, or
 
 @entry(allocates=True)
 def grow_forests(n_vertices, slot, vertex, hard):  # type: ignore
-    """Forests that together hold every factor.
+    """Grow forests that together contain every factor.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def grow_forests(n_vertices, slot, vertex, hard):  # type: ignore
     Returns
     -------
     forest, times, order, parent : ndarray of int64
-        Where each begins, how often it counts, its factors from the leaves on, their slots towards the root.
+        First entry of each forest, its weight, its factors from the leaves on, their slots towards the root.
     """
     n, any_hard = slot.size - 1, hard.sum() > 0
     touching_ptr, touching = np.zeros(n_vertices + 2, np.int64), np.empty(vertex.size, np.int64)

@@ -1,4 +1,4 @@
-"""The rows that message passing reads: what stands behind a graph's layout (see `messages/workspace.py`)."""
+"""Rows of integers for message passing: the blocks after a graph's layout (see `messages/workspace.py`)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from partwise.compiled.simd import LANES, padded
 from partwise.core.arrays import offsets
 from partwise.structures.contract import Shapes
 from partwise.structures.graphs.layout import N_VERTICES, REST, Layout
-from partwise.structures.graphs.messages.acceleration import room_of_history
+from partwise.structures.graphs.messages.acceleration import history_size
 from partwise.structures.graphs.messages.workspace import (
     COUNT,
     N_SIZES,
     PROJECTIVE_TREE,
     SPANNING_TREE,
     TABLE,
-    FactorRoom,
     FactorWorkspace,
+    PackedFactorWorkspace,
 )
 from partwise.structures.graphs.rules import Rule
 
 
 def factor_rest(layout: Layout, rules: Sequence[Rule]) -> np.ndarray:
-    """Everything behind the layout, int32."""
+    """All blocks after the layout, int32."""
     from partwise.structures.graphs.messages.forests import grow_forests
 
     scopes, sources, n = _merged(layout)
@@ -41,7 +41,7 @@ def factor_rest(layout: Layout, rules: Sequence[Rule]) -> np.ndarray:
     )
     hard = np.array([code != TABLE for code in codes], np.int64)
     forest, times, order, parent = grow_forests(n, slot, vertex, hard)
-    # Factors are visited in the order of the first forest, in which those without cycles are done in two sweeps.
+    # Visit factors in the order of the first forest: two sweeps are then exact for graphs without cycles.
     own = order[forest[0] : forest[1]] if len(scopes) else order
     visit = np.concatenate([own, np.setdiff1d(np.arange(len(scopes)), own)])
     place = np.empty(len(visit), np.int64)
@@ -59,7 +59,7 @@ def factor_rest(layout: Layout, rules: Sequence[Rule]) -> np.ndarray:
 
 
 def _merged(layout: Layout) -> tuple[list[list[int]], list[tuple[int, int, int]], int]:
-    """Scopes of tables, each once, and whose scores each table of the layout adds to (see `messages/workspace.py`)."""
+    """Distinct scopes of tables, the sources (see `messages/workspace.py`), and the number of vertices."""
     n = len(layout.labels)
     sources = [(v, int(at), 0) for v, at in enumerate(layout.vertex_part)]
     known: dict[tuple[int, ...], int] = {}
@@ -84,20 +84,20 @@ def _row(
 ) -> np.ndarray:
     forest, times, order, parent = forests
     vertex = np.array([v for scope in scopes for v in scope], np.int64)
-    place, room, n_entries, n_room, n_numbers = [], [], 0, 0, 0
+    place, exponential_at, n_entries, n_exponentials, n_numbers = [], [], 0, 0, 0
     for scope, code, own in zip(scopes, codes, numbers, strict=True):
         sizes = [int(labels[v]) for v in scope]
-        room.append(n_room)
+        exponential_at.append(n_exponentials)
         if code == TABLE:
             place.append(n_entries)
             n_entries += int(np.prod(sizes))
-            n_room += pair_room(*sizes) if len(sizes) == 2 else 0
+            n_exponentials += exponentials_of_pair(*sizes) if len(sizes) == 2 else 0
         else:
             place.append(n_numbers)
             n_numbers += len(own)
     first, message = offsets(labels), offsets(labels[vertex])
     head = [
-        len(scopes), len(vertex), first[-1], n_entries, n_room, len(sources), len(times), len(order), n_numbers,
+        len(scopes), len(vertex), first[-1], n_entries, n_exponentials, len(sources), len(times), len(order), n_numbers,
     ]  # fmt: skip
     slot = offsets([len(scope) for scope in scopes])
     flat = [end for source in sources for end in source], [k for own in numbers for k in own]
@@ -109,7 +109,7 @@ def _row(
         message,
         codes,
         place,
-        room,
+        exponential_at,
         flat[0],
         forest,
         times,
@@ -120,17 +120,17 @@ def _row(
     return np.concatenate([np.asarray(block, np.int64) for block in blocks]).astype(np.int32)
 
 
-def pair_room(rows: int, columns: int) -> int:
-    """Entries that the exponentials of a pair's table take."""
+def exponentials_of_pair(rows: int, columns: int) -> int:
+    """Entries of the exponentials of a pair's table."""
     return 4 if rows == columns == 2 else rows * padded(columns) + columns * padded(rows)
 
 
-def factor_workspace(shapes: Shapes) -> FactorWorkspace:
-    """Room for the largest of some examples."""
+def factor_workspace(shapes: Shapes) -> PackedFactorWorkspace:
+    """The workspace for the largest of some examples."""
     rows = [shapes.values[a:b] for a, b in zip(shapes.ptr[:-1], shapes.ptr[1:], strict=True)]
     sizes = np.array([[row[N_VERTICES], *row[row[REST] : row[REST] + N_SIZES]] for row in rows], np.int64)
     most = sizes.max(axis=0, initial=1)
-    v, f, s, states, entries, room, sources, forests, orders, _ = most.tolist()
+    v, f, s, states, entries, exponentials, sources, forests, orders, _ = most.tolist()
     widest, levels, trees = 1, 1, [1, 1]
     for row in rows:
         found = _largest_factor(row)
@@ -144,21 +144,22 @@ def factor_workspace(shapes: Shapes) -> FactorWorkspace:
     def reals(n: int) -> np.ndarray:
         return np.zeros(n + 2 * LANES)
 
-    room = FactorRoom(
+    work = FactorWorkspace(
         integers(N_SIZES + 1), integers(v + 1), integers(f + 1), integers(s), integers(s + 1), integers(f),
         integers(f), integers(f), integers(3 * sources), integers(forests + 1), integers(orders), integers(orders),
-        reals(forests), reals(f), reals(states), reals(entries), reals(states), reals(slots_of_states), reals(room),
-        reals(widest), reals(widest), reals(2 * padded(widest)), reals(max(2 * padded(widest), v)), reals(levels),
-        reals(states), reals(slots_of_states), reals(room_of_history(slots_of_states)), integers(states),
+        reals(forests), reals(f), reals(states), reals(entries), reals(states), reals(slots_of_states),
+        reals(exponentials), reals(widest), reals(widest), reals(2 * padded(widest)),
+        reals(max(2 * padded(widest), v)), reals(levels), reals(states), reals(slots_of_states),
+        reals(history_size(slots_of_states)), integers(states),
         integers(3 * (states + 2)), integers(v), integers(v), integers(v),
         integers(widest), integers(v + 2), integers(2 * s),
         reals(widest), reals(widest), *_tree_answers(trees), np.zeros(4),
     )  # fmt: skip
-    return FactorWorkspace(_kept(pack(room), room))
+    return PackedFactorWorkspace(_kept(pack(work), work))
 
 
-def report_of(workspace: FactorWorkspace) -> np.ndarray:
-    """The report (4,) of the last answer, see :class:`FactorRoom`."""
+def report_of(workspace: PackedFactorWorkspace) -> np.ndarray:
+    """The report (4,) of the last answer, see :class:`FactorWorkspace`."""
     packed: Any = workspace.packed
     return packed.held.report if isinstance(packed, _Keeper) else packed.report
 
@@ -170,7 +171,7 @@ def _n_messages(row: np.ndarray) -> int:
 
 
 def _largest_factor(row: np.ndarray) -> tuple[int, int, int, int]:
-    """The widest factor's messages, the most room for counts or a table, one more than the words of trees."""
+    """Messages of the widest factor, entries of `levels`, words + 1 of projective and of spanning trees."""
     n_vertices, rest = int(row[N_VERTICES]), int(row[REST])
     n_factors, n_slots, n_forests, n_order = (int(row[rest + k]) for k in (0, 1, 6, 7))
     at = rest + N_SIZES + n_vertices + 1
@@ -192,7 +193,7 @@ def _largest_factor(row: np.ndarray) -> tuple[int, int, int, int]:
 
 
 def rules_in(row: np.ndarray) -> list[tuple[int, np.ndarray, list[int]]]:
-    """Code, vertices and numbers of the rules that a row has."""
+    """Code, vertices and numbers of each rule of a row."""
     n_vertices, rest = int(row[N_VERTICES]), int(row[REST])
     n_factors, n_slots, n_forests, n_order = (int(row[rest + k]) for k in (0, 1, 6, 7))
     at = rest + N_SIZES + n_vertices + 1
@@ -210,7 +211,7 @@ def rules_in(row: np.ndarray) -> list[tuple[int, np.ndarray, list[int]]]:
 
 
 class _Keeper(np.ndarray):
-    """Addresses, with what they point to."""
+    """Addresses that keep their arrays alive."""
 
     held: Any = None
 
@@ -224,9 +225,10 @@ def _kept(packed: Any, held: Any) -> Any:
 
 
 def _tree_answers(words: list[int]) -> tuple[Any, Any, Any, Any]:
-    """Addresses of the answers about trees, their specifications by kind and single_root, and their room.
+    """Addresses of the oracles of trees, their specifications by kind and single_root, and their workspaces.
 
-    `words` is one more than the most words of projective and of spanning trees; 1 where there are none."""
+    `words` is one more than the most words of projective and of spanning trees, 1 if there are none.
+    """
     return _no_trees() if max(words) == 1 else _answers_for(words)
 
 

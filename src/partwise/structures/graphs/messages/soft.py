@@ -1,12 +1,12 @@
 # mypy: ignore-errors
 """Messages of soft factors: sums over a table.
 
-With n_v the logarithms that come in from the vertices of a factor, and θ its table divided by its weight,
+Let n_v be the incoming logarithms of the vertices of a factor, and θ its table divided by its weight. Then
 
     m_u(x_u) = log Σ_{x without x_u} exp( θ(x) + Σ_{v ≠ u} n_v(x_v) ),
 
-each known up to a constant. Pairs multiply exponentials of their table; a sum that comes out too small to be right
-is taken again on logarithms.
+each up to a constant. Pairs multiply exponentials of their table. If a sum is too small to be accurate, it is
+computed again on logarithms.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from partwise.compiled.boundary import load_record
 from partwise.compiled.dispatch import inner
 from partwise.compiled.simd import LANES, combine_rows, exponential_row
 from partwise.compiled.simd_log import logarithm_row
-from partwise.structures.graphs.messages.workspace import TABLE, FactorRoom, table_size
+from partwise.structures.graphs.messages.workspace import TABLE, FactorWorkspace, table_size
 
-_SMALLEST = 1e-250  # below, terms that underflowed might be seen
+# If a sum is below this, terms that underflowed may matter, and the sum is computed again on logarithms.
+_SMALLEST = 1e-250
 
 
 @inner
-def prepare_tables(work):  # type: ignore
-    """Exponentials of the tables of pairs: as they are and transposed, rows padded; of two by two plain."""
-    room = load_record(FactorRoom, work)
-    sizes, tables, logs = room.sizes, room.tables, room.logs
+def prepare_tables(address):  # type: ignore
+    """Exponentials of the tables of pairs, also transposed, in padded rows. Tables of two by two are not padded."""
+    work = load_record(FactorWorkspace, address)
+    sizes, tables, logs = work.sizes, work.tables, work.logs
     for f in range(sizes[1]):
-        s = room.slot[f]
-        if room.code[f] != TABLE or room.slot[f + 1] - s != 2:
+        s = work.slot[f]
+        if work.code[f] != TABLE or work.slot[f + 1] - s != 2:
             continue
-        rows, columns = room.message[s + 1] - room.message[s], room.message[s + 2] - room.message[s + 1]
-        inverse, place, at, top = 1.0 / room.weight[f], room.place[f], room.room_at[f], -np.inf
+        rows, columns = work.message[s + 1] - work.message[s], work.message[s + 2] - work.message[s + 1]
+        inverse, place, at, top = 1.0 / work.weight[f], work.place[f], work.exponential_at[f], -np.inf
         for j in range(rows * columns):
             top = max(top, logs[place + j])
-        top = max(top, -1e300)  # all −inf: no entry is possible
+        top = max(top, -1e300)  # If all entries are −inf, avoid −inf minus −inf.
         if rows == 2 and columns == 2:
             for j in range(4):
                 tables[at + j] = math.exp((logs[place + j] - top) * inverse)
@@ -56,8 +57,10 @@ def prepare_tables(work):  # type: ignore
 def pair_outgoing(  # type: ignore
     rows, columns, top, other, at, logs, place, inverse, tables, incoming, outgoing, exponents, sums
 ):
-    """Fill outgoing[:rows] and outgoing[rows:][:columns] from incoming in the same places, of which `top` and `other`
-    are the largest."""
+    """Fill outgoing[:rows] and outgoing[rows:][:columns] from the same entries of `incoming`.
+
+    `top` and `other` are the largest entries of the two parts of `incoming`.
+    """
     wide, high = (columns + LANES - 1) & ~(LANES - 1), (rows + LANES - 1) & ~(LANES - 1)
     exponential_row(exponents, 0, incoming, 0, rows, high, top)
     exponential_row(exponents, high, incoming, rows, columns, wide, other)
@@ -83,7 +86,7 @@ def visit_pair(  # type: ignore
     u, v, at_u, at_v, rows, columns, tables, at, logs, place, weight, step, beliefs, messages,
     incoming, outgoing, exponents, sums,
 ):  # fmt: skip
-    """Renew the messages and beliefs of a pair; returns the largest change, inf where a state died."""
+    """Update the messages and beliefs of a pair. Returns the largest change, inf if a state became impossible."""
     top, other = -np.inf, -np.inf
     for x in range(rows):
         value = beliefs[u + x] - messages[at_u + x]
@@ -102,7 +105,7 @@ def visit_pair(  # type: ignore
 
 @inner
 def renew_slot(first, at, n, outgoing, out_at, weight, step, beliefs, messages):  # type: ignore
-    """Move a message towards what it should be; returns the largest change, inf where a state died."""
+    """Move a message towards its new value. Returns the largest change, inf if a state became impossible."""
     top, change = -np.inf, 0.0
     for x in range(n):
         if beliefs[first + x] > -np.inf:
@@ -124,7 +127,7 @@ def renew_slot(first, at, n, outgoing, out_at, weight, step, beliefs, messages):
 
 @inner
 def pair_in_logs(rows, columns, logs, place, inverse, incoming, outgoing):  # type: ignore
-    """The same, entry by entry on logarithms."""
+    """Fill `outgoing` as :func:`pair_outgoing` does, entry by entry on logarithms."""
     for x in range(rows):
         top, total, row = -np.inf, 0.0, place + x * columns
         for y in range(columns):
@@ -147,9 +150,9 @@ def pair_in_logs(rows, columns, logs, place, inverse, incoming, outgoing):  # ty
 
 @inner
 def visit_square(u, v, at_u, at_v, tables, at, weight, step, beliefs, messages):  # type: ignore
-    """A pair of vertices with two states each, all in one: an exponential and a logarithm a message.
+    """Update a pair of vertices with two states each, with one exponential and one logarithm per message.
 
-    Moves messages and beliefs; returns the largest change, −1 where that takes more care and nothing was done.
+    Returns the largest change. Returns −1 and changes nothing if the numbers are too far apart for this.
     """
     a = (beliefs[u + 1] - messages[at_u + 1]) - (beliefs[u] - messages[at_u])
     b = (beliefs[v + 1] - messages[at_v + 1]) - (beliefs[v] - messages[at_v])
@@ -176,7 +179,7 @@ def visit_square(u, v, at_u, at_v, tables, at, weight, step, beliefs, messages):
 
 @inner
 def table_outgoing(f, slot, message, logs, place, inverse, incoming, outgoing, sums):  # type: ignore
-    """Any table, on logarithms: two rounds over its entries, for the largest term of every state and for the sum."""
+    """Messages of any table, on logarithms: one round for the largest term of every state, one for the sum."""
     first, last = slot[f], slot[f + 1]
     base, width = message[first], message[last] - message[first]
     for j in range(width):
@@ -201,7 +204,7 @@ def table_outgoing(f, slot, message, logs, place, inverse, incoming, outgoing, s
                 else:
                     sums[j] += math.exp(total - outgoing[j])
     for j in range(width):
-        # What came in at the place itself is taken out again; impossible states stay so.
+        # A message must not contain the incoming message of its own slot.
         outgoing[j] = outgoing[j] + math.log(sums[j]) - incoming[j] if outgoing[j] > -np.inf else -np.inf
 
 
@@ -227,16 +230,16 @@ def table_total(f, slot, message, logs, place, inverse, incoming):  # type: igno
 
 
 @inner
-def belief_logs(f, values, work):  # type: ignore
-    """Fill `values` with θ(x) + Σ_v n_v(x_v) of ``room.incoming``; returns how many entries the table has."""
-    room = load_record(FactorRoom, work)
-    first, last, inverse, place = room.slot[f], room.slot[f + 1], 1.0 / room.weight[f], room.place[f]
-    base, size = room.message[first], table_size(f, room.slot, room.message)
+def belief_logs(f, values, address):  # type: ignore
+    """Fill `values` with θ(x) + Σ_v n_v(x_v) of ``work.incoming``. Returns the number of entries."""
+    work = load_record(FactorWorkspace, address)
+    first, last, inverse, place = work.slot[f], work.slot[f + 1], 1.0 / work.weight[f], work.place[f]
+    base, size = work.message[first], table_size(f, work.slot, work.message)
     for entry in range(size):
-        value, left = room.logs[place + entry] * inverse, entry
+        value, left = work.logs[place + entry] * inverse, entry
         for s in range(last - 1, first - 1, -1):
-            n = room.message[s + 1] - room.message[s]
-            value += room.incoming[room.message[s] - base + left % n]
+            n = work.message[s + 1] - work.message[s]
+            value += work.incoming[work.message[s] - base + left % n]
             left //= n
         values[entry] = value
     return size

@@ -1,12 +1,12 @@
 # mypy: ignore-errors
-"""The best labelling of a factor graph: bounds at falling temperatures, and branches where these leave a doubt.
+"""The best labelling of a factor graph: bounds at falling temperatures, then branch and bound.
 
-For any temperature T, T · A(θ / T) ≥ max_y θ(y) with A the tree-reweighted bound; as T falls the left side comes down
-to the linear-programming relaxation over locally consistent beliefs, the dual of which AD³ and TRW solve, too (Weiss,
-Yanover and Meltzer 2007). Messages of one temperature start the next. After each, beliefs are rounded to a labelling
-that obeys every hard factor; when its score reaches the bound it is a maximiser, and that is proved. Where the
-bound stays above, the vertex that is least certain is fixed to each of its states in turn, depth first, and a branch
-whose bound does not exceed the best labelling found is left.
+For any temperature T, T · A(θ / T) ≥ max_y θ(y), with A the tree-reweighted bound. As T falls, the left side converges
+to the linear-programming relaxation over locally consistent beliefs, whose dual AD³ and TRW also solve (Weiss, Yanover
+and Meltzer 2007). Messages of one temperature start the next. At each temperature beliefs are rounded to a labelling
+that obeys all rules. If its score equals the bound, the labelling is proved to be best. Otherwise the least certain
+vertex is fixed to each of its states in turn, depth first. A branch is abandoned if its bound does not exceed the
+score of the best labelling found.
 """
 
 from __future__ import annotations
@@ -24,115 +24,124 @@ from partwise.structures.graphs.messages.sweeps import (
     is_possible,
     start_messages,
 )
-from partwise.structures.graphs.messages.workspace import FactorRoom, read_graph, read_scores
+from partwise.structures.graphs.messages.workspace import FactorWorkspace, read_graph, read_scores
 from partwise.structures.graphs.search.rounding import entry_of, index_slots, round_beliefs
 
+# Every temperature is this multiple of the one before.
 _COOLING = 0.2
-_COLDEST = 1e-12  # relative to the largest score
-_COLD = 1e-5  # down to here the bound of the whole, which training sees, is always followed
-_SWEEPS = 20  # at each temperature
-_NODE, _STATE, _SIDE = 0, 1, 2
+# The lowest temperature, relative to the largest score: below it, messages are lost in rounding.
+_COLDEST = 1e-12
+# At the root, which gives the bound that training uses, cooling never stops above this temperature.
+_COLD = 1e-5
+# The largest number of sweeps at one temperature: the next temperature goes on from the same messages.
+_SWEEPS = 20
+# Entries of a branch: its vertex, the state that the vertex is fixed to, and which of two sides is being searched.
+_VERTEX, _STATE, _SIDE = 0, 1, 2
+# A bound is reached if the score differs by less, relative to the largest score, for every vertex and factor.
 _ROUNDING = 1e-11
 
 
 @inner
-def search(max_nodes, shape, scores, counts, work):  # type: ignore
-    """Writes the best labelling that was found; returns the relaxation's bound on every labelling, which is its score
-    where the relaxation is tight. NaN where branches ran out before any labelling was found.
+def search(max_nodes, shape, scores, counts, address):  # type: ignore
+    """Write the best labelling found. Returns the relaxation's bound on every labelling.
 
-    The bound that the whole search proves, the score of the labelling where it ended, is in ``room.report``.
+    If the relaxation is tight, the bound is the score of the labelling. NaN if no labelling was found in `max_nodes`.
+    ``work.report`` has the bound that the whole search proves: the score of the labelling if the search was completed.
     """
-    room = load_record(FactorRoom, work)
-    read_graph(True, shape, work)
-    index_slots(work)
-    largest = max(read_scores(scores, 1.0, work), 1e-9)
-    for j in range(room.sizes[3]):
-        room.excluded[j] = 0
+    work = load_record(FactorWorkspace, address)
+    read_graph(True, shape, address)
+    index_slots(address)
+    largest = max(read_scores(scores, 1.0, address), 1e-9)
+    for j in range(work.sizes[3]):
+        work.excluded[j] = 0
     for j in range(counts.size):
         counts[j] = 0.0
-    start_messages(work)
+    start_messages(address)
     found, bound, relaxed, nodes, depth = -np.inf, np.inf, np.inf, 0, 0
-    tolerance = _ROUNDING * largest * (room.sizes[0] + room.sizes[1])
+    tolerance = _ROUNDING * largest * (work.sizes[0] + work.sizes[1])
     while nodes < max_nodes:
         nodes += 1
-        own, found = _bound_node(shape, scores, largest, depth == 0, found, tolerance, work)
+        own, found = _bound_node(shape, scores, largest, depth == 0, found, tolerance, address)
         if depth == 0:
             bound = relaxed = max(own, found)
-        if own > found + tolerance and _branch(depth + 1, work):
+        if own > found + tolerance and _branch(depth + 1, address):
             depth += 1
             continue
-        depth = _other_side(depth, work)
+        depth = _other_side(depth, address)
         if depth == 0:
             bound = found
             break
-    room.report[0], room.report[1], room.report[2] = nodes, relaxed, bound
+    work.report[0], work.report[1], work.report[2] = nodes, relaxed, bound
     if found > -np.inf:
-        _write(counts, work)
+        _write(counts, address)
         return found if relaxed <= found + tolerance else relaxed
     return bound if bound == -np.inf else np.nan
 
 
 @inner
-def _bound_node(shape, scores, largest, is_root, found, tolerance, work):  # type: ignore
-    """Cool down until the bound is reached, or will not be; returns the bound and the best score so far.
+def _bound_node(shape, scores, largest, is_root, found, tolerance, address):  # type: ignore
+    """Cool down until a labelling reaches the bound, or none will. Returns the bound and the best score so far.
 
-    Below the root messages begin with those of the last node, which are nearly right."""
-    room = load_record(FactorRoom, work)
-    n_states, bound, logs_of_states = room.sizes[3], np.inf, 0.0
-    for v in range(room.sizes[0]):
-        logs_of_states += math.log(room.first[v + 1] - room.first[v])
+    Below the root, messages start from those of the last node, which are nearly right.
+    """
+    work = load_record(FactorWorkspace, address)
+    n_states, bound, logs_of_states = work.sizes[3], np.inf, 0.0
+    for v in range(work.sizes[0]):
+        logs_of_states += math.log(work.first[v + 1] - work.first[v])
     temperature, before, possible = (largest if is_root else 1e-3 * largest), largest, True
     while temperature > _COLDEST * largest:
-        read_scores(scores, 1.0 / temperature, work)
-        for j in range(room.message[room.sizes[2]]):
-            room.messages[j] *= before / temperature
+        read_scores(scores, 1.0 / temperature, address)
+        for j in range(work.message[work.sizes[2]]):
+            work.messages[j] *= before / temperature
         for j in range(n_states):
-            room.beliefs[j] = 0.0 if room.excluded[j] == 0 and room.scores[j] > -np.inf else -np.inf
-        collect_beliefs(work)
+            work.beliefs[j] = 0.0 if work.excluded[j] == 0 and work.scores[j] > -np.inf else -np.inf
+        collect_beliefs(address)
         before = temperature
-        possible = is_possible(work) and converge(shape, 1e-6, _SWEEPS, 0.7, work)
+        possible = is_possible(address) and converge(shape, 1e-6, _SWEEPS, 0.7, address)
         if not possible:
             break
-        bound = min(bound, temperature * forest_value(shape, work))
-        score = round_beliefs(shape, scores, work)
+        bound = min(bound, temperature * forest_value(shape, address))
+        score = round_beliefs(shape, scores, address)
         if score > found:
             found = score
-            for v in range(room.sizes[0]):
-                room.best_labels[v] = room.labels[v]
+            for v in range(work.sizes[0]):
+                work.best_labels[v] = work.labels[v]
         gap = bound - found
         enough = _COLD if is_root else 1e-2
         if gap <= tolerance or (temperature * logs_of_states < 0.05 * gap and temperature < enough * largest):
             break
         temperature *= _COOLING
-    # Messages for scores divided by the largest, from which the next node begins.
-    for j in range(room.message[room.sizes[2]]):
-        room.messages[j] *= before / largest
+    # The next node starts from these messages, for scores divided by the largest.
+    for j in range(work.message[work.sizes[2]]):
+        work.messages[j] *= before / largest
     return (bound if possible else -np.inf), found
 
 
 @inner
-def _write(counts, work):  # type: ignore
+def _write(counts, address):  # type: ignore
     """The part counts of the best labelling."""
-    room = load_record(FactorRoom, work)
-    n_vertices = room.sizes[0]
-    for k in range(room.sizes[6]):
-        owner, at = room.source[3 * k], room.source[3 * k + 1]
+    work = load_record(FactorWorkspace, address)
+    n_vertices = work.sizes[0]
+    for k in range(work.sizes[6]):
+        owner, at = work.source[3 * k], work.source[3 * k + 1]
         if owner < n_vertices:
-            counts[at + room.best_labels[owner]] += 1.0
+            counts[at + work.best_labels[owner]] += 1.0
         else:
-            counts[at + entry_of(owner - n_vertices, room.source[3 * k + 2], room.best_labels, work)] += 1.0
+            counts[at + entry_of(owner - n_vertices, work.source[3 * k + 2], work.best_labels, address)] += (
+                1.0
+            )
 
 
 @inner
-def _branch(depth, work):  # type: ignore
-    """Fix the least certain vertex to its best state; False where all are fixed."""
-    room = load_record(FactorRoom, work)
-    chosen, best, least, first = -1, 0, np.inf, room.first
-    for v in range(room.sizes[0]):
+def _branch(depth, address):  # type: ignore
+    """Fix the least certain vertex to its best state. Returns False if all vertices are fixed."""
+    work = load_record(FactorWorkspace, address)
+    chosen, best, least, first = -1, 0, np.inf, work.first
+    for v in range(work.sizes[0]):
         top, second, at = -np.inf, -np.inf, 0
         for j in range(first[v], first[v + 1]):
-            if room.excluded[j] == 0:
-                belief = room.beliefs[j]
+            if work.excluded[j] == 0:
+                belief = work.beliefs[j]
                 if belief > top or top == -np.inf:
                     top, second, at = belief, top, j
                 elif belief > second:
@@ -141,25 +150,25 @@ def _branch(depth, work):  # type: ignore
             chosen, best, least = v, at, top - second
     if chosen < 0:
         return False
-    room.branch[3 * depth + _NODE], room.branch[3 * depth + _STATE] = chosen, best
-    room.branch[3 * depth + _SIDE] = 0
+    work.branch[3 * depth + _VERTEX], work.branch[3 * depth + _STATE] = chosen, best
+    work.branch[3 * depth + _SIDE] = 0
     for j in range(first[chosen], first[chosen + 1]):
-        if j != best and room.excluded[j] == 0:
-            room.excluded[j] = depth
+        if j != best and work.excluded[j] == 0:
+            work.excluded[j] = depth
     return True
 
 
 @inner
-def _other_side(depth, work):  # type: ignore
-    """Go back to the last branch whose other side, without that state, is not done; returns its depth, or 0."""
-    room = load_record(FactorRoom, work)
+def _other_side(depth, address):  # type: ignore
+    """Return to the last branch whose other side, without its state, is not searched. Returns its depth, or 0."""
+    work = load_record(FactorWorkspace, address)
     while depth > 0:
-        for j in range(room.sizes[3]):
-            if room.excluded[j] == depth:
-                room.excluded[j] = 0
-        if room.branch[3 * depth + _SIDE] == 0:
-            room.branch[3 * depth + _SIDE] = 1
-            room.excluded[room.branch[3 * depth + _STATE]] = depth
+        for j in range(work.sizes[3]):
+            if work.excluded[j] == depth:
+                work.excluded[j] = 0
+        if work.branch[3 * depth + _SIDE] == 0:
+            work.branch[3 * depth + _SIDE] = 1
+            work.excluded[work.branch[3 * depth + _STATE]] = depth
             return depth
         depth -= 1
     return 0

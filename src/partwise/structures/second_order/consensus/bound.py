@@ -1,15 +1,15 @@
 # mypy: ignore-errors
-"""An upper bound on the log-partition of second-order spanning trees, made as small as it gets.
+"""An upper bound on the log-partition of second-order spanning trees, minimised by L-BFGS.
 
-A tree is a spanning tree, and it is what all words, each with its head and modifiers, agree on. Both give an upper
-bound on its entropy: that of spanning trees with the same arcs, and the sum over words of those of `head_automata.py`.
-So does any mean of the two, and with it (Wainwright, Jaakkola and Willsky 2005, for other tractable pieces)
+Two upper bounds on the entropy of second-order trees are tractable: the entropy of spanning trees with the same arcs,
+and the sum of the entropies of all words with their heads and modifiers (`head_automata.py`). Any mean of both is also
+a bound. It gives (as Wainwright, Jaakkola and Willsky 2005, for other tractable parts)
 
     A(θ) ≤ min_{x, z} (1 − ρ) A_tree((θ − x − z) / (1 − ρ)) + ρ Σ_h Z(h; x / ρ, z / ρ, pairs / ρ)
 
-where the score of each arc is split between the tree, the automaton of its head (x) and that of its modifier (z). The
-right side is convex and smooth in all scores, its gradient the differences of what tree and automata think of each arc;
-L-BFGS (Nocedal 1980) brings these to zero. Every step gives a bound.
+The score of each arc is divided among the tree, the automaton of its head (x) and the automaton of its modifier (z).
+The right side is convex and smooth in all scores. Its gradient is the differences of the arc probabilities of tree and
+automata. L-BFGS (Nocedal 1980) brings these to zero. Every step gives a bound.
 """
 
 from __future__ import annotations
@@ -22,15 +22,19 @@ from partwise.structures.trees.arc_tables import stride_of
 from partwise.structures.trees.matrix_tree.sums import spanning_marginals
 
 SHARE = 0.25  # ρ
+# Earlier steps that L-BFGS keeps.
 MEMORY = 10
+# The largest number of steps: the bound is valid after any number.
 _MOST_STEPS = 100
-_MOST_TRIES = 12  # steps of a line search
-_TOLERANCE = 1e-4  # largest difference of two probabilities of an arc
+# The largest number of step sizes of a line search.
+_MOST_TRIES = 12
+# L-BFGS stops if no two probabilities of an arc differ by more.
+_TOLERANCE = 1e-4
 
 
 @inner
 def _evaluate(specification, n, n_arcs, n_slots, base, counts, work):  # type: ignore
-    """The bound at ``work.point`` (x, then z), and its ``work.gradient``; −inf where a piece is impossible."""
+    """The bound at ``work.point`` (x, then z), and its ``work.gradient``. Returns −inf if no tree is possible."""
     stride, single_root = stride_of(n), specification.single_root
     point, gradient = work.point, work.gradient
     for j in range((n + 1) * stride):
@@ -54,7 +58,7 @@ def _evaluate(specification, n, n_arcs, n_slots, base, counts, work):  # type: i
 
 @inner
 def _direction(size, used, newest, work):  # type: ignore
-    """The two loops of L-BFGS: ``work.direction`` from the gradient; returns its slope."""
+    """The two loops of L-BFGS: ``work.direction`` from the gradient. Returns its slope."""
     direction, steps, changes = work.direction, work.steps, work.changes
     for j in range(size):
         direction[j] = -work.gradient[j]
@@ -92,8 +96,9 @@ def _direction(size, used, newest, work):  # type: ignore
 
 @inner
 def smallest_bound(specification, n, n_arcs, n_slots, base, counts, work):  # type: ignore
-    """The bound, with the probabilities that belong to it: of arcs in ``work.marginals``, of siblings in `counts`, of
-    grandparents in ``work.to_inner``. `sibling_score` and `grand_score` are divided by ρ before."""
+    """Return the bound. Fill probabilities of arcs in ``work.marginals``, of siblings in `counts`, of grandparents in
+    ``work.to_inner``. `sibling_score` and `grand_score` must be divided by ρ before.
+    """
     size, point, gradient = 2 * n_arcs, work.point, work.gradient
     prepare_automata(n, n_arcs, n_slots, work)
     for a in range(n_arcs):
@@ -120,7 +125,7 @@ def smallest_bound(specification, n, n_arcs, n_slots, base, counts, work):  # ty
             if is_better:
                 break
             step *= 0.4
-        if not is_better:  # once more along the gradient, else rounding is all that is left
+        if not is_better:  # Try the gradient once. If that fails too, the bound is minimal up to rounding.
             for j in range(size):
                 point[j] = work.old_point[j]
             value = _evaluate(specification, n, n_arcs, n_slots, base, counts, work)

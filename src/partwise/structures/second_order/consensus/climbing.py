@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Better second-order trees by changing one arc at a time (as McDonald and Pereira 2006 find non-projective ones)."""
+"""Hill climbing on second-order trees, one arc at a time (McDonald and Pereira 2006)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from partwise.compiled.dispatch import inner
 from partwise.structures.second_order.tables import inner_siblings
 from partwise.structures.trees.arc_tables import stride_of
 
+# The largest number of rounds over all arcs: more rarely improve anything.
 _MOST_ROUNDS = 20
 
 
@@ -44,7 +45,7 @@ def _arc_parts(m, n, n_slots, single_root, work):  # type: ignore
 
 @inner
 def _score(n, n_slots, single_root, share, work):  # type: ignore
-    """The score of the tree in ``work.heads``; pairs are multiplied by `share` again."""
+    """The score of the tree in ``work.heads``. Scores of pairs are multiplied by `share`."""
     total, pairs = 0.0, 0.0
     for m in range(1, n + 1):
         a, part, is_last, slot = _arc_parts(m, n, n_slots, single_root, work)
@@ -67,7 +68,7 @@ def _is_below(word, other, heads):  # type: ignore
 
 @inner
 def climb(specification, n, n_arcs, n_slots, share, base, counts, work):  # type: ignore
-    """Improve the tree in ``work.heads`` as long as that goes, and write its arcs, siblings and grandparents."""
+    """Improve the tree in ``work.heads`` until no new arc helps, and write counts of its parts."""
     single_root, heads, stride = specification.single_root, work.heads, stride_of(n)
     for j in range((n + 1) * stride):
         work.arc_at[j] = -1

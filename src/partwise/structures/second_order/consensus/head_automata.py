@@ -1,18 +1,18 @@
 # mypy: ignore-errors
-"""One word, its head and its modifiers: sums over all of their combinations.
+"""Sums over one word with its head and its modifiers (a head automaton).
 
-The modifiers of h on one side are a path from h outwards, so that for every head g that h may have
+The modifiers of h on one side are a path from h outwards. For every possible head g of h,
 
     P(g, m) = x(h, m) p(g, h, m) [f(h, m) + Σ_s P(g, s) s(h, s, m)]
-    S(g)    = 1 + Σ_m P(g, m) l(h, m)                       one side; "1" is no modifier at all
+    S(g)    = 1 + Σ_m P(g, m) l(h, m)                       one side; 1 for no modifier
     Z(h)    = Σ_g z(g, h) S left(g) S right(g)
 
-with the exponentials x and z of what the arcs score here as modifiers and as heads. Other letters are as in
+x and z are the exponentials of the scores of arcs to modifiers and from heads. Other letters are as in
 `grand_siblings/sums.py`.
-A root has no head; it has one modifier or at least one.
+The root has no head. It has exactly one modifier, or at least one.
 
-P is kept as exp(scale of the arc) times a vector over g. Where scores are too far apart for that, the sums are those
-of `head_automata_logs.py`.
+P is stored as exp(scale of the arc) times a vector over g. If scores are too far apart for this,
+`head_automata_logs.py` computes the sums.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ from partwise.compiled.simd_rows import add_scaled
 from partwise.structures.second_order.consensus.head_automata_logs import automaton_in_logs
 from partwise.structures.second_order.tables import inner_siblings
 
-_SMALLEST = 1e-200  # sum of a side; underflow may have taken terms that matter to smaller ones
-_FURTHEST = 500.0  # that the grandparents of all modifiers of a word may be apart together
+# If the sum of a side is smaller, terms that matter may have underflowed, and logarithms are used.
+_SMALLEST = 1e-200
+# If grandparent scores of the modifiers of a word differ by more in total, in nats, logarithms are used.
+_FURTHEST = 500.0
 
 
 @inner
 def prepare_automata(n, n_arcs, n_slots, work):  # type: ignore
-    """Exponentials of grandparents, the largest of an arc taken out, and which words need logarithms (`next_arc`)."""
+    """Fill exponentials of grandparents, relative to an arc's largest, and which words need logarithms (`next_arc`)."""
     for a in range(n_arcs):
         here, top = a * n_slots, maximum(work.grand_score, a * n_slots, n_slots)
         work.grand_top[a] = top
@@ -56,9 +58,9 @@ def prepare_automata(n, n_arcs, n_slots, work):  # type: ignore
 
 @inner
 def _side_forward(begin, end, step, empty, n_slots, single_root, at, work):  # type: ignore
-    """Fill ``inner`` and ``arc_weight``, its scale, of the arcs at places begin, begin + step … before end.
+    """Fill ``inner`` and ``arc_weight``, its scale, of the arcs at begin, begin + step … before end.
 
-    Writes S to ``sums`` from `at` on, and returns its scale; `empty` is the logarithm of its first term.
+    Writes S to ``sums`` from `at` on, and returns its scale. `empty` is the logarithm of its first term.
     """
     scales, brackets, parts, scores = work.arc_weight, work.complete, work.sibling_weight, work.sibling_score
     top = empty
@@ -100,7 +102,7 @@ def _side_forward(begin, end, step, empty, n_slots, single_root, at, work):  # t
 
 @inner
 def _side_back(begin, end, step, n_slots, n_own, single_root, at, base, of_modifiers, counts, work):  # type: ignore
-    """Hand the mass of every slot, in ``work.row``, to the arcs of one side, from the last modifier inwards."""
+    """Distribute the mass of every slot, in ``work.row``, to the arcs of one side, from the last modifier inwards."""
     brackets, parts, mass, shares = work.complete, work.sibling_weight, work.to_inner, work.other_row
     for k in range(n_slots):
         total = work.sums[at + k]
@@ -125,7 +127,7 @@ def _side_back(begin, end, step, n_slots, n_own, single_root, at, base, of_modif
             amount += mass[here + k]
         of_modifiers[a] = amount
         counts[base + part + 1] = parts[part + 1] * stops
-        # From here on a share of the bracket: what its terms are multiplied by.
+        # The share of the bracket, by which its terms are multiplied.
         row = work.bracket_row
         for k in range(n_slots):
             row[k] = mass[here + k] / brackets[here + k] if mass[here + k] > 0.0 else 0.0
@@ -144,8 +146,11 @@ def _side_back(begin, end, step, n_slots, n_own, single_root, at, base, of_modif
 
 @inner
 def automaton(h, n_slots, single_root, base, counts, work):  # type: ignore
-    """log Z(h); fills the probabilities of the arcs out of h (``of_modifiers``) and into it (``of_heads``), of siblings
-    in `counts` from `base` on, and of grandparents in ``to_inner``; −inf where h can have no modifiers and head."""
+    """Return log Z(h), −inf if h can have no head and modifiers.
+
+    Fills the probabilities of the arcs out of h (``of_modifiers``) and into h (``of_heads``), of siblings in `counts`
+    from `base` on, and of grandparents in ``to_inner``.
+    """
     if work.next_arc[h]:
         return automaton_in_logs(h, n_slots, single_root, base, counts, work)
     row, into, n_own = work.row, work.into[h], (work.into[h + 1] - work.into[h] if h > 0 else 1)

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The sums of `head_automata.py` on logarithms, for grandparents whose scores are too far apart."""
+"""The sums of `head_automata.py` on logarithms, for grandparent scores that are too far apart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from partwise.structures.trees.eisner.logs import log_add
 
 @inner
 def _side_forward(begin, end, step, n_slots, n_own, single_root, at, work):  # type: ignore
-    """Fill ``inner`` of the arcs at places begin, begin + step … before end; add up S in ``sums`` from `at` on."""
+    """Fill ``inner`` of the arcs at begin, begin + step … before end, and S in ``sums`` from `at` on."""
     scores, total = work.inner, work.sums
     for place in range(begin, end, step):
         a = work.out_arc[place]
@@ -32,7 +32,7 @@ def _side_forward(begin, end, step, n_slots, n_own, single_root, at, work):  # t
 
 @inner
 def _side_back(begin, end, step, n_slots, n_own, single_root, at, base, counts, work):  # type: ignore
-    """Hand the mass of every slot, in ``work.row``, to the arcs of one side, from the last modifier inwards."""
+    """Distribute the mass of every slot, in ``work.row``, to the arcs of one side, from the last modifier inwards."""
     scores, mass = work.inner, work.to_inner
     for place in range(begin, end, step):
         a = work.out_arc[place]
@@ -66,7 +66,7 @@ def _side_back(begin, end, step, n_slots, n_own, single_root, at, base, counts, 
 
 @inner
 def automaton_in_logs(h, n_slots, single_root, base, counts, work):  # type: ignore
-    """What ``head_automata.automaton`` computes."""
+    """As ``head_automata.automaton``, on logarithms."""
     sums, row = work.sums, work.row
     into, n_own = work.into[h], (work.into[h + 1] - work.into[h] if h > 0 else 1)
     for k in range(n_own):

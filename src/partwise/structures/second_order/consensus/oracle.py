@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What solvers ask of second-order spanning trees: the bound of `bound.py`, and a tree that is good under it."""
+"""The oracle of second-order spanning trees: the bound of `bound.py`, and a good tree from its marginals."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from partwise.structures.trees.matrix_tree.chu_liu_edmonds import spanning_best
 
 
 class ConsensusSpecification(NamedTuple):
-    """Spanning trees; arcs carry one of `n_relations` relations where there are more than one."""
+    """Spanning trees. Arcs have one of `n_relations` relations."""
 
     n_relations: int
     single_root: bool
 
 
 class ConsensusWorkspace(NamedTuple):
-    """The fields of `SecondOrderWorkspace` and of ``trees.matrix_tree.SpanningWorkspace``, and those of L-BFGS.
+    """The fields of `SecondOrderWorkspace` and `SpanningWorkspace`, and those of L-BFGS.
 
     Attributes
     ----------
     modifier_score, head_score, of_modifiers, of_heads : ndarray (arcs,)
-        What arcs score in the automata of their heads and of their modifiers, and what these think of them.
+        Scores of arcs in the automata of their heads and modifiers, and their probabilities there.
     grand_top, bracket_row : ndarray (arcs,) and (n_slots,)
     point, gradient, old_point, old_gradient, direction : ndarray (2 · arcs,)
     steps, changes : ndarray (MEMORY · 2 · arcs,)
     alphas, curvatures : ndarray (MEMORY,)
     arc_at : ndarray ((n + 1) · stride,)
-        The number of each arc by [modifier, head], −1 where it is no candidate.
+        The number of each arc by [modifier, head], −1 if it is no candidate.
     """
 
     head: Integers
@@ -140,7 +140,7 @@ def consensus_log_partition(specification, shape, scores, work):  # type: ignore
 
 @inner
 def consensus_best(specification, shape, scores, counts, work):  # type: ignore
-    """The spanning tree whose arcs are likeliest under the bound, then better ones as long as one new arc makes one."""
+    """The spanning tree with the likeliest arcs under the bound, improved by hill climbing."""
     n, n_arcs, n_slots, base = _read(specification, shape, scores, True, work)
     value, stride = smallest_bound(specification, n, n_arcs, n_slots, 0, work.halves, work), stride_of(n)
     for j in range(counts.size):

@@ -5,14 +5,14 @@ With weights w of arcs, s of siblings, f and l of first and last modifiers, and 
 and Pereira 2006 for siblings, Koo and Collins 2010, model 1, for grandparents), to the right of h:
 
     I(g, h, m) = w(h, m) p(g, h, m) [f(h, m) L(h, m, h+1) + Σ_s I(g, h, s) s(h, s, m) H(h, s, m)]
-    H(h, s, m) = Σ_{s≤r<m} R(h, s, r) L(h, m, r+1)              where the subtrees of two siblings meet
+    H(h, s, m) = Σ_{s≤r<m} R(h, s, r) L(h, m, r+1)              the subtrees of two siblings meet
     R(g, h, e) = Σ_{m≤e} I(g, h, m) l(h, m) R(h, m, e)          h, whose head is g, has all its modifiers up to e
 
-and L and the left of h the other way round. I is a vector over g for each arc h → m, and R and L are rows over e for
-each arc g → h: with A arcs, of which at most K lead into a word, all of this takes A · n · K + A · K · K · n steps at
-most, on whole vectors over g.
+L and the left side of h are mirror images. I is a vector over g for each arc h → m. R and L are rows over e for each
+arc g → h. With A arcs, at most K of them into one word, this takes at most A · n · K + A · K · K · n steps on whole
+vectors over g.
 
-Every word has one arc into it, one sibling part and one grandparent: these are divided by their largest value, so that
+Every word has one arc, one sibling part and one grandparent. Their weights are divided by their maximum, so that
 products are at most one, as in `trees/eisner/sums.py`.
 """
 
@@ -32,7 +32,7 @@ from partwise.structures.trees.eisner.sums import GROWTH
 
 @inner
 def scaled_weights(n, n_arcs, n_slots, single_root, work):  # type: ignore
-    """Weights from scores; returns the sum of the logarithms taken out, NaN where a word has no head."""
+    """Fill weights from scores. Returns the log of the product of scales, NaN if a word has no head."""
     adjusted = work.to_halves
     for a in range(n_arcs):
         part = work.sibling_from[a]
@@ -112,7 +112,7 @@ def _inner_item(a, n_arcs, n_slots, stride, single_root, work):  # type: ignore
 
 @inner
 def inside(n, n_arcs, n_slots, single_root, work):  # type: ignore
-    """Fill `halves`, `inner` and `complete`; returns Z of the scaled weights."""
+    """Fill `halves`, `inner` and `complete`. Returns Z of the scaled weights."""
     stride = stride_of(n)
     complete, sums, low, left_part = work.complete, work.sums, work.low, n_arcs * stride
     for j in range(n + 1):
@@ -165,7 +165,7 @@ def _dot(one, first, other, second, count):  # type: ignore
 
 @inner
 def _complete_back(b, at, outside, outside_at, n_slots, base, counts, work):  # type: ignore
-    """The chain rule through I · l · R for one last modifier; `at` is where R stands, `outside` its derivatives."""
+    """The chain rule through I · l · R for one last modifier. R is entry `at`, and `outside` has the derivatives."""
     stop = base + work.sibling_from[b] + 1
     weight, rest = work.sibling_weight[stop - base], work.complete[at]
     share = _dot(outside, outside_at, work.inner, b * n_slots, n_slots) * weight
@@ -176,7 +176,7 @@ def _complete_back(b, at, outside, outside_at, n_slots, base, counts, work):  # 
 
 @inner
 def _inner_back(a, n_arcs, n_slots, stride, single_root, base, counts, work):  # type: ignore
-    """The chain rule through I; leaves the counts of grandparents in its place."""
+    """The chain rule through I. Replaces the derivatives of I by the counts of grandparents."""
     complete, to_complete, row, here = work.complete, work.to_complete, work.other_row, a * n_slots
     left_part, weight = n_arcs * stride, work.arc_weight[a]
     h, m, part = work.head[a], work.modifier[a], work.sibling_from[a]
@@ -212,7 +212,7 @@ def _inner_back(a, n_arcs, n_slots, stride, single_root, base, counts, work):  #
 def outside(n, n_arcs, n_slots, single_root, total, base, counts, work):  # type: ignore
     """Counts of arcs and siblings (from part `base` on), and of grandparents by slot in ``work.to_inner``.
 
-    The derivatives of log Z by the chain rule, the steps of the inside pass in reverse order.
+    These are the derivatives of log Z by the chain rule: the steps of the inside pass in reverse order.
     """
     stride = stride_of(n)
     to_complete, sums, row, low = work.to_complete, work.sums, work.row, work.low

@@ -1,21 +1,21 @@
 # mypy: ignore-errors
 """Sums over projective trees: Eisner's algorithm, inside and outside, on rows of numbers.
 
-With words 1 … n, the root 0, and weights w(h → m) (Eisner 1996; here the paper's two chart items):
+Words are 1 … n, the root is 0, and arcs have weights w(h → m). The items are those of Eisner (1996):
 
     T(i, j)  = Σ_{i≤k<j} R(i, k) L(k+1, j)                  two halves that meet
     I→(i, j) = w(i → j) T(i, j),   I←(i, j) = w(j → i) T(i, j)
     R(i, j)  = Σ_{i<k≤j} I→(i, k) R(k, j)                   i has all its modifiers up to j
     L(i, j)  = Σ_{i≤k<j} L(i, k) I←(k, j)                   j has all its modifiers down to i
 
-Row i of every chart is finished from left to right, rows from the last to the first; once an entry is known
-it is multiplied into the rest of the row, so that all work is "row += number · row" on whole vectors.
-The outside pass undoes the same steps in reverse order; there the rows are those of transposed charts.
-With several roots, 0 is the first row; with a single one, Z = Σ_r w(0 → r) L(1, r) R(r, n).
+Rows of every chart are filled from the last to the first, each from left to right. A finished entry is multiplied into
+the rest of its row, so all operations are "row += number · row" on whole vectors. The outside pass takes the same steps
+in reverse order, on rows of transposed charts. With several roots, 0 is the first row. With a single root,
+Z = Σ_r w(0 → r) L(1, r) R(r, n).
 
-Every word has one head, so each word's weights may be scaled as one pleases: they are divided by their
-maximum and by at most 6.75, the rate at which the number of trees grows. Products of weights are then at most
-one, and what underflow can lose is bounded by the number of trees times the smallest number.
+Every word has one head, so each word's weights can be scaled. They are divided by their maximum and by at most 6.75,
+the growth rate of the number of trees. Products of weights are then at most one, and underflow loses at most the number
+of trees times the smallest number.
 """
 
 from __future__ import annotations
@@ -35,17 +35,19 @@ from partwise.structures.trees.arc_tables import (
     best_heads,
     stride_of,
     tree_oracle,
-    tree_room,
+    tree_workspace,
 )
 from partwise.structures.trees.eisner.logs import projective_marginals_in_logs
 from partwise.structures.trees.eisner.maxima import projective_viterbi
 
-GROWTH = 6.75  # the number of projective trees of n words is below this to the n
-_LOG_LOSS = -668.0  # log of the smallest normal number, relative to a result that must be right to 1e-17
+# The number of projective trees of n words is below the n-th power of this.
+GROWTH = 6.75
+# Log of the smallest normal number divided by 1e-17, the relative error that a sum may have from underflow.
+_LOG_LOSS = -668.0
 
 
 class ProjectiveSpecification(NamedTuple):
-    """Projective trees; arcs carry one of `n_relations` relations where there are more than one."""
+    """Projective trees. Arcs have one of `n_relations` relations."""
 
     n_relations: int
     single_root: bool
@@ -63,9 +65,9 @@ class ProjectiveWorkspace(NamedTuple):
     right_columns, left_columns, inner_columns : ndarray
         R, L (moved by one row) and I← by [j, i].
     right_outside, left_outside, inner_outside : ndarray
-        Derivatives of Z by R, L and I←.
+        Derivatives of log Z by R, L and I←.
     row, other_row, third_row, relations : ndarray
-        A row's sums in the making; one padded row of relations.
+        Partial sums of a row, and one padded row of relations.
     heads : ndarray (n + 1,) of int64
     """
 
@@ -89,7 +91,7 @@ class ProjectiveWorkspace(NamedTuple):
     heads: Integers
 
 
-@tree_room.register(ProjectiveSpecification)
+@tree_workspace.register(ProjectiveSpecification)
 @inner(allocates=True)
 def projective_workspace(specification, longest):  # type: ignore
     stride = (longest + LANES) & ~(LANES - 1)  # as `stride_of`; also called from Python
@@ -122,7 +124,7 @@ def projective_workspace(specification, longest):  # type: ignore
 
 @inner
 def projective_weights(n, work):  # type: ignore
-    """Scaled weights from scores; returns the sum of the logarithms taken out, NaN where a word has no head."""
+    """Fill scaled weights from scores. Returns the log of the product of scales, NaN if a word has no head."""
     stride = stride_of(n)
     shifts, product = 0.0, 1.0
     for j in range(stride):
@@ -149,7 +151,7 @@ def projective_weights(n, work):  # type: ignore
 
 @fragment
 def _clear_columns(n, stride, work):  # type: ignore
-    """Zeros where rows of the transposed charts end within a vector, and L(j, j) = 1."""
+    """Zero the transposed charts' vectors that are only partly filled, and set L(j, j) = 1."""
     for j in range(1, n + 1):
         here = j * stride
         for begin in (0, j & ~(LANES - 1)):
@@ -162,10 +164,10 @@ def _clear_columns(n, stride, work):  # type: ignore
 
 @inner
 def projective_inside(n, first_row, transposed, work):  # type: ignore
-    """Fill the charts; returns Z of the scaled weights. `first_row` is 0 for several roots, 1 for one."""
+    """Fill the charts. Returns Z of the scaled weights. `first_row` is 0 for several roots, 1 for a single root."""
     stride = stride_of(n)
     right, left, inner, weights = work.right, work.left, work.inner_left, work.weights
-    # Finished entries go to the charts, unfinished ones to these: a number just stored is slow to load in a vector.
+    # Partial sums are in rows of their own: loading a vector right after storing one of its entries is slow.
     halves, to_right, to_left = work.row, work.other_row, work.third_row
     if transposed:
         _clear_columns(n, stride, work)
@@ -199,7 +201,7 @@ def projective_inside(n, first_row, transposed, work):  # type: ignore
                 add_scaled(to_right, at, inner_right, right, k * stride + at, stride - at)
                 add_scaled(to_left, at, l, inner, k * stride + at, stride - at)
             if transposed:
-                # R(k, k) = 1 is left out: the outside pass adds it by hand.
+                # R(k, k) = 1 is omitted: the outside pass adds it separately.
                 work.right_columns[k * stride + i] = r
                 work.inner_columns[k * stride + i] = inner_left
                 if i > 0:
@@ -214,7 +216,7 @@ def projective_inside(n, first_row, transposed, work):  # type: ignore
 
 @fragment
 def _outside_starts(n, first_row, total, work):  # type: ignore
-    """Derivatives of log Z by what it is made of, zeros elsewhere; marginals of root arcs if there is one root."""
+    """Derivatives of log Z by the items that it sums, zeros elsewhere. Marginals of root arcs for a single root."""
     stride, weights = stride_of(n), work.weights
     inverse = 1.0 / total
     for i in range(first_row, n + 1):
@@ -236,7 +238,7 @@ def _outside_starts(n, first_row, total, work):  # type: ignore
 
 @inner
 def projective_outside(n, first_row, total, work):  # type: ignore
-    """Marginals of all arcs, by the chain rule through the charts, row by row in reverse order."""
+    """Fill the marginals of all arcs by the chain rule, row by row in reverse order."""
     stride, weights = stride_of(n), work.weights
     right, left, inner = work.right_outside, work.left_outside, work.inner_outside
     halves, inner_right = work.row, work.other_row
@@ -275,7 +277,7 @@ def projective_outside(n, first_row, total, work):  # type: ignore
 
 @fragment
 def nothing_lost(n, total):  # type: ignore
-    """Whether trees whose weight underflowed cannot matter; false for NaN, infinity and zero."""
+    """Whether trees whose weight underflowed are negligible. False for NaN, infinity and zero."""
     return 0.0 < total < np.inf and math.log(total) > n * math.log(GROWTH) + _LOG_LOSS
 
 

@@ -1,9 +1,8 @@
 # mypy: ignore-errors
-"""The elimination of `matrix_tree/sums.py` for eight words or fewer, each of them the last one in a lane of its own.
+"""The elimination of `matrix_tree/sums.py` for up to eight words, each of them the last word in one lane of vectors.
 
-In lane L all words are eliminated in turn but L, whose row and column are set aside when its turn comes. A number
-is thus a vector; the tables below hold p(h | m) of words not yet eliminated, the row and the column of the word
-set aside, and the root's weights.
+Lane L eliminates all words but L in turn, and keeps the row and column of L when it is reached. So every number is a
+vector. The tables below have p(h | m) of the remaining words, the kept row and column, and the root's weights.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ BLOCK_SIZE = _ONES + LANES
 
 @fragment
 def _fill_block(n, depth, low, high, work):  # type: ignore
-    """Every number of the block in all lanes."""
+    """Copy every number of the block to all lanes."""
     width, block = (n + LANES - 1) & ~(LANES - 1), work.block
     for m in range(high - low):
         source = (depth * n + low + m) * width + low
@@ -42,9 +41,9 @@ def _fill_block(n, depth, low, high, work):  # type: ignore
 
 @fragment
 def _total_of(v, size, single_root, block):  # type: ignore
-    """1 / D_v in all lanes but v, where it is 0 and nothing is eliminated; returns D_v in the last lane.
+    """Fill 1 / D_v in all lanes, 0 in lane v, which does not eliminate v. Returns D_v in the last lane.
 
-    Returns −1 where one of them is zero.
+    Returns −1 if a D_v is zero.
     """
     for lane in range(LANES):
         block[_TOTAL + lane] = 0.0
@@ -64,7 +63,7 @@ def _total_of(v, size, single_root, block):  # type: ignore
 
 @fragment
 def _set_aside(v, size, block):  # type: ignore
-    """Row and column of word v in lane v."""
+    """Keep the row and column of word v in lane v."""
     for other in range(v + 1, size):
         block[_KEPT_ROW + other * LANES + v] = block[(v * LANES + other) * LANES + v]
         block[_KEPT_COLUMN + other * LANES + v] = block[(other * LANES + v) * LANES + v]
@@ -79,10 +78,10 @@ def _divide(block, at):  # type: ignore
 
 @inner
 def escape_block(n, depth, low, high, single_root, work):  # type: ignore
-    """Fill e(h; m) for words low … high, the only ones left at this level; low is a multiple of eight.
+    """Fill e(h; m) for words low … high, the only ones left at this level. `low` is a multiple of eight.
 
-    Returns the root weight of the last word when all others are gone, 0 where some D is zero; ``work.totals`` gets
-    the others' D.
+    Returns the root weight of the last word after all others are eliminated, 0 if a D is zero. Writes the D of the
+    other words to ``work.totals``.
     """
     size, block, width = high - low, work.block, (n + LANES - 1) & ~(LANES - 1)
     _fill_block(n, depth, low, high, work)

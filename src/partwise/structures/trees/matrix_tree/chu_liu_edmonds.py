@@ -1,12 +1,12 @@
 # mypy: ignore-errors
 """The best spanning tree: Chu–Liu–Edmonds on a dense table, n² operations (Tarjan 1977; Camerini et al. 1979).
 
-Follow best heads from word to word; where that closes a cycle, merge its words into one: the merged row holds,
-for every head outside, the best gain of entering the cycle there instead of keeping the cycle's own arc. Only rows
-are merged, never columns. At the end cycles are opened again, the last one first.
+Follow best heads from word to word. If that closes a cycle, merge its words. The merged row has, for every head outside
+the cycle, the best gain of entering the cycle from there instead of using the cycle's own arc. Only rows are merged,
+not columns. At the end cycles are opened again, the last one first.
 
-With a single root, an arc from the root is taken only where no other is left. That is the best tree for root arcs
-that cost more than anything else can gain: it has a single one if any tree has.
+With a single root, an arc from the root is used only if no other arc is possible. This finds the best tree among those
+with the fewest arcs from the root.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from partwise.structures.trees.arc_tables import stride_of
 
 @inner(allocates=True)
 def spanning_best(n, single_root, work):  # type: ignore
-    """Fill ``work.heads`` from ``work.scores``; returns the largest score, −inf where there is no tree."""
+    """Fill ``work.heads`` with the best tree. Returns its score, −inf if no tree is possible."""
     stride = stride_of(n)
     size = 2 * n + 2
     parent, row_of = np.zeros(size, np.int64), np.zeros(size, np.int64)
@@ -64,7 +64,7 @@ def spanning_best(n, single_root, work):  # type: ignore
 
 @fragment
 def _best_entry(rows, row, n, single_root):  # type: ignore
-    """The best head of a row; the root only where nothing else is possible, if there must be a single one."""
+    """The best head of a row. With `single_root`, the root only if no other head is possible."""
     found, top = 0, -np.inf if single_root else rows[row]
     for h in range(1, n + 1):
         if rows[row + h] > top:
@@ -74,7 +74,7 @@ def _best_entry(rows, row, n, single_root):  # type: ignore
 
 @fragment
 def _merge(n, stride, path, begin, end, new, rows, row_of, parent, head, member, work):  # type: ignore
-    """Merge the nodes path[begin:end] into node `new`, which takes the row of the first; returns `new`."""
+    """Merge the nodes path[begin:end] into node `new` in the row of the first. Returns `new`."""
     into = row_of[path[begin]] * stride
     own = rows[into + head[path[begin]]]
     for h in range(n + 1):
@@ -90,7 +90,7 @@ def _merge(n, stride, path, begin, end, new, rows, row_of, parent, head, member,
     for k in range(begin, end):
         parent[path[k]] = new
     for m in range(1, n + 1):
-        # Path nodes are few and words many: a word's node has the new one as parent if it was on the cycle.
+        # The node of a word was on the cycle if its parent is now the new node.
         if parent[member[m]] == new:
             member[m] = new
             rows[into + m] = -np.inf
@@ -100,7 +100,7 @@ def _merge(n, stride, path, begin, end, new, rows, row_of, parent, head, member,
 
 @fragment
 def _open_cycles(n, n_nodes, single_root, parent, head, modifier, work):  # type: ignore
-    """Hand the arc that enters a merged node down to the word it enters; the others keep their own."""
+    """Pass the arc into a merged node on to the word that it enters. Other words keep their arcs."""
     for node in range(n_nodes - 1, n, -1):
         inside = modifier[node]
         while parent[inside] != node:

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 """The elimination of `matrix_tree/sums.py` on logarithms, for scores too far apart for double precision.
 
-With a single root, root weights are infinitely small: a number that contains one is of *order* 1, others are of
-order 0, and of a sum only the terms of lowest order count. Only weights of root arcs and probabilities of
-escape have an order; arcs between words are always of order 0.
+With a single root, root weights are infinitely small. A number that contains one has *order* 1, other numbers have
+order 0. In a sum only the terms of the lowest order count. Only root weights and probabilities of escape can have
+order 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from partwise.structures.trees.eisner.logs import log_add
 
 @inner
 def _add(value, order, other, other_order):  # type: ignore
-    """Sum of two numbers given as logarithm and order."""
+    """Sum of two numbers as logarithm and order."""
     if other == -np.inf or (value > -np.inf and order < other_order):
         return value, order
     if value == -np.inf or other_order < order:
@@ -28,7 +28,7 @@ def _add(value, order, other, other_order):  # type: ignore
 
 @inner
 def _eliminate(weights, root, orders, remaining, v):  # type: ignore
-    """Eliminate word v in place; row v holds what is left of it over D. Returns D and its order."""
+    """Eliminate word v in place, and divide row v by D. Returns D and its order."""
     n = root.size
     remaining[v] = False
     total, order = -np.inf, 0
@@ -54,7 +54,7 @@ def _eliminate(weights, root, orders, remaining, v):  # type: ignore
 
 @inner
 def _escape_rows(weights, root, orders, first, last, low, high, escapes, escape_orders):  # type: ignore
-    """e(v; m) for words v in first … last, eliminated in that order, and words m in low … high."""
+    """Fill e(v; m) for words v in first … last, eliminated in that order, and words m in low … high."""
     for v in range(last - 1, first - 1, -1):
         for m in range(low, high):
             value, order = root[v], orders[v]
@@ -66,7 +66,7 @@ def _escape_rows(weights, root, orders, first, last, low, high, escapes, escape_
 
 @fragment
 def _copy_down(tables, roots, orders, remaining, depth):  # type: ignore
-    """One level's numbers to the next."""
+    """Copy one level's numbers to the next."""
     n = roots.shape[1]
     for m in range(n):
         roots[depth + 1, m] = roots[depth, m]
@@ -78,7 +78,7 @@ def _copy_down(tables, roots, orders, remaining, depth):  # type: ignore
 
 @inner(allocates=True)
 def _escapes(n, tables, roots, orders, remaining, escapes, escape_orders):  # type: ignore
-    """Fill e(h; m) for all words: the halving of `matrix_tree/sums.py`, with a table for every level."""
+    """Fill e(h; m) for all words by the halving of `matrix_tree/sums.py`, with a table for every level."""
     lows, highs, stages = np.zeros(n + 2, np.int64), np.zeros(n + 2, np.int64), np.zeros(n + 2, np.int64)
     highs[0], depth = n, 0
     while depth >= 0:
@@ -104,7 +104,7 @@ def _escapes(n, tables, roots, orders, remaining, escapes, escape_orders):  # ty
 
 @fragment
 def _read_levels(n, single_root, stride, scores, tables, roots, orders, remaining):  # type: ignore
-    """The first level from a table of scores by [modifier, head]."""
+    """Fill the first level from a table of scores by [modifier, head]."""
     for m in range(n):
         roots[0, m] = scores[(m + 1) * stride]
         orders[0, m] = 1 if single_root else 0
@@ -115,7 +115,7 @@ def _read_levels(n, single_root, stride, scores, tables, roots, orders, remainin
 
 @inner(allocates=True)
 def spanning_in_logs(n, single_root, stride, scores, marginals, with_marginals):  # type: ignore
-    """Log-partition; fills `marginals` by [modifier, head] if asked to, unless it is −inf."""
+    """Return the log-partition. Fill `marginals` by [modifier, head] if `with_marginals` and a tree is possible."""
     depths = 2
     while 1 << (depths - 2) < n:
         depths += 1
@@ -141,7 +141,7 @@ def spanning_in_logs(n, single_root, stride, scores, marginals, with_marginals):
 
 @inner
 def _shares(n, stride, weights, root, orders, escapes, escape_orders, marginals):  # type: ignore
-    """Each word's heads in proportion to weight times escape, of the lowest order there is."""
+    """Fill marginals: each word's heads in proportion to weight times escape, of the lowest order."""
     for m in range(n):
         total, order = root[m], orders[m]
         for h in range(n):

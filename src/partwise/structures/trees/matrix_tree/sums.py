@@ -1,28 +1,27 @@
 # mypy: ignore-errors
 """Sums over spanning trees, without a subtraction: elimination of words as in Markov chains.
 
-Divide each word's weights by their sum: p(h | m), the probability of going from word m to h. Z then is the
-probability that heads drawn at random form a tree, and equals Π_v D_v, where words are eliminated one by one:
+Divide each word's weights by their sum: p(h | m) is the probability of a step from word m to h. Then Z is the
+probability that heads drawn at random form a tree. It equals Π_v D_v if words are eliminated one by one:
 
-    D_v = Σ_h p(h | v) over heads h ≠ v still there (the root among them)
+    D_v = Σ_h p(h | v) over the remaining heads h ≠ v (including the root)
     p(h | m) ← p(h | m) + p(v | m) p(h | v) / D_v
 
 This is Gaussian elimination on the Laplacian of the matrix-tree theorem (Tutte 1948; Koo et al. 2007; Smith and
-Smith 2007), with the diagonal recomputed as a sum (Grassmann, Taksar and Heyman 1985), so that every number keeps
-full relative accuracy and no pivoting is needed. The head of m is h with probability proportional to
+Smith 2007), with the diagonal recomputed as a sum (Grassmann, Taksar and Heyman 1985). Every number keeps its full
+relative accuracy, and no pivoting is needed. The head of m is h with probability proportional to
 
-    p(h | m) e(h; m),   e(h; m) = the probability that a walk from h comes to the root before it comes to m,
+    p(h | m) e(h; m),   e(h; m) = the probability that a walk from h reaches the root before m,
 
-since of a walk's departures from m the last one counts (Wilson 1996). For words eliminated before m,
+because a walk's last departure from m counts (Wilson 1996). For words eliminated before m,
 
     e(v; m) = p(root | v) / D_v + Σ_h p(h | v) / D_v · e(h; m).
 
-Each m must be eliminated last: one half of the words is eliminated for the other half and the other way
-round, and so on within each half, n³ operations in all; eight words or fewer are done side by side
-(`block.py`).
+Each m must be eliminated last. So one half of the words is eliminated for the other half and vice versa, and so on
+within each half: n³ operations in all. Eight words or fewer are eliminated side by side (`block.py`).
 
-A single root is the limit of root weights going to zero: the root is then left out of every D_v, and of the
-root weights themselves only ratios remain.
+A single root is the limit of root weights going to zero. The root is then omitted from every D_v, and only ratios of
+root weights matter.
 """
 
 from __future__ import annotations
@@ -42,19 +41,20 @@ from partwise.structures.trees.arc_tables import (
     best_heads,
     stride_of,
     tree_oracle,
-    tree_room,
+    tree_workspace,
 )
 from partwise.structures.trees.matrix_tree.block import BLOCK_SIZE, escape_block
 from partwise.structures.trees.matrix_tree.chu_liu_edmonds import spanning_best
 from partwise.structures.trees.matrix_tree.logs import spanning_in_logs
 
-# Errors of the size of the smallest number grow by at most 1 / Z; below this they might be seen.
+# Underflow errors grow by at most 1 / Z. If log Z is below this, they may matter, and logarithms are used.
 _SMALLEST_LOG = -600.0
-_SMALLEST_TOTAL = 1e-250  # of a word's shares, before they are made to sum to one
+# If the shares of a word's heads add up to less before they are normalised, underflow errors may matter.
+_SMALLEST_TOTAL = 1e-250
 
 
 class SpanningSpecification(NamedTuple):
-    """Spanning trees; arcs carry one of `n_relations` relations where there are more than one."""
+    """Spanning trees. Arcs have one of `n_relations` relations."""
 
     n_relations: int
     single_root: bool
@@ -72,9 +72,9 @@ class SpanningWorkspace(NamedTuple):
     escapes : ndarray
         e(h; m) by [h, m].
     totals, block, relations : ndarray
-        D_v; room for eight eliminations; one padded row of relations.
+        D_v, tables of eight eliminations side by side, and one padded row of relations.
     origins : ndarray of int64
-        Which word an entry of a merged row belongs to, for the best tree.
+        For the best tree: the word that an entry of a merged row belongs to.
     heads : ndarray (n + 1,) of int64
     """
 
@@ -90,7 +90,7 @@ class SpanningWorkspace(NamedTuple):
     heads: Integers
 
 
-@tree_room.register(SpanningSpecification)
+@tree_workspace.register(SpanningSpecification)
 @inner(allocates=True)
 def spanning_workspace(specification, longest):  # type: ignore
     stride = (longest + LANES) & ~(LANES - 1)  # as `stride_of`; also called from Python
@@ -100,7 +100,7 @@ def spanning_workspace(specification, longest):  # type: ignore
     size = (longest + 2) * stride
     rows_size = (depth + 1) * stride + BLOCK_SIZE + specification.n_relations + 2 * LANES
     buffer = np.empty((depth + 3) * size + rows_size + LANES)
-    first = (-(buffer.ctypes.data // 8)) % LANES  # rows on whole cache lines
+    first = (-(buffer.ctypes.data // 8)) % LANES  # rows start at cache lines
     rows = first + (depth + 3) * size
     return SpanningWorkspace(
         buffer[first : first + size],
@@ -118,7 +118,7 @@ def spanning_workspace(specification, longest):  # type: ignore
 
 @inner
 def spanning_weights(n, single_root, work):  # type: ignore
-    """Level 0 from scores; returns the sum of the logarithms taken out, NaN where a word has no head."""
+    """Fill level 0 from scores. Returns the log of the product of scales, NaN if a word has no head."""
     stride, width = stride_of(n), (n + LANES - 1) & ~(LANES - 1)
     levels, roots, scores = work.levels, work.roots, work.scores
     shifts, product, root_shift = 0.0, 1.0, -np.inf
@@ -153,7 +153,7 @@ def spanning_weights(n, single_root, work):  # type: ignore
 
 @fragment
 def _copy_level(n, depth, low, high, work):  # type: ignore
-    """Rows low … high of one level to the next."""
+    """Copy rows low … high of one level to the next."""
     width = (n + LANES - 1) & ~(LANES - 1)
     begin = low & ~(LANES - 1)
     size = ((high + LANES - 1) & ~(LANES - 1)) - begin
@@ -165,10 +165,10 @@ def _copy_level(n, depth, low, high, work):  # type: ignore
 
 @inner
 def _eliminate(n, depth, low, high, first, last, single_root, work):  # type: ignore
-    """Eliminate words first … last from a table on low … high; what is left of their rows is divided by D.
+    """Eliminate words first … last from a table on low … high, and divide their rows by D.
 
-    Entries of words that are gone are zero, so that whole vectors may be added; a word's own entry is −1, which
-    makes those of its column zero. False where a D is zero.
+    Entries of eliminated words are zero, so whole vectors can be added. A word's own entry is −1, which makes its
+    column zero. Returns False if a D is zero.
     """
     width = (n + LANES - 1) & ~(LANES - 1)
     begin = low & ~(LANES - 1)
@@ -194,7 +194,7 @@ def _eliminate(n, depth, low, high, first, last, single_root, work):  # type: ig
 
 @inner
 def _escape_rows(n, depth, first, last, low, high, work):  # type: ignore
-    """e(v; m) for eliminated words v in first … last and words m in low … high, the last eliminated first."""
+    """Fill e(v; m) for eliminated words v in first … last, in reverse order, and words m in low … high."""
     width = (n + LANES - 1) & ~(LANES - 1)
     for v in range(last - 1, first - 1, -1):
         own, to_root = (depth * n + v) * width, work.roots[depth * width + v]
@@ -203,7 +203,7 @@ def _escape_rows(n, depth, first, last, low, high, work):  # type: ignore
 
 @fragment
 def _log_total(n, last_root, totals):  # type: ignore
-    """Log of the last word's root weight times all D; NaN where that is too small to tell."""
+    """Log of the last word's root weight times all D, NaN if the product is zero."""
     result, product = 0.0, last_root
     for v in range(n):
         if not product > 0.0:
@@ -218,7 +218,7 @@ def _log_total(n, last_root, totals):  # type: ignore
 
 @inner(allocates=True)
 def _escapes(n, single_root, work):  # type: ignore
-    """Fill ``work.escapes``; returns log Z of the normalised weights, NaN if a D was zero."""
+    """Fill ``work.escapes``. Returns log Z of the normalised weights, NaN if a D is zero."""
     lows, highs = np.empty(64, np.int64), np.empty(64, np.int64)
     stages = np.zeros(64, np.int64)
     lows[0], highs[0], depth, log_total = 0, n, np.int64(0), np.nan
@@ -266,7 +266,7 @@ def spanning_marginals(specification, n, work):  # type: ignore
             share = work.levels[m * width + h] * work.escapes[h * width + m]
             work.marginals[row + 1 + h] = share
             total += share
-        if not total > _SMALLEST_TOTAL:  # underflow has taken all heads of a word
+        if not total > _SMALLEST_TOTAL:  # all heads of a word underflowed
             return spanning_in_logs(n, specification.single_root, stride, work.scores, work.marginals, True)
         inverse = 1.0 / total
         for h in range(n + 1):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+
 import numpy as np
 import pytest
 import sklearn
@@ -10,10 +13,25 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import partwise
 from partwise import CRF, Classifier, DependencyParser, SequenceLabeler
+from partwise.storage.model_file import ESTIMATORS
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 Y = (X[:, 0] > 0).astype(int)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_parameter_is_described_once(name: str) -> None:
+    estimator = getattr(partwise, name)
+    parameters = list(inspect.signature(estimator).parameters.values())
+    positional = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+    assert positional == ["loss", "l2", "solver", "tol", "max_passes", "random_state", "n_jobs", "verbose"]
+    section = estimator.__doc__.partition("Parameters\n----------\n")[2].partition("\n\n")[0]
+    heads = re.findall(r"^(\w[\w, ]*)(?= : |$)", section, re.MULTILINE)
+    described = [each for head in heads for each in head.split(", ")]
+    assert sorted(described) == sorted(each.name for each in parameters)
+    assert described[:8] == positional
 
 
 def test_repr_shows_what_was_changed() -> None:

@@ -8,8 +8,8 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from partwise.core.randomness import random_generator
 from partwise.errors import InputError
 from partwise.estimators.answers import Answers
 from partwise.estimators.checks import check_cost, check_solver
+from partwise.estimators.docstrings import completed
 from partwise.estimators.model import compact
 from partwise.estimators.parameters import check_parameters, plain_parameters
 from partwise.estimators.protocol import Estimator, not_fitted
@@ -59,30 +60,102 @@ class Training:
     source: Any = None
 
 
-class DualEstimator(Answers, Estimator):
-    """Base of the estimators; subclasses list their parameters and build the problem.
+class Fitted:
+    """Attributes that training sets."""
 
-    Solvers are imported when something is trained: a model that only predicts does without.
+    temperature_: float
+    objective_: float
+    dual_objective_: float
+    duality_gap_: float
+    converged_: bool
+    stop_reason_: str
+    certificate_kind_: str
+    n_passes_: float
+    history_: list[dict[str, Any]]
+    l2_: float
+    l2s_: np.ndarray
+    scores_: np.ndarray
+    _training: Training
+
+
+@dataclass(eq=False, repr=False)
+class StructuredEstimator(Fitted, Answers, Estimator):
+    """Base of all estimators: parameters, training with a certificate, model files.
+
+    Solvers are imported when training begins: prediction does not need them.
+
+    Parameters
+    ----------
+    loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
+        "log" is the conditional random field, "hinge" the max-margin Markov network.
+    l2 : float or "cv"
+        Strength of the regulariser (l2/2)‖w‖². "cv" chooses it by cross-validation.
+    solver : str or Solver
+        "auto", a name from ``partwise.solvers.SOLVERS``, or a solver object.
+    tol : float
+        Relative duality gap to stop at: the objective is proved to be that close to the optimum.
+    max_passes : float
+        Most passes over the data.
+    random_state : None, int, RandomState or Generator
+    n_jobs : int or None
+        Threads for certificates and prediction; −1 for all processors.
+    verbose : int
+        1 prints an estimate of the memory before training, and a line per certificate.
+    time_limit : float or None
+        Seconds of training.
+    memory_limit : float, str or None
+        Bytes that the process may use, or a text such as "1.5GB". "auto" then chooses a solver that fits, and other
+        solvers use their leaner form. None is half of the machine's memory.
+    callback : callable or None
+        Called with a ``partwise.solvers.Progress`` after every step, and every ten seconds within passes that are
+        expected to take more than half a minute. Training stops after the step if it returns True. If the callback
+        has a method `begin`, this is called before training with the problem and the encoder.
+    certificate_every : float or None
+        Passes between certificates. None computes them as often as is worth their cost.
+    cv : int or splitter
+        Folds for ``l2="cv"``, as in scikit-learn. They are trained in `n_jobs` threads.
+    l2s : array_like or None
+        Values that ``l2="cv"`` tries. None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
+        ``scores_`` (n_folds, n_values).
+
+    Attributes
+    ----------
+    objective_, dual_objective_ : float
+        P(w) and D(α); the optimum lies between them.
+    duality_gap_ : float
+        (P − D) / |P|, which is compared with `tol`.
+    certificate_kind_ : {"exact", "relaxation", "approximate", "local"}
+        Which problem the certificate is of.
+    converged_ : bool
+    stop_reason_ : str
+    n_passes_ : float
+    history_ : list of dict
+        passes, seconds, cpu_seconds, primal, dual, gap, relative_gap of every certificate.
     """
 
-    loss: str | Loss
-    l2: float | str
-    l1: float = 0.0
+    loss: str | Loss = "log"
+    l2: float | Literal["cv"] = 1.0
+    solver: str | Solver = "auto"
+    tol: float = 1e-3
+    max_passes: float = 200
+    random_state: Any = 0
+    n_jobs: int | None = 1
+    verbose: int = 0
+    _: KW_ONLY
+    time_limit: float | None = None
+    memory_limit: float | str | None = None
+    callback: Callable[[Progress], bool | None] | None = None
+    certificate_every: float | None = None
     cv: Any = 5
     l2s: Any = None
-    solver: str | Solver
-    tol: float
-    max_passes: float
-    random_state: Any
-    n_jobs: int | None
-    verbose: int
-    time_limit: float | None
-    memory_limit: float | str | None = None
-    callback: Callable[[Progress], bool | None] | None
-    certificate_every: float | None
-    warm_start: bool
-    engine: Any = None
-    temperature_: float
+    # Parameters that only some estimators have.
+    l1: float = field(default=0.0, init=False)
+    engine: Any = field(default=None, init=False)
+    warm_start: bool = field(default=False, init=False)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__doc__ = completed(cls, StructuredEstimator)
 
     def _check_parameters(self) -> Loss:
         """Refuse what cannot be, before any work; returns the loss."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from partwise.core.losses import Loss
 from partwise.core.problem import check_positive
 from partwise.errors import InputError
-from partwise.estimators.base import DualEstimator, Training, n_threads
+from partwise.estimators.base import StructuredEstimator, Training, n_threads
 from partwise.mercer.functions import KernelFunction
 from partwise.mercer.gram import Gram
 from partwise.mercer.problem import KernelProblem
@@ -30,19 +31,50 @@ class KernelSource(NamedTuple):
     second: np.ndarray | None
 
 
-class KernelEstimator(DualEstimator):
-    """Base of :class:`KernelSequenceLabeler` and :class:`KernelClassifier`."""
+@dataclass(eq=False, repr=False)
+class KernelEstimator(StructuredEstimator):
+    """Base of :class:`KernelSequenceLabeler` and :class:`KernelClassifier`.
 
-    kernel: Any
-    gamma: Any
-    degree: float
-    coef0: float
-    kernel_params: Any
-    precision: str
-    cache_mb: float
-    support_tol: float
-    cost: Any
-    _support: Support
+    Parameters
+    ----------
+    solver : str or Solver
+        "auto", an "eg" solver, "bcfw" or "excessive-gap".
+    kernel : str or callable
+        "linear", "poly", "rbf" or another kernel of ``sklearn.metrics.pairwise``; "precomputed" if X has rows of the
+        kernel matrix; or a function of two matrices that returns the matrix of their kernel values.
+    gamma, degree, coef0
+        Parameters of named kernels, as in scikit-learn's ``SVC``.
+    kernel_params : dict or None
+        More parameters of a named kernel.
+    precision : {"double", "single"}
+        Precision of the kernel matrix. Single precision needs half the memory and time, and reaches gaps of about
+        1e-5.
+    cache_mb : float
+        Megabytes for kernel matrices. Rows that do not fit are computed again when they are needed.
+    support_tol : float
+        Training points are dropped as long as this changes no score of a part by more than `support_tol`.
+
+    Attributes
+    ----------
+    support_vectors_ : ndarray (n_support, n_features)
+        With a precomputed kernel there is ``support_`` instead, the numbers of the training points.
+    score_error_ : float
+        Bound on the change of a part's score by dropped points, for points with k(x, x) as in training.
+    n_features_in_ : int
+    """
+
+    loss: str | Loss = "hinge"
+    max_passes: float = 1000
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 0.0
+    kernel_params: dict[str, Any] | None = None
+    precision: str = "double"
+    cache_mb: float = 1000.0
+    support_tol: float = 1e-4
+    cost: str | np.ndarray = "hamming"
 
     @classmethod
     def _parameters_in_file(cls) -> list[str]:

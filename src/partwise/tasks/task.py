@@ -51,7 +51,7 @@ class Task(ABC):
 
     Attributes
     ----------
-    estimator : DualEstimator
+    estimator : StructuredEstimator
     options : DataOptions
         As the model file has them, with the format that the user named.
     model : str

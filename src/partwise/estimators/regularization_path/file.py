@@ -31,7 +31,7 @@ class PathFile:
     Parameters
     ----------
     path : path
-    estimator : DualEstimator
+    estimator : StructuredEstimator
         The one that is trained along the path.
     """
 

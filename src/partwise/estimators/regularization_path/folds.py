@@ -25,7 +25,7 @@ class Lane:
 
     Attributes
     ----------
-    estimator : DualEstimator
+    estimator : StructuredEstimator
         Whose settings solve it.
     problem : Problem
         At any l2.

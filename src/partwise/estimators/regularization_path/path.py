@@ -11,7 +11,7 @@ import numpy as np
 
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.estimators.base import DualEstimator, n_threads
+from partwise.estimators.base import StructuredEstimator, n_threads
 from partwise.estimators.protocol import Estimator, not_fitted
 from partwise.estimators.regularization_path.choice import cross_validated, set_choice
 from partwise.estimators.regularization_path.dev import Prepared, dev_score, n_examples, with_l2
@@ -161,7 +161,7 @@ class RegularizationPath(Estimator):
         return self
 
     def _checked_values(self) -> list[float]:
-        if not isinstance(self.estimator, DualEstimator):
+        if not isinstance(self.estimator, StructuredEstimator):
             raise InputError(f"estimator must be one of partwise's, not {self.estimator!r:.60}")
         patience: Any = self.patience
         if isinstance(patience, bool) or not isinstance(patience, (int, np.integer)) or patience < 1:

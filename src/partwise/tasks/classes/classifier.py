@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.rows import RowData
 from partwise.errors import InputError
-from partwise.estimators.base import DualEstimator, Training, n_threads
+from partwise.estimators.base import Training, n_threads
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.labels import classes_array
+from partwise.estimators.linear import WarmStarting
 from partwise.estimators.matrices import split_storage, storage_for
 from partwise.estimators.model import Pairs
 from partwise.estimators.on_disk.dataset import EncodedDataset
@@ -35,10 +36,11 @@ from partwise.tasks.classes.predictions import ClassPredictions
 from partwise.tasks.sequences.data import warm_state
 
 if TYPE_CHECKING:
-    from partwise.solvers import Progress, Solution, Solver
+    from partwise.solvers import Solution, Solver
 
 
-class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, WarmStarting):
     """Linear classifier for any loss of the family, with the certificate of its training.
 
     Parameters
@@ -47,12 +49,7 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEs
         "log" is multinomial logistic regression, "hinge" the multiclass SVM of Crammer and Singer.
     l2 : float or "cv"
         Strength of the regulariser (l2/2)‖w‖². The C of scikit-learn's LogisticRegression is 1 / l2 with three
-        classes or more and 2 / l2 with two.
-        "cv" chooses it by cross-validation.
-    l1 : float
-        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
-    solver, tol, max_passes, random_state, n_jobs, verbose, warm_start, time_limit, memory_limit, callback
-        As in :class:`~partwise.SequenceLabeler`.
+        classes or more and 2 / l2 with two. "cv" chooses it by cross-validation.
     fit_intercept : bool
         Give every class an intercept. It is the weight of an attribute that is always 1 and is regularised
         like all others, as in liblinear.
@@ -64,14 +61,6 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEs
         Cost [true, predicted], for losses with γ > 0.
     min_count, hash_size
         For X given as dicts.
-    cv : int or splitter
-        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
-    l2s : array_like or None
-        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
-        ``scores_`` (n_folds, n_values).
-    engine : None, "processes", "ray" or Engine
-        Where training runs: in this process, on shards of the data in processes of this machine or of a Ray cluster, or
-        as a ``partwise.distributed.ProcessEngine`` or ``RayEngine`` says.
 
     Attributes
     ----------
@@ -81,8 +70,6 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEs
     intercept_ : ndarray (n_classes,)
     n_features_in_ : int
     feature_names_in_ : ndarray, where X has column names
-    objective_, dual_objective_, duality_gap_, converged_, stop_reason_, n_passes_, history_
-        The certificate, as in :class:`~partwise.SequenceLabeler`.
 
     Notes
     -----
@@ -96,56 +83,12 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, DualEs
     array([0, 1])
     """
 
-    def __init__(
-        self,
-        loss: str | Loss = "log",
-        l2: float | Literal["cv"] = 1.0,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_passes: float = 200,
-        random_state: Any = 0,
-        n_jobs: int | None = 1,
-        verbose: int = 0,
-        *,
-        l1: float = 0.0,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        pairs: Literal["observed", "all"] = "all",
-        cost: str | np.ndarray = "hamming",
-        min_count: int = 1,
-        hash_size: int | None = None,
-        warm_start: bool = False,
-        time_limit: float | None = None,
-        memory_limit: float | str | None = None,
-        callback: Callable[[Progress], bool | None] | None = None,
-        certificate_every: float | None = None,
-        cv: Any = 5,
-        l2s: Any = None,
-        engine: Any = None,
-    ):
-        self.loss = loss
-        self.l2 = l2
-        self.solver = solver
-        self.tol = tol
-        self.max_passes = max_passes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.l1 = l1
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.pairs = pairs
-        self.cost = cost
-        self.min_count = min_count
-        self.hash_size = hash_size
-        self.warm_start = warm_start
-        self.time_limit = time_limit
-        self.memory_limit = memory_limit
-        self.callback = callback
-        self.certificate_every = certificate_every
-        self.cv = cv
-        self.l2s = l2s
-        self.engine = engine
+    fit_intercept: bool = True
+    class_weight: Any = None
+    pairs: Literal["observed", "all"] = "all"
+    cost: str | np.ndarray = "hamming"
+    min_count: int = 1
+    hash_size: int | None = None
 
     _task = "classes"
 

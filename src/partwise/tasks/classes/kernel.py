@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from partwise.core.losses import Loss
 from partwise.errors import InputError
 from partwise.estimators.checks import as_checked, is_sparse
 from partwise.estimators.kernel_base import KernelEstimator
@@ -21,9 +20,10 @@ from partwise.tasks.classes.predictions import ClassPredictions
 
 if TYPE_CHECKING:
     from partwise.estimators.kernel_base import KernelSource
-    from partwise.solvers import Progress, Solution, Solver
+    from partwise.solvers import Solution, Solver
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
     """Classes scored by kernel functions, with the certificate of its training; weights are never formed.
 
@@ -33,45 +33,20 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
         "hinge" is the multiclass SVM of Crammer and Singer, "log" kernel logistic regression.
     l2 : float or "cv"
         Strength of the regulariser. For two classes, "hinge" has the objective of scikit-learn's
-        ``SVC(C=2 / l2)`` without its intercept.
-        "cv" chooses it by cross-validation.
-    solver : str or Solver
-        "auto", an "eg" solver, "bcfw" or "excessive-gap".
-    tol, max_passes, random_state, n_jobs, verbose, time_limit, memory_limit, callback, certificate_every
-        As in :class:`~partwise.SequenceLabeler`.
+        ``SVC(C=2 / l2)`` without its intercept. "cv" chooses it by cross-validation.
     kernel : str or callable
-        "linear", "poly", "rbf" or another kernel of ``sklearn.metrics.pairwise``; "precomputed", and X is then the
-        kernel matrix, (n, n) to fit and (n_new, n) to predict; or a function of two matrices that returns the
-        matrix of their kernel values.
-    gamma, degree, coef0
-        Parameters of named kernels, as in scikit-learn's ``SVC``.
-    kernel_params : dict or None
-        Further parameters of a named kernel.
+        "linear", "poly", "rbf" or another kernel of ``sklearn.metrics.pairwise``; "precomputed" if X is the kernel
+        matrix, (n, n) to fit and (n_new, n) to predict; or a function of two matrices that returns the matrix of
+        their kernel values.
     class_weight : None, "balanced" or dict
+        Multiplies the weight of every example of a class.
     cost : "hamming" or ndarray (n_classes, n_classes)
-    precision : {"double", "single"}
-        Of the kernel matrix; single takes half the memory and time, and gives gaps down to about 1e-5.
-    cache_mb : float
-        Megabytes for the kernel matrix; rows beyond are computed anew whenever they are needed.
-    support_tol : float
-        Training points are dropped while that changes no score by more than this (a margin is 1).
-    cv : int or splitter
-        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
-    l2s : array_like or None
-        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
-        ``scores_`` (n_folds, n_values).
+        Cost [true, predicted], for losses with γ > 0.
 
     Attributes
     ----------
     classes_ : ndarray (n_classes,)
-    support_vectors_ : ndarray (n_support, n_features)
-        With a precomputed kernel there is ``support_`` instead, the numbers of the training points.
     dual_coef_ : ndarray (n_support, n_classes)
-    score_error_ : float
-        Bound on the change of scores by what was dropped, for points with k(x, x) as in training.
-    n_features_in_ : int
-    objective_, dual_objective_, duality_gap_, converged_, stop_reason_, n_passes_, history_
-        The certificate, before anything was dropped.
 
     Examples
     --------
@@ -81,58 +56,7 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
     array([0, 0, 1, 1])
     """
 
-    def __init__(
-        self,
-        loss: str | Loss = "hinge",
-        l2: float | Literal["cv"] = 1.0,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_passes: float = 1000,
-        random_state: Any = 0,
-        n_jobs: int | None = 1,
-        verbose: int = 0,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        kernel_params: dict[str, Any] | None = None,
-        class_weight: Any = None,
-        cost: str | np.ndarray = "hamming",
-        precision: str = "double",
-        cache_mb: float = 1000.0,
-        support_tol: float = 1e-4,
-        time_limit: float | None = None,
-        memory_limit: float | str | None = None,
-        callback: Callable[[Progress], bool | None] | None = None,
-        certificate_every: float | None = None,
-        cv: Any = 5,
-        l2s: Any = None,
-    ):
-        self.loss = loss
-        self.l2 = l2
-        self.solver = solver
-        self.tol = tol
-        self.max_passes = max_passes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.class_weight = class_weight
-        self.cost = cost
-        self.precision = precision
-        self.cache_mb = cache_mb
-        self.support_tol = support_tol
-        self.time_limit = time_limit
-        self.memory_limit = memory_limit
-        self.callback = callback
-        self.certificate_every = certificate_every
-        self.cv = cv
-        self.l2s = l2s
+    class_weight: Any = None
 
     _task = "classes"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -27,7 +28,7 @@ from partwise.tasks.dependencies.files import DependencyFileMixin
 from partwise.tasks.dependencies.predictions import ParsingMixin
 
 if TYPE_CHECKING:
-    from partwise.solvers import Progress, Solver
+    pass
 
 STRUCTURES: dict[tuple[str, int], Any] = {
     ("spanning", 1): Spanning,
@@ -39,28 +40,12 @@ _HEADS_KEPT = 10
 _WORTH_PRUNING = 400_000  # arcs; with fewer, training on all of them takes no time
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, DependencyFileMixin):
     """Dependency parser: CRF, max-margin, and all losses between, trained in the dual.
 
     Parameters
     ----------
-    loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
-    l2 : float or "cv"
-        Strength of the regulariser (l2/2)‖w‖².
-        "cv" chooses it by cross-validation.
-    l1 : float
-        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
-    solver : str or Solver
-        "auto", a name from ``partwise.solvers.SOLVERS``, or a solver object.
-    tol : float
-        Relative duality gap to stop at: the objective is proved to be that close to the optimum.
-    max_passes : float
-        Most passes over the data.
-    random_state : None, int, RandomState or Generator
-    n_jobs : int or None
-        Threads for certificates and prediction; −1 for all processors.
-    verbose : int
-        1 prints a line per certificate.
     structure : {"spanning", "projective"}
         All trees (matrix-tree theorem, Chu-Liu-Edmonds), or those without crossing arcs (Eisner).
     order : {1, 2}
@@ -86,25 +71,6 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
         What to do with training trees that have crossing arcs, where structure="projective".
     min_count : int
         Features seen less often on true arcs are dropped.
-    time_limit : float or None
-        Seconds of training.
-    memory_limit : float, str or None
-        Bytes that the process may take, or a text such as "1.5GB": solvers take less, or "auto" takes others. None
-        is half of the machine's memory, beyond which dual state is kept leaner. What training will take is told
-        before it, with `verbose`.
-    callback : callable or None
-        Called with a ``partwise.solvers.Progress`` after every step; return True to stop. Its method `begin`, if it
-        has one, is called before with the problem and the encoder.
-    certificate_every : float or None
-        Passes between certificates; None makes them as often as is worth their cost.
-    cv : int or splitter
-        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
-    l2s : array_like or None
-        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
-        ``scores_`` (n_folds, n_values).
-    engine : None, "processes", "ray" or Engine
-        Where training runs: in this process, on shards of the data in processes of this machine or of a Ray cluster, or
-        as a ``partwise.distributed.ProcessEngine`` or ``RayEngine`` says.
 
     Attributes
     ----------
@@ -117,15 +83,6 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
         How many training trees have crossing arcs, where structure="projective".
     coef_ : ndarray (n_weights,)
         All weights: of arcs, relations, siblings, grandparents.
-    objective_, dual_objective_ : float
-        P(w) and D(α); the optimum lies between them.
-    duality_gap_ : float
-        (P − D) / |P|, what `tol` is compared with.
-    converged_ : bool
-    stop_reason_ : str
-    n_passes_ : float
-    history_ : list of dict
-        passes, seconds, cpu_seconds, primal, dual, gap, relative_gap of every certificate.
 
     Examples
     --------
@@ -136,66 +93,18 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
     [array([2, 0])]
     """
 
-    def __init__(
-        self,
-        loss: str | Loss = "log",
-        l2: float | Literal["cv"] = 1.0,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_passes: float = 200,
-        random_state: Any = 0,
-        n_jobs: int | None = 1,
-        verbose: int = 0,
-        *,
-        l1: float = 0.0,
-        structure: Literal["spanning", "projective"] = "spanning",
-        order: int = 1,
-        single_root: bool | Literal["auto"] = "auto",
-        labelled: bool = True,
-        templates: str | Sequence[str] = "mcdonald",
-        relation_templates: str | Sequence[str] = "labels",
-        sibling_templates: str | Sequence[str] = "siblings",
-        grandparent_templates: str | Sequence[str] = "grandparents",
-        prune: int | Literal["auto"] | None = "auto",
-        cost: Literal["auto", "heads", "labelled"] = "auto",
-        non_projective: Literal["skip", "error"] = "skip",
-        min_count: int = 1,
-        time_limit: float | None = None,
-        memory_limit: float | str | None = None,
-        callback: Callable[[Progress], bool | None] | None = None,
-        certificate_every: float | None = None,
-        cv: Any = 5,
-        l2s: Any = None,
-        engine: Any = None,
-    ):
-        self.loss = loss
-        self.l2 = l2
-        self.solver = solver
-        self.tol = tol
-        self.max_passes = max_passes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.l1 = l1
-        self.structure = structure
-        self.order = order
-        self.single_root = single_root
-        self.labelled = labelled
-        self.templates = templates
-        self.relation_templates = relation_templates
-        self.sibling_templates = sibling_templates
-        self.grandparent_templates = grandparent_templates
-        self.prune = prune
-        self.cost = cost
-        self.non_projective = non_projective
-        self.min_count = min_count
-        self.time_limit = time_limit
-        self.memory_limit = memory_limit
-        self.callback = callback
-        self.certificate_every = certificate_every
-        self.cv = cv
-        self.l2s = l2s
-        self.engine = engine
+    structure: Literal["spanning", "projective"] = "spanning"
+    order: int = 1
+    single_root: bool | Literal["auto"] = "auto"
+    labelled: bool = True
+    templates: str | Sequence[str] = "mcdonald"
+    relation_templates: str | Sequence[str] = "labels"
+    sibling_templates: str | Sequence[str] = "siblings"
+    grandparent_templates: str | Sequence[str] = "grandparents"
+    prune: int | Literal["auto"] | None = "auto"
+    cost: Literal["auto", "heads", "labelled"] = "auto"
+    non_projective: Literal["skip", "error"] = "skip"
+    min_count: int = 1
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DependencyParser:
         """Train.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -28,24 +28,15 @@ from partwise.tasks.graphs.structures import INFERENCE, graph_shapes, shaped
 from partwise.tasks.sequences.data import checked_weights, warm_state
 
 if TYPE_CHECKING:
-    from partwise.solvers import Progress, Solution, Solver
+    from partwise.solvers import Solution, Solver
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAnswers, GraphFileMixin):
     """Markov random field over the nodes of given graphs: CRF, max-margin, and all losses between.
 
     Parameters
     ----------
-    loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
-        "log" is the CRF, "hinge" the max-margin Markov network.
-    l2 : float or "cv"
-        Strength C of the regulariser (C/2)‖w‖².
-        "cv" chooses it by cross-validation.
-    l1 : float
-        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
-    solver, tol, max_passes, random_state, n_jobs, verbose, warm_start, time_limit, memory_limit, callback,
-    certificate_every
-        As in :class:`~partwise.SequenceLabeler`.
     inference : {"auto", "exact", "tree-reweighted", "loopy"}
         "exact" by junction trees, refused where a table would be too large. "tree-reweighted" bounds the sum over
         labellings from above: certificates are true, of that relaxed problem. "loopy" estimates it, without a
@@ -62,14 +53,6 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
         All labels there will ever be; None for those of the training data.
     min_count, hash_size
         For features given as dicts or lists of strings.
-    cv : int or splitter
-        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
-    l2s : array_like or None
-        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
-        ``scores_`` (n_folds, n_values).
-    engine : None, "processes", "ray" or Engine
-        Where training runs: in this process, on shards of the data in processes of this machine or of a Ray cluster, or
-        as a ``partwise.distributed.ProcessEngine`` or ``RayEngine`` says.
 
     Attributes
     ----------
@@ -80,8 +63,6 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
         All weights: of nodes, of factors with features, and of those without, kind after kind.
     certificate_kind_ : {"exact", "relaxation", "approximate"}
         What the certificate is of.
-    objective_, dual_objective_, duality_gap_, converged_, stop_reason_, n_passes_, history_
-        The certificate, as in :class:`~partwise.SequenceLabeler`.
 
     Examples
     --------
@@ -91,58 +72,13 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
     ['a', 'a', 'b']
     """
 
-    def __init__(
-        self,
-        loss: str | Loss = "log",
-        l2: float | Literal["cv"] = 1.0,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_passes: float = 200,
-        random_state: Any = 0,
-        n_jobs: int | None = 1,
-        verbose: int = 0,
-        *,
-        l1: float = 0.0,
-        inference: Literal["auto", "exact", "tree-reweighted", "loopy"] = "auto",
-        edges: Literal["directed", "symmetric"] = "directed",
-        pairs: Literal["observed", "all"] = "all",
-        cost: Any = "hamming",
-        classes: Any = None,
-        min_count: int = 1,
-        hash_size: int | None = None,
-        warm_start: bool = False,
-        time_limit: float | None = None,
-        memory_limit: float | str | None = None,
-        callback: Callable[[Progress], bool | None] | None = None,
-        certificate_every: float | None = None,
-        cv: Any = 5,
-        l2s: Any = None,
-        engine: Any = None,
-    ):
-        self.loss = loss
-        self.l2 = l2
-        self.solver = solver
-        self.tol = tol
-        self.max_passes = max_passes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.l1 = l1
-        self.inference = inference
-        self.edges = edges
-        self.pairs = pairs
-        self.cost = cost
-        self.classes = classes
-        self.min_count = min_count
-        self.hash_size = hash_size
-        self.warm_start = warm_start
-        self.time_limit = time_limit
-        self.memory_limit = memory_limit
-        self.callback = callback
-        self.certificate_every = certificate_every
-        self.cv = cv
-        self.l2s = l2s
-        self.engine = engine
+    inference: Literal["auto", "exact", "tree-reweighted", "loopy"] = "auto"
+    edges: Literal["directed", "symmetric"] = "directed"
+    pairs: Literal["observed", "all"] = "all"
+    cost: Any = "hamming"
+    classes: Any = None
+    min_count: int = 1
+    hash_size: int | None = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> GraphLabeler:
         """Train.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -30,11 +30,12 @@ from partwise.tasks.label_sets.structure import (
 )
 
 if TYPE_CHECKING:
-    from partwise.solvers import Progress, Solution, Solver
+    from partwise.solvers import Solution, Solver
 
 _AUTO_LIMIT = 2**18  # entries of tables, every pass and for every example; messages are cheaper than more
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, MultilabelFileMixin):
     """Conditional random field, or max-margin Markov network, over the labels of an example.
 
@@ -43,15 +44,9 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
 
     Parameters
     ----------
-    loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
     l2 : float or "cv"
         Strength of the regulariser (l2/2)‖w‖². With graph="none" and loss="log" every label is a logistic
-        regression of its own, with scikit-learn's C = 2 / l2.
-        "cv" chooses it by cross-validation.
-    l1 : float
-        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
-    solver, tol, max_passes, random_state, n_jobs, verbose, time_limit, memory_limit, callback, certificate_every
-        As in :class:`~partwise.SequenceLabeler`.
+        regression of its own, with scikit-learn's C = 2 / l2. "cv" chooses it by cross-validation.
     graph : {"full", "tree", "none"} or list of pairs
         Which pairs of labels have weights: all; those of the tree with the most mutual information in the training
         labels (Chow and Liu, 1968); none; or those given.
@@ -62,14 +57,6 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         Give every label an intercept, regularised like all weights.
     min_count, hash_size
         For X given as dicts or lists of strings.
-    cv : int or splitter
-        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
-    l2s : array_like or None
-        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
-        ``scores_`` (n_folds, n_values).
-    engine : None, "processes", "ray" or Engine
-        Where training runs: in this process, on shards of the data in processes of this machine or of a Ray cluster, or
-        as a ``partwise.distributed.ProcessEngine`` or ``RayEngine`` says.
 
     Attributes
     ----------
@@ -84,8 +71,6 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         Scores of the pairs, by whether the first and the second label is there.
     inference_ : {"exact", "tree-reweighted"}
     n_features_in_ : int
-    objective_, dual_objective_, duality_gap_, converged_, stop_reason_, n_passes_, history_, certificate_kind_
-        The certificate, as in :class:`~partwise.GraphLabeler`.
 
     Examples
     --------
@@ -96,52 +81,11 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
            [1, 1]])
     """
 
-    def __init__(
-        self,
-        loss: str | Loss = "log",
-        l2: float | Literal["cv"] = 1.0,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_passes: float = 200,
-        random_state: Any = 0,
-        n_jobs: int | None = 1,
-        verbose: int = 0,
-        *,
-        l1: float = 0.0,
-        graph: Any = "full",
-        inference: Literal["auto", "exact", "tree-reweighted"] = "auto",
-        fit_intercept: bool = True,
-        min_count: int = 1,
-        hash_size: int | None = None,
-        time_limit: float | None = None,
-        memory_limit: float | str | None = None,
-        callback: Callable[[Progress], bool | None] | None = None,
-        certificate_every: float | None = None,
-        cv: Any = 5,
-        l2s: Any = None,
-        engine: Any = None,
-    ):
-        self.loss = loss
-        self.l2 = l2
-        self.solver = solver
-        self.tol = tol
-        self.max_passes = max_passes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.l1 = l1
-        self.graph = graph
-        self.inference = inference
-        self.fit_intercept = fit_intercept
-        self.min_count = min_count
-        self.hash_size = hash_size
-        self.time_limit = time_limit
-        self.memory_limit = memory_limit
-        self.callback = callback
-        self.certificate_every = certificate_every
-        self.cv = cv
-        self.l2s = l2s
-        self.engine = engine
+    graph: Any = "full"
+    inference: Literal["auto", "exact", "tree-reweighted"] = "auto"
+    fit_intercept: bool = True
+    min_count: int = 1
+    hash_size: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InputError
-from partwise.estimators.base import DualEstimator
 from partwise.estimators.encoders import AttributeEncoder
+from partwise.estimators.linear import LinearEstimator
 from partwise.estimators.model import LinearModel
 from partwise.storage.checks import expect_number, expect_text, expect_texts
 from partwise.tasks.label_sets.structure import checked_pairs, label_structure
 
 
-class MultilabelFileMixin(DualEstimator):
+class MultilabelFileMixin(LinearEstimator):
     """State of an estimator that has `_encoder`, `_model`, `_storage`, `_single`, `classes_` and `pairs_`."""
 
     _encoder: AttributeEncoder | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -28,9 +28,10 @@ from partwise.tasks.segments.files import SegmentFileMixin
 from partwise.tasks.segments.predictions import SegmentMixin
 
 if TYPE_CHECKING:
-    from partwise.solvers import Progress, Solver
+    pass
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, SegmentFileMixin):
     """Semi-Markov CRF, its max-margin form, and all losses between, trained in the dual.
 
@@ -39,23 +40,6 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
 
     Parameters
     ----------
-    loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
-    l2 : float or "cv"
-        Strength C of the regulariser (C/2)‖w‖².
-        "cv" chooses it by cross-validation.
-    l1 : float
-        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero.
-    solver : str or Solver
-        "auto", a name from ``partwise.solvers.SOLVERS``, or a solver object.
-    tol : float
-        Relative duality gap to stop at: the objective is proved to be that close to the optimum.
-    max_passes : float
-        Most passes over the data.
-    random_state : None, int, RandomState or Generator
-    n_jobs : int or None
-        Threads for certificates and prediction; −1 for all processors.
-    verbose : int
-        1 prints what memory training takes, and a line per certificate.
     max_length : int or "auto"
         The most positions of a segment. "auto" is the smallest length that 99.9 % of the training segments do not
         exceed. Longer training segments are cut into pieces of this length and a rest, and counted in `n_cut_`.
@@ -71,25 +55,6 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         What labels positions in no segment; never a label of a segment.
     min_count : int
         Features of positions seen less often are dropped, and features of segments seen less often on true ones.
-    time_limit : float or None
-        Seconds of training.
-    memory_limit : float, str or None
-        Bytes that the process may take, or a text such as "1.5GB": solvers take less, or "auto" takes others. None
-        is half of the machine's memory, beyond which dual state is kept leaner. What training will take is told
-        before it, with `verbose`.
-    callback : callable or None
-        Called with a ``partwise.solvers.Progress`` after every step; return True to stop. Its method `begin`, if it
-        has one, is called before with the problem and the encoder.
-    certificate_every : float or None
-        Passes between certificates; None makes them as often as is worth their cost.
-    cv : int or splitter
-        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
-    l2s : array_like or None
-        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
-        ``scores_`` (n_folds, n_values).
-    engine : None, "processes", "ray" or Engine
-        Where training runs: in this process, on shards of the data in processes of this machine or of a Ray cluster, or
-        as a ``partwise.distributed.ProcessEngine`` or ``RayEngine`` says.
 
     Attributes
     ----------
@@ -101,15 +66,6 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
     coef_ : ndarray (n_weights,)
         All weights: of segments, of positions, then of transitions, rounded to single precision when training ends.
     transition_coef_ : ndarray (n_labels, n_labels)
-    objective_, dual_objective_ : float
-        P(w) and D(α); the optimum lies between them.
-    duality_gap_ : float
-        (P − D) / |P|, what `tol` is compared with.
-    converged_ : bool
-    stop_reason_ : str
-    n_passes_ : float
-    history_ : list of dict
-        passes, seconds, cpu_seconds, primal, dual, gap, relative_gap of every certificate.
 
     Examples
     --------
@@ -120,54 +76,12 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
     [[(0, 1, 'city')]]
     """
 
-    def __init__(
-        self,
-        loss: str | Loss = "log",
-        l2: float | Literal["cv"] = 1.0,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_passes: float = 200,
-        random_state: Any = 0,
-        n_jobs: int | None = 1,
-        verbose: int = 0,
-        *,
-        l1: float = 0.0,
-        max_length: int | Literal["auto"] = "auto",
-        pairs: Literal["observed", "all"] = "observed",
-        template: Any = None,
-        segment_template: Any = "auto",
-        outside: str = "O",
-        min_count: int = 1,
-        time_limit: float | None = None,
-        memory_limit: float | str | None = None,
-        callback: Callable[[Progress], bool | None] | None = None,
-        certificate_every: float | None = None,
-        cv: Any = 5,
-        l2s: Any = None,
-        engine: Any = None,
-    ):
-        self.loss = loss
-        self.l2 = l2
-        self.solver = solver
-        self.tol = tol
-        self.max_passes = max_passes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.l1 = l1
-        self.max_length = max_length
-        self.pairs = pairs
-        self.template = template
-        self.segment_template = segment_template
-        self.outside = outside
-        self.min_count = min_count
-        self.time_limit = time_limit
-        self.memory_limit = memory_limit
-        self.callback = callback
-        self.certificate_every = certificate_every
-        self.cv = cv
-        self.l2s = l2s
-        self.engine = engine
+    max_length: int | Literal["auto"] = "auto"
+    pairs: Literal["observed", "all"] = "observed"
+    template: Any = None
+    segment_template: Any = "auto"
+    outside: str = "O"
+    min_count: int = 1
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

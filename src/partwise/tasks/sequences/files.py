@@ -9,9 +9,9 @@ import numpy as np
 
 from partwise.core.losses import Loss
 from partwise.errors import InputError
-from partwise.estimators.base import DualEstimator
 from partwise.estimators.encoders import AttributeEncoder, ColumnEncoder
 from partwise.estimators.labels import classes_array
+from partwise.estimators.linear import WarmStarting
 from partwise.estimators.matrices import MatrixEncoder
 from partwise.estimators.model import LinearModel
 from partwise.storage.checks import expect_array, expect_number, expect_text
@@ -25,7 +25,7 @@ _ENCODERS: dict[str, Any] = {
 _MASKS = ("allowed", "allowed_start", "allowed_end")
 
 
-class SequenceFileMixin(DualEstimator):
+class SequenceFileMixin(WarmStarting):
     """State of an estimator that has `_encoder`, `_model`, `_loss` and `classes_`."""
 
     _encoder: Any

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -26,56 +27,32 @@ from partwise.tasks.sequences.predictions import PredictionMixin
 
 if TYPE_CHECKING:
     from partwise.estimators.kernel_base import KernelSource
-    from partwise.solvers import Progress, Solution, Solver
+    from partwise.solvers import Solution, Solver
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
     """Chain with kernel functions between positions; weights are never formed.
 
     Parameters
     ----------
-    loss : {"hinge", "log", "softmax_margin", "perceptron"} or Loss
+    loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
         "hinge" is the max-margin Markov network, "log" the kernel CRF.
-    l2 : float or "cv"
-        Strength of the regulariser (l2/2)‖w‖².
-        "cv" chooses it by cross-validation.
-    solver : str or Solver
-        "auto", an "eg" solver, "bcfw" or "excessive-gap".
-    tol, max_passes, random_state, n_jobs, verbose, time_limit, memory_limit, callback, certificate_every
-        As in :class:`~partwise.SequenceLabeler`.
     kernel : str or callable
-        "linear", "poly", "rbf" or another kernel of ``sklearn.metrics.pairwise``; "precomputed", and each sequence
-        then has its rows of the kernel matrix, (length, n_training_positions); or a function of two matrices that
-        returns the matrix of their kernel values.
-    gamma, degree, coef0, kernel_params
-        Parameters of named kernels, as in scikit-learn's ``SVC``.
+        "linear", "poly", "rbf" or another kernel of ``sklearn.metrics.pairwise``; "precomputed" if each sequence has
+        its rows of the kernel matrix, (length, n_training_positions); or a function of two matrices that returns the
+        matrix of their kernel values.
     edges : {"tied", "kernel"}
-        One weight for every pair of neighbouring labels; or scores of such pairs that depend on what is observed,
-        through 1 + k(before, before′) k(here, here′).
+        "tied" gives every pair of neighbouring labels one weight. With "kernel", the scores of such pairs depend on
+        the input, through 1 + k(before, before′) k(here, here′).
     cost : "hamming" or ndarray (n_labels, n_labels)
-    precision : {"double", "single"}
-        Of the kernel matrix; single takes half the memory and time, and gives gaps down to about 1e-5.
-    cache_mb : float
-        Megabytes for kernel matrices; rows beyond are computed anew whenever they are needed.
-    support_tol : float
-        Training positions are dropped while that changes the score of no part by more than this.
-    cv : int or splitter
-        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
-    l2s : array_like or None
-        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
-        ``scores_`` (n_folds, n_values).
+        Cost [true, predicted] of a wrong label, for losses with γ > 0.
 
     Attributes
     ----------
     classes_ : ndarray (n_labels,)
-    support_vectors_ : ndarray (n_support, n_features)
     dual_coef_ : ndarray (n_support, n_labels)
     transition_coef_ : ndarray (n_labels, n_labels), for tied edges
-    score_error_ : float
-        Bound on the change of a part's score by what was dropped, for points with k(x, x) as in training.
-    n_features_in_ : int
-    objective_, dual_objective_, duality_gap_, converged_, stop_reason_, n_passes_, history_
-        The certificate, before anything was dropped.
 
     Examples
     --------
@@ -85,58 +62,7 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
     [['a', 'b'], ['b', 'a', 'a']]
     """
 
-    def __init__(
-        self,
-        loss: str | Loss = "hinge",
-        l2: float | Literal["cv"] = 1.0,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_passes: float = 1000,
-        random_state: Any = 0,
-        n_jobs: int | None = 1,
-        verbose: int = 0,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        kernel_params: dict[str, Any] | None = None,
-        edges: Literal["tied", "kernel"] = "tied",
-        cost: str | np.ndarray = "hamming",
-        precision: str = "double",
-        cache_mb: float = 1000.0,
-        support_tol: float = 1e-4,
-        time_limit: float | None = None,
-        memory_limit: float | str | None = None,
-        callback: Callable[[Progress], bool | None] | None = None,
-        certificate_every: float | None = None,
-        cv: Any = 5,
-        l2s: Any = None,
-    ):
-        self.loss = loss
-        self.l2 = l2
-        self.solver = solver
-        self.tol = tol
-        self.max_passes = max_passes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.edges = edges
-        self.cost = cost
-        self.precision = precision
-        self.cache_mb = cache_mb
-        self.support_tol = support_tol
-        self.time_limit = time_limit
-        self.memory_limit = memory_limit
-        self.callback = callback
-        self.certificate_every = certificate_every
-        self.cv = cv
-        self.l2s = l2s
+    edges: Literal["tied", "kernel"] = "tied"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

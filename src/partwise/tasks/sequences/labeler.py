@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -29,32 +29,20 @@ from partwise.tasks.sequences.gaps import check_loss_for_gaps, with_gaps
 from partwise.tasks.sequences.predictions import PredictionMixin
 
 if TYPE_CHECKING:
-    from partwise.solvers import Progress, Solution, Solver
+    from partwise.solvers import Solution, Solver
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, SequenceAnswers, SequenceFileMixin):
     """Linear-chain CRF, max-margin Markov network, and all losses between, trained in the dual.
 
     Parameters
     ----------
-    loss : {"log", "hinge", "softmax_margin", "perceptron"} or Loss
-        "log" is the CRF, "hinge" the max-margin Markov network.
     l2 : float or "cv"
-        Strength of the regulariser (l2/2)‖w‖²: twice CRFsuite's c2, the inverse of scikit-learn's C.
-        "cv" chooses it by cross-validation.
+        Strength of the regulariser (l2/2)‖w‖²: twice CRFsuite's c2, the inverse of scikit-learn's C. "cv" chooses it
+        by cross-validation.
     l1 : float
-        Strength of an l1 term beside it, l1·‖w‖₁, which makes most weights zero; CRFsuite's c1.
-    solver : str or Solver
-        "auto", a name from ``partwise.solvers.SOLVERS``, or a solver object.
-    tol : float
-        Relative duality gap to stop at: the objective is proved to be that close to the optimum.
-    max_passes : float
-        Most passes over the data.
-    random_state : None, int, RandomState or Generator
-    n_jobs : int or None
-        Threads for certificates and prediction; −1 for all processors.
-    verbose : int
-        1 prints a line per certificate.
+        Strength of an additional l1 term, l1·‖w‖₁, which makes most weights zero; CRFsuite's c1.
     pairs : {"observed", "all"}
         Which (attribute, label) pairs have a weight: those seen in training, or all.
     cost : "hamming" or ndarray (n_labels, n_labels)
@@ -73,28 +61,6 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         Attributes seen less often are dropped.
     hash_size : int or None
         Hash attributes to this many numbers instead of keeping a vocabulary.
-    warm_start : bool
-        Go on from the dual state of the last fit when the data are the same, also with another `l2`.
-    time_limit : float or None
-        Seconds of training.
-    memory_limit : float, str or None
-        Bytes that the process may take, or a text such as "1.5GB": solvers take less, or "auto" takes others. None
-        is half of the machine's memory, beyond which dual state is kept leaner. What training will take is told
-        before it, with `verbose`.
-    callback : callable or None
-        Called with a ``partwise.solvers.Progress`` after every step, and every ten seconds within passes that are
-        expected to take more than half a minute; return True to stop after the step. Its method `begin`, if it
-        has one, is called before with the problem and the encoder.
-    certificate_every : float or None
-        Passes between certificates; None makes them as often as is worth their cost.
-    cv : int or splitter
-        Folds for ``l2="cv"``, as in scikit-learn; they are trained in `n_jobs` threads.
-    l2s : array_like or None
-        Values that ``l2="cv"`` tries; None is nine from 100 to 0.1. Afterwards there are ``l2_``, ``l2s_`` and
-        ``scores_`` (n_folds, n_values).
-    engine : None, "processes", "ray" or Engine
-        Where training runs: in this process, on shards of the data in processes of this machine or of a Ray cluster, or
-        as a ``partwise.distributed.ProcessEngine`` or ``RayEngine`` says.
 
     Attributes
     ----------
@@ -102,15 +68,9 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     coef_ : ndarray (n_weights,)
         All weights: attributes, then transitions, rounded to single precision when training ends (the
         certificate is of the weights before rounding). ``transition_coef_`` are the transitions alone.
-    objective_, dual_objective_ : float
-        P(w) and D(α); the optimum lies between them.
     duality_gap_ : float
-        (P − D) / |P|, what `tol` is compared with; with labels missing, how far from stationary the weights are.
-    converged_ : bool
-    stop_reason_ : str
-    n_passes_ : float
-    history_ : list of dict
-        passes, seconds, cpu_seconds, primal, dual, gap, relative_gap of every certificate.
+        (P − D) / |P|, which is compared with `tol`. With labels missing, it says how far from stationary the weights
+        are.
 
     Examples
     --------
@@ -120,60 +80,14 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
     [['D', 'N'], ['D', 'N']]
     """
 
-    def __init__(
-        self,
-        loss: str | Loss = "log",
-        l2: float | Literal["cv"] = 1.0,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_passes: float = 200,
-        random_state: Any = 0,
-        n_jobs: int | None = 1,
-        verbose: int = 0,
-        *,
-        l1: float = 0.0,
-        pairs: Literal["observed", "all"] = "observed",
-        cost: str | np.ndarray = "hamming",
-        transitions: Literal["all", "observed"] = "all",
-        scheme: str | None = None,
-        order: int = 1,
-        template: Any = None,
-        min_count: int = 1,
-        hash_size: int | None = None,
-        warm_start: bool = False,
-        time_limit: float | None = None,
-        memory_limit: float | str | None = None,
-        callback: Callable[[Progress], bool | None] | None = None,
-        certificate_every: float | None = None,
-        cv: Any = 5,
-        l2s: Any = None,
-        engine: Any = None,
-    ):
-        self.loss = loss
-        self.l2 = l2
-        self.solver = solver
-        self.tol = tol
-        self.max_passes = max_passes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.l1 = l1
-        self.pairs = pairs
-        self.cost = cost
-        self.transitions = transitions
-        self.scheme = scheme
-        self.order = order
-        self.template = template
-        self.min_count = min_count
-        self.hash_size = hash_size
-        self.warm_start = warm_start
-        self.time_limit = time_limit
-        self.memory_limit = memory_limit
-        self.callback = callback
-        self.certificate_every = certificate_every
-        self.cv = cv
-        self.l2s = l2s
-        self.engine = engine
+    pairs: Literal["observed", "all"] = "observed"
+    cost: str | np.ndarray = "hamming"
+    transitions: Literal["all", "observed"] = "all"
+    scheme: str | None = None
+    order: int = 1
+    template: Any = None
+    min_count: int = 1
+    hash_size: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,8 @@
-"""Opening text files safely, one front door, `read`, to every sequence format; treebanks of both kinds; graphs."""
+"""File formats of sequences, treebanks and graphs.
+
+`read` reads sequences in any format. `read_text` and `open_binary` open files safely: they unpack gzip, decode UTF-8
+and name the line of an error. There is one module per format; `conll.py` is the simplest to read first.
+"""
 
 from __future__ import annotations
 
@@ -165,7 +169,7 @@ def read(
           with ``@weight:``: "crfsuite";
         - anything else, or when one of the options below is given: "conll".
     separator, label_column, comment
-        See `read_conll`; they have no meaning for the other formats.
+        See `read_conll`. Other formats do not take them.
 
     Returns
     -------
@@ -218,7 +222,7 @@ def detect_format(text: str) -> str:
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """Read a whole UTF-8 file: gzip unpacked, byte order mark dropped, CRLF turned into LF.
+    """Read a whole UTF-8 file. Gzip is unpacked, a byte order mark dropped, and CRLF turned into LF.
 
     Parameters
     ----------
@@ -266,7 +270,7 @@ def open_binary(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def readable(path: object) -> Iterator[None]:
-    """Turn what can go wrong between the disk and us into one `InputError`."""
+    """Turn errors of the file system into an `InputError` that names the file."""
     try:
         yield
     except FileNotFoundError:

@@ -1,12 +1,12 @@
-"""Trees in binary form, and back exactly: annotation with parents, unary chains, binarisation with a memory.
+"""Trees in binary form, and back exactly: parent annotation, unary chains, horizontal markovisation.
 
-The steps, each of which has an inverse:
+Every step has an inverse:
 
-- *vertical*: a constituent's label says those of its parents, ``NP^S``;
+- *vertical*: a constituent's label includes its parents' labels, ``NP^S``;
 - *unary chains* become one node, ``SBAR+S``, with the tag at their end where they have one, ``NP+NNP``; or two nodes,
   the first of the chain and the rest; or stay;
 - *horizontal*: of a constituent with more than two children one child after another is split off, from the left, from
-  the right, or from both ends towards the head, under nodes such as ``@NP[<DT,<JJ]``: they say what was split off last.
+  the right, or from both ends towards the head. The new nodes, such as ``@NP[<DT,<JJ]``, name what was split off last.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class BinaryForm:
     Attributes
     ----------
     direction : {"right", "left", "head"}
-        Where nodes that were put in branch to: "right" splits children off from the left, "left" from the right, and
-        "head" those after the head from the right, then those before it from the left.
+        The side to which new nodes branch. "right" splits children off from the left, "left" from the right. "head"
+        splits off those after the head from the right, then those before it from the left.
     horizontal : int or None
-        How many of the children split off last these nodes remember; None: all of them.
+        The number of children split off last that a new node names; None names all of them.
     vertical : int
-        Labels that a constituent's label consists of: 1 for its own alone, 2 for its parent's too.
+        The number of labels in a constituent's label: 1 is its own, 2 adds its parent's.
     unary : {"collapse", "one", "keep"}
-        What becomes of chains of constituents with one child each: one node; at most one such constituent over one
-        node for all that was below it; or nothing.
+        What to do with a chain of constituents with one child each: make it one node, or two nodes (the first of the
+        chain and the rest), or keep it.
     """
 
     direction: str = "right"
@@ -70,12 +70,12 @@ class BinaryForm:
         return binarised(tree, self.direction, self.horizontal)
 
     def restore(self, tree: Tree) -> Tree:
-        """The tree that this binary form is of."""
+        """The original of a tree in this binary form."""
         return without_parents(expanded(unbinarised(tree)))
 
 
 def with_parents(tree: Tree, vertical: int) -> Tree:
-    """Labels of constituents, not of tags, with those of up to `vertical` - 1 of the constituents above."""
+    """Add the labels of up to `vertical` - 1 constituents above to every constituent, but not to tags."""
     # Labels come from above and trees are built from below: first the labels, in the order of `Tree.nodes`.
     labels: list[str] = []
     stack: list[tuple[Tree, tuple[str, ...]]] = [(tree, ())]
@@ -107,7 +107,7 @@ def without_parents(tree: Tree) -> Tree:
 
 
 def collapsed(tree: Tree) -> Tree:
-    """A node for every chain of nodes with one child each; a chain that ends in a tag keeps its word."""
+    """Make one node of every chain of nodes with one child each; a chain that ends in a tag keeps its word."""
 
     def make(node: Tree, below: list[Tree]) -> Tree:
         if len(below) != 1:
@@ -120,7 +120,7 @@ def collapsed(tree: Tree) -> Tree:
 
 
 def _with_one_unary(tree: Tree) -> Tree:
-    """A collapsed tree with the first label of every chain as a node of its own."""
+    """A collapsed tree in which the first label of every chain is a separate node."""
 
     def make(node: Tree, below: list[Tree]) -> Tree:
         first, joined, rest = node.label.partition(CHAIN)
@@ -169,7 +169,7 @@ def _split(
         first, last = (first + 1, last) if side == "<" else (first, last - 1)
         kept = memory if horizontal is None else memory[len(memory) - min(horizontal, len(memory)) :]
         labels.append(f"{MARK}{label}" + (f"[{','.join(kept)}]" if kept else ""))
-    # What is left are two children; from here on the rest is put around them.
+    # Two children are left. The others are put around them.
     result = Tree(labels[-1], below[first : last + 1])
     for own, side in zip(reversed(labels[:-1]), reversed(sides[:-1]), strict=True):
         if side == "<":
@@ -182,7 +182,7 @@ def _split(
 
 
 def _sides(label: str, names: Sequence[str], direction: str) -> list[str]:
-    """From which side each child is split off, all but the one left over: "<" is the left."""
+    """The side from which each child but the last one is split off; "<" is the left."""
     if direction != "head":
         return ["<" if direction == "right" else ">"] * (len(names) - 1)
     top = label.partition(PARENT)[0].split(CHAIN)[-1]

@@ -1,4 +1,4 @@
-"""Penn brackets: trees read and written exactly, broken ones named by line."""
+"""Penn brackets: trees are read and written exactly, and errors name the line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def parse_brackets(text: str, path: object = None) -> TreeLines:
     ----------
     text : str
     path : object
-        What errors call the text.
+        The name of the text in errors.
     """
     tokens = _TOKEN.findall(text)
     trees: list[Tree] = []
@@ -77,7 +77,7 @@ def parse_brackets(text: str, path: object = None) -> TreeLines:
 
 
 def write_brackets(handle: TextIO, trees: Iterable[Tree]) -> None:
-    """Write trees, one a line."""
+    """Write trees, one per line."""
     for tree in trees:
         check_writable(tree)
         handle.write(f"{tree}\n")
@@ -85,7 +85,7 @@ def write_brackets(handle: TextIO, trees: Iterable[Tree]) -> None:
 
 
 def check_writable(tree: Tree) -> None:
-    """Refuse what cannot be read back: empty labels and words, white space, round brackets."""
+    """Raise if the tree could not be read back: empty labels and words, white space, round brackets."""
     for node in tree.nodes():
         texts = (node.label, node.word) if node.word is not None else (node.label,)
         for text in texts:
@@ -94,7 +94,7 @@ def check_writable(tree: Tree) -> None:
 
 
 def escaped(word: str) -> str:
-    """A word as Penn brackets can hold it: round brackets by their names, no white space."""
+    """A word in the form that Penn brackets can hold: round brackets by name, no white space."""
     if not _BAD_IN_A_TOKEN.search(word):
         return word
     for character, name in _ESCAPES.items():

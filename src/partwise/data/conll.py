@@ -37,7 +37,7 @@ class Columns:
     columns : list of list of str, each (n_tokens,)
         The input columns in file order; the label column is not among them.
     labels : list of str (n_tokens,), or None
-        The label column, None where the file was read without one.
+        The label column; None if the file was read without one.
     sequence_ptr : ndarray of int64 (n_sequences + 1,)
         Tokens of sequence i are ``sequence_ptr[i]:sequence_ptr[i + 1]``.
     document_ptr : ndarray of int64 (n_documents + 1,)
@@ -92,7 +92,7 @@ class StreamBatch:
     Attributes
     ----------
     columns : Columns
-        The sequences; none at all where the text holds only comments or blank lines.
+        The sequences; none if the text holds only comments or blank lines.
     lines : list of str
         The original lines with their line ends, byte order mark, comments and blank lines.
     token_lines : ndarray of int64 (n_tokens,)
@@ -114,14 +114,14 @@ def read_conll(
     label_column: int | None = -1,
     comment: str | None = None,
 ) -> Columns:
-    """Read a column file: one token a row, sequences apart by blank lines.
+    """Read a column file: one token per row, blank lines between sequences.
 
     Parameters
     ----------
     path : str or path
         UTF-8 text, plain or gzipped; "-" is standard input.
     separator : str or None
-        What stands between columns; None is any run of spaces and tabs.
+        The separator of columns; None is any run of spaces and tabs.
     label_column : int or None
         Index of the label column, negative from the right; None when there is none.
     comment : str or None
@@ -166,7 +166,7 @@ def stream_sequences(
     handle : binary file
         From `open_binary`, or any object with ``read1`` or ``read``.
     path : object
-        What errors call the file.
+        The name of the file in errors.
     separator, label_column, comment
         As in `read_conll`, but by default no column is the label.
     batch_size : int
@@ -175,7 +175,7 @@ def stream_sequences(
     Yields
     ------
     StreamBatch
-        Whole sequences: those complete in what could be read without waiting for more.
+        Whole sequences: those that could be read to their end without waiting.
     """
     cutter = _Cutter(path, separator, label_column, comment)
     first_line = 1
@@ -191,7 +191,9 @@ def stream_sequences(
 def write_predictions(
     handle: TextIO, batch: StreamBatch, labels: Sequence[str], *more: Sequence[str]
 ) -> None:
-    """Write a batch's text with columns appended to its token rows, and O to -DOCSTART- lines; all else unchanged.
+    """Write a batch's text with columns appended to its token rows, and O to -DOCSTART- lines.
+
+    All other text stays unchanged.
 
     Parameters
     ----------
@@ -209,7 +211,7 @@ def write_predictions(
     lines = list(batch.lines)
     for index, *values in zip(batch.token_lines.tolist(), *columns, strict=True):
         lines[index] = _appended(lines[index], values, batch.separator)
-    for index, line in enumerate(lines):  # scripts that read the output count columns on these lines too
+    for index, line in enumerate(lines):  # Scripts that read the output count columns on these lines, too.
         if line.startswith(_DOCUMENT_START) and line.split(batch.separator, 1)[0].strip() == _DOCUMENT_START:
             lines[index] = _appended(line, ["O"] * len(columns), batch.separator)
     handle.write("".join(lines))
@@ -217,7 +219,7 @@ def write_predictions(
 
 
 def _appended(line: str, values: Sequence[str], separator: str | None) -> str:
-    """The line with columns behind those it has, parted as those are."""
+    """The line with more columns, separated as its own columns are."""
     row = line.rstrip("\r\n")
     between = separator or ("\t" if "\t" in row else " ")
     joint = "" if separator is None and row.endswith((" ", "\t")) else between
@@ -225,7 +227,7 @@ def _appended(line: str, values: Sequence[str], separator: str | None) -> str:
 
 
 def whole_lines(handle: Any, batch_size: int, path: object) -> Iterator[bytes]:
-    """Cut a byte stream after line ends, as often as data arrives or so many lines are there."""
+    """Cut a byte stream after line ends, whenever data arrive or `batch_size` lines are complete."""
     for lines, is_last in _arriving_lines(handle, path):
         for first in range(0, len(lines), batch_size):
             block = b"\n".join(lines[first : first + batch_size])
@@ -234,7 +236,7 @@ def whole_lines(handle: Any, batch_size: int, path: object) -> Iterator[bytes]:
 
 
 def whole_sequences(handle: Any, batch_size: int, path: object) -> Iterator[bytes]:
-    """Cut a byte stream after blank lines, as often as data arrives or a batch is full."""
+    """Cut a byte stream after blank lines, whenever data arrive or a batch is full."""
     lines: list[bytes] = []
     n_complete = complete_end = 0
     in_sequence = False
@@ -259,7 +261,7 @@ def whole_sequences(handle: Any, batch_size: int, path: object) -> Iterator[byte
 
 
 def _arriving_lines(handle: Any, path: object) -> Iterator[tuple[list[bytes], bool]]:
-    """The lines that each read without waiting has finished; last, marked so, what follows the last line end."""
+    """Yield the lines that each read completes; at the end, marked by True, the rest without a line end."""
     read_available = getattr(handle, "read1", handle.read)
     unfinished: list[bytes] = []
     while True:
@@ -276,11 +278,11 @@ def _arriving_lines(handle: Any, path: object) -> Iterator[tuple[list[bytes], bo
 
 
 class _Cutter:
-    """Cuts text into columns; remembers the width that the first row of the file has."""
+    """Cuts text into columns; every row must be as wide as the first row of the file."""
 
     def __init__(self, path: object, separator: str | None, label_column: int | None, comment: str | None):
         if separator == "" or (separator is not None and "\n" in separator):
-            raise InputError(f"separator={separator!r} cannot part columns; give for example '\\t'")
+            raise InputError(f"separator={separator!r} cannot separate columns; give for example '\\t'")
         if comment == "":
             raise InputError("comment='' would skip every line; give a prefix such as '#', or None")
         self.path = path

@@ -1,4 +1,4 @@
-"""Constituent trees: one class, its walks without recursion, and what users may write in its place."""
+"""Constituent trees: the class `Tree`, and the texts and tuples that users may pass instead. Nothing recurses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 class Span(NamedTuple):
-    """A constituent: its words are numbers `first` to `end` - 1."""
+    """A constituent over the words `first` to `end` - 1."""
 
     first: int
     end: int
@@ -19,10 +19,10 @@ class Span(NamedTuple):
 
 
 class Tree:
-    """A node of a constituent tree, and all below it; not to be changed.
+    """A node of a constituent tree with everything below it; immutable.
 
-    A node has either children or a word: the nodes with words are the tags of the sentence. Nothing here recurses, so
-    that a tree may be as deep as memory allows.
+    A node has either children or a word. The nodes with words are the tags of the sentence. No method recurses, so a
+    tree may be as deep as memory allows.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class Tree:
         return hash(str(self))
 
     def __reduce__(self) -> Any:
-        """Pickled as flat lists, which do not recurse either."""
+        """Pickle as flat lists, because pickling nested objects recurses."""
         nodes = list(self.nodes())
         labels = [node.label for node in nodes]
         return tree_from_lists, (
@@ -135,12 +135,12 @@ class Tree:
 
     @staticmethod
     def of(value: Any, what: str = "tree") -> Tree:
-        """A tree from what users may give: a Tree, Penn brackets, or nested tuples or lists.
+        """Make a tree of a Tree, of Penn brackets, or of nested tuples or lists.
 
         Parameters
         ----------
         what : str
-            What errors call the value.
+            The name of the value in errors.
         """
         if isinstance(value, Tree):
             return value
@@ -155,7 +155,7 @@ class Tree:
 
 
 def fold(tree: Tree, make: Callable[[Tree, list[Result]], Result]) -> Result:
-    """Build a result from the bottom up: `make` is given a node and the results of its children."""
+    """Build a result from the bottom up: `make` takes a node and the results of its children."""
     results: list[Result] = []
     stack: list[tuple[Tree, int]] = [(tree, -1)]
     while stack:
@@ -173,7 +173,7 @@ def fold(tree: Tree, make: Callable[[Tree, list[Result]], Result]) -> Result:
 
 
 def tree_from_lists(labels: list[str], words: list[str | None], sizes: list[int]) -> Tree:
-    """From labels, words and numbers of children of all nodes, each before its children."""
+    """Build a tree from the labels, words and numbers of children of all nodes, parents first."""
     done: list[Tree] = []
     for label, word, size in zip(reversed(labels), reversed(words), reversed(sizes), strict=True):
         children = done[len(done) - size :][::-1]

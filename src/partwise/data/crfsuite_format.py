@@ -29,13 +29,13 @@ class AttributeSequences:
     attributes : list of str (n_attributes,)
         Attribute names, item after item.
     values : ndarray of float64 (n_attributes,)
-        What each attribute is scaled by; 1 where the file gives no value.
+        The value of each attribute; 1 if the file gives none.
     item_ptr : ndarray of int64 (n_items + 1,)
         Attributes of item t are ``item_ptr[t]:item_ptr[t + 1]``.
     sequence_ptr : ndarray of int64 (n_sequences + 1,)
         Items of sequence i are ``sequence_ptr[i]:sequence_ptr[i + 1]``.
     sequence_weights : ndarray of float64 (n_sequences,)
-        From ``@weight``; 1 where there is none.
+        From ``@weight``; 1 if there is none.
     """
 
     labels: list[str]
@@ -55,7 +55,7 @@ class AttributeSequences:
         return [self.labels[start:end] for start, end in pairwise(ptr)]
 
     def feature_sequences(self) -> list[list[dict[str, float]]]:
-        """One dict per item; an attribute that an item has twice counts with the sum, as in CRFsuite."""
+        """One dict per item. The values of an attribute that an item has twice are added, as in CRFsuite."""
         items = []
         item_ptr, values = self.item_ptr.tolist(), self.values.tolist()
         for start, end in pairwise(item_ptr):
@@ -71,9 +71,9 @@ class AttributeSequences:
 def read_crfsuite(path: str | os.PathLike[str]) -> AttributeSequences:
     r"""Read a CRFsuite data file.
 
-    Fields are parted by tabs and sequences by blank lines. ``\:`` and ``\\`` stand for a colon
+    Tabs separate fields and blank lines separate sequences. ``\:`` and ``\\`` stand for a colon
     and a backslash inside a name. ``@weight:2.5`` before the label, on an item's line or on a
-    line of its own, gives the weight of the sequence it stands in.
+    line of its own, is the weight of that sequence.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def parse_crfsuite(text: str, *, path: object = None) -> AttributeSequences:
                         scaled[len(attributes) + index] = value
         except InputError as error:
             raise InputError(str(error), path, number) from None
-        # The same few names come back on every line: keep one copy of each.
+        # Most names occur on many lines: keep one copy of each.
         attributes.extend(map(sys.intern, fields))
         item_ends.append(len(attributes))
     if not labels:
@@ -158,7 +158,7 @@ def _weight(field: str) -> float:
 
 
 def _split_at_colons(field: str) -> list[str]:
-    """Split at the colons that are not escaped, and undo the escapes."""
+    """Split at colons that are not escaped, and remove the escapes."""
     parts, start = [], 0
     while True:
         match = _PART.match(field, start)

@@ -28,7 +28,7 @@ _HEAD = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 class DependencyCorpus:
     """Sentences with their dependency trees, as flat columns over all words.
 
-    A column that a file does not have, or a word without a value, holds ``_``.
+    ``_`` stands for a missing value, also in every word of a column that the file does not have.
 
     Attributes
     ----------
@@ -36,13 +36,13 @@ class DependencyCorpus:
         Coarse and fine tags are UPOS and XPOS in CoNLL-U, CPOSTAG and POSTAG in CoNLL-X; the one tag of a .dp file
         is the fine one. `feats` are the features of a word, ``Case=Nom|Number=Sing``.
     heads : int32 array (n_words,)
-        Position of the head in the sentence, from 1; 0 is the root, -1 not known.
+        Position of the head in the sentence, from 1; 0 is the root, -1 is unknown.
     relations : list of str (n_words,), or None
-        None where the file has no column for them.
+        None if the file has no column for them.
     sentence_ptr : int64 array (n_sentences + 1,)
         Words of sentence i are ``sentence_ptr[i]:sentence_ptr[i + 1]``.
     source : DependencyLines or None
-        The file's lines, by which `write_dependencies` gives back all that is not in the columns.
+        The file's lines. `write_dependencies` copies from them what is not in the columns.
     """
 
     forms: list[str]
@@ -85,7 +85,7 @@ class DependencyCorpus:
         return [flat[begin:end] for begin, end in pairwise(self.sentence_ptr.tolist())]
 
     def subset(self, sentences: np.ndarray) -> DependencyCorpus:
-        """The sentences of these numbers (or where a mask is true), in that order, without their source."""
+        """The sentences with these numbers (or of a mask), in that order, without their source."""
         chosen = np.asarray(sentences)
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
         lengths = self.lengths[chosen]
@@ -107,7 +107,7 @@ class DependencyCorpus:
         )
 
     def where(self, word: int) -> dict[str, Any]:
-        """Path and line of a word for an `InputError`, where the file is known."""
+        """Path and line of a word for an `InputError`, if the file is known."""
         if self.source is None:
             return {}
         line = self.source.first_line + int(self.source.word_lines[word])
@@ -131,7 +131,7 @@ def read_dependencies(
         CoNLL-U; CoNLL-X with 10, 8 or 6 columns; or word, tag, head and perhaps relation, one word a line. "auto"
         looks at the first lines, never at the file's name (see `detect_dependency_format`).
     need_heads : bool
-        Whether a head of ``_``, or no column for it, is an error; False for sentences to be parsed.
+        Whether a missing head is an error; False for sentences to be parsed.
     single_root : bool
         Whether two words with head 0 in one sentence are an error.
 
@@ -171,14 +171,14 @@ def stream_dependencies(
     format : {"auto", "conllu", "conllx", "dp"}
         "auto" is decided by the first sentences that arrive.
     path : object
-        What errors call the file.
+        The name of the file in errors.
     batch_size : int
         The most sentences in one batch.
 
     Yields
     ------
     DependencyCorpus
-        Whole sentences, with their source; one of no sentences where the text holds only blank lines.
+        Whole sentences with their source; a corpus of no sentences if the text holds only blank lines.
     """
     first_line = 1
     for block in whole_sequences(handle, batch_size, path):
@@ -202,13 +202,13 @@ def corpus_from_sentences(
     heads: Sequence[Sequence[int]] | None = None,
     relations: Sequence[Sequence[str]] | None = None,
 ) -> DependencyCorpus:
-    """Build a corpus from lists, one inner list per sentence; what is not given is unknown.
+    """Build a corpus from lists, one inner list per sentence; columns left out are unknown.
 
     Parameters
     ----------
     forms, lemmas, coarse_tags, fine_tags, feats, relations : sequence of sequences of str
     heads : sequence of sequences of int
-        From 1, 0 the root, -1 not known.
+        From 1; 0 is the root, -1 is unknown.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Which trees may pass: heads inside their sentences, no cycles, one root, no crossing arcs where asked."""
+"""Checks of dependency trees: heads inside their sentences, no cycles, one root, no crossing arcs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ProjectiveCount:
     Attributes
     ----------
     n_sentences, n_words : int
-        In the corpus given.
+        In the whole corpus.
     n_skipped, n_skipped_words : int
         Sentences that are not projective, and the words in them.
     n_crossing : int
@@ -45,9 +45,9 @@ class ProjectiveCount:
 def check_trees(
     corpus: DependencyCorpus, *, need_heads: bool = True, single_root: bool = False, projective: bool = False
 ) -> None:
-    """Refuse heads outside their sentence, cycles and, where asked, missing heads, second roots and crossing arcs.
+    """Raise at heads outside their sentence, at cycles and, on request, at missing heads and second roots.
 
-    The errors name file and line where the corpus was read from one, and otherwise the sentence.
+    Errors name file and line if the corpus was read from a file, and otherwise the sentence.
     """
     fault = find_fault(
         corpus.heads,
@@ -86,7 +86,7 @@ def is_projective(heads: np.ndarray, sentence_ptr: np.ndarray | None = None) -> 
 def keep_projective(
     corpus: DependencyCorpus, non_projective: str = "skip"
 ) -> tuple[DependencyCorpus, ProjectiveCount]:
-    """Drop the sentences whose arcs cross, or refuse them.
+    """Drop the sentences with crossing arcs, or raise at the first of them.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def keep_projective(
 
 
 def drop_crossing(corpus: DependencyCorpus) -> tuple[DependencyCorpus, ProjectiveCount]:
-    """What `keep_projective` does once the trees are checked."""
+    """Drop the sentences with crossing arcs from a corpus of checked trees."""
     crossing = crossing_words(corpus.heads, corpus.sentence_ptr)
     sentence_of = block_of(corpus.sentence_ptr)
     skipped = np.bincount(sentence_of[crossing], minlength=corpus.n_sentences) > 0

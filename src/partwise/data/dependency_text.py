@@ -1,4 +1,4 @@
-"""The lines of a dependency file: which are words, where sentences begin, what the columns say."""
+"""The lines of a dependency file: words, sentence boundaries and columns."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class DependencyLines:
     first_line : int
         The number of the first line, counted from 1.
     path : object
-        What errors call the file.
+        The name of the file in errors.
     format : {"conllu", "conllx", "dp"}
     columns : list of list of str, each (n_words,)
-        What the words' rows hold, column by column.
+        The columns of the words' rows.
     sentence_ptr : int64 array (n_sentences + 1,)
     multiwords : list of (first word, word after the last, form)
-        Tokens such as "don't" that are written as one and analysed as several words.
+        Tokens such as "don't" that are written as one word and analysed as several.
     """
 
     lines: list[str]
@@ -64,7 +64,7 @@ class DependencyLines:
 
 
 def detect_dependency_format(text: str, path: object = None) -> str:
-    """Name the format of a dependency file by its first 50 lines of words, never by its name.
+    """Detect the format of a dependency file from its first 50 lines of words, not from its name.
 
     3 or 4 columns: "dp". 6, 8 or 10: "conllu" if there are comments, lines such as ``1-2`` or ``1.1``, enhanced
     dependencies, or no coarse tags but the universal ones; "conllx" otherwise.
@@ -100,18 +100,18 @@ def detect_dependency_format(text: str, path: object = None) -> str:
 def cut_lines(
     text: str, path: object = None, format: str = "auto", first_line: int = 1, allow_empty: bool = False
 ) -> DependencyLines:
-    """Cut a text into sentences and columns, naming the line of whatever is wrong with it.
+    """Cut a text into sentences and columns; errors name the line.
 
     Parameters
     ----------
     text : str
     path : object
-        What errors call the file.
+        The name of the file in errors.
     format : {"auto", "conllu", "conllx", "dp"}
     first_line : int
         The number of the text's first line.
     allow_empty : bool
-        Whether a text without any words is fine (the end of a stream) or an error.
+        Whether a text without words is allowed (at the end of a stream) or an error.
 
     Returns
     -------
@@ -140,7 +140,7 @@ def cut_lines(
 
 
 def _kinds(rows: list[str], format: str, path: object, first_line: int) -> np.ndarray:
-    """What every line is, int8 (n_lines,)."""
+    """The kind of every line, int8 (n_lines,)."""
     if format == "dp":
         return np.array([_WORD if row.strip(" \t") else _BLANK for row in rows], dtype=np.int8)
     first = [row.partition("\t")[0] for row in rows]
@@ -174,7 +174,7 @@ def _kind(first: str, format: str) -> int:
 def _sentences(
     kinds: np.ndarray, word_lines: np.ndarray, path: object, first_line: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where sentences begin, and for every line the number of blank lines before it."""
+    """The first word of each sentence, and for every line the number of blank lines before it."""
     block = np.cumsum(kinds == _BLANK)
     blocks_of_words = block[word_lines]
     starts = np.flatnonzero(np.diff(blocks_of_words, prepend=-1))
@@ -215,7 +215,7 @@ def _columns(
 
 
 def _check_ids(cut: DependencyLines) -> None:
-    """Words are numbered 1, 2, 3 … in each sentence."""
+    """Raise unless words are numbered 1, 2, 3 … in each sentence."""
     number_of = {text: int(text) for text in set(cut.columns[0])}
     ids = np.fromiter(map(number_of.__getitem__, cut.columns[0]), dtype=np.int64)
     expected = positions(np.diff(cut.sentence_ptr)) + 1

@@ -1,4 +1,4 @@
-"""Writing treebanks: new heads and relations in the columns for them, every other byte as it was read."""
+"""Write treebanks with new heads and relations; every other byte stays as it was read."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def write_dependencies(
     heads: np.ndarray | None = None,
     relations: Sequence[str] | None = None,
 ) -> None:
-    """Write a corpus with other heads and relations; all else stays as it was read, byte for byte.
+    """Write a corpus with other heads and relations; every other byte stays as it was read.
 
     Parameters
     ----------
     handle : text file
         Opened with ``newline=""``, so that line ends stay as they are; flushed at the end.
     corpus : DependencyCorpus
-        One without a source is written as CoNLL-U.
+        A corpus without a source is written as CoNLL-U.
     heads : int array (n_words,), or None for the corpus's own
     relations : sequence of str (n_words,), or None for the corpus's own
-        A file without a column for relations gets none, except CoNLL-X of 6 columns, which gets both.
+        They are not written to a file without a column for relations, except that CoNLL-X of 6 columns gets both.
     """
     heads = corpus.heads if heads is None else np.asarray(heads)
     relations = corpus.relations if relations is None else relations

@@ -1,4 +1,4 @@
-"""The export format of NEGRA and TIGER: sentences of numbered nodes, whose branches may cross, read and written.
+"""Read and write the export format of NEGRA and TIGER: sentences of numbered nodes whose branches may cross.
 
     #BOS 1                                      sentence 1 begins
     the     DT      --      --      500         word, tag, morphology, edge label, parent
@@ -9,8 +9,7 @@
     #EOS 1
 
 Version 4 (``#FORMAT 4``) has a lemma after the word. Pairs of label and parent after the parent are secondary edges,
-and what stands behind ``%%`` is a comment. Columns are aligned by tabs, after 24 characters (word), 24 (lemma), 8, 16
-and 8, and written so.
+and text after ``%%`` is a comment. Tabs align the columns at 24 characters (word), 24 (lemma), 8, 16 and 8.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ class ExportNode:
     name : str
         The word, or ``#`` and the number of the constituent.
     tag, morphology, edge, lemma : str
-        ``--`` where there is none.
+        ``--`` if there is none.
     parent : int
         The number of a constituent; 0 is the root.
     secondary : list of (label, parent)
     comment : str
-        Behind ``%%``, "" where there is none.
+        Text after ``%%``; "" if there is none.
     """
 
     name: str
@@ -69,11 +68,11 @@ class ExportSentence:
     ----------
     number : int
     origin : str
-        What stands behind the number where the sentence begins.
+        Text after the number in the sentence's first line.
     words, constituents : list of ExportNode
         Constituent k is number 500 + k.
     line : int
-        Where the sentence begins in its file, counted from 1; 0 for one that was in none.
+        The sentence's first line in its file, counted from 1; 0 if there is no file.
     """
 
     number: int
@@ -83,13 +82,13 @@ class ExportSentence:
     line: int = 0
 
     def tree(self, crossing: str = "raise") -> Tree:
-        """The tree, under an outer bracket without a label; without edge labels.
+        """The tree without edge labels, under an outer bracket without a label.
 
         Parameters
         ----------
         crossing : {"raise", "error"}
-            What to do with a constituent whose words are interrupted: children beside those next to its head (the
-            edge HD, else the most words) become children of its parent; or refuse.
+            What to do with a constituent whose words are not consecutive. "raise" attaches the children that are not
+            beside its head (the edge HD, else the child with most words) to its parent.
         """
         order = self._from_below()
         below: list[list[_Branch]] = [[] for _ in range(len(order) + 1)]  # the last is the root's
@@ -112,7 +111,7 @@ class ExportSentence:
         return Tree("", [branch.tree for branch in sorted(below[-1], key=lambda branch: branch.first)])
 
     def is_continuous(self) -> bool:
-        """Whether every constituent's words follow each other."""
+        """Whether the words of every constituent are consecutive."""
         try:
             self.tree(crossing="error")
         except InputError:
@@ -151,7 +150,7 @@ def _slot(parent: int) -> int:
 
 
 def _blocks(branches: list[_Branch]) -> list[list[_Branch]]:
-    """Branches from left to right, cut where words of others come between."""
+    """Branches from left to right, cut at words of other constituents."""
     blocks: list[list[_Branch]] = []
     for branch in sorted(branches, key=lambda branch: branch.first):
         if blocks and blocks[-1][-1].end == branch.first:
@@ -180,7 +179,7 @@ class ExportTreebank:
 
 
 def export_sentence(tree: Tree, number: int = 1) -> ExportSentence:
-    """A tree as a sentence: constituents are numbered from below, from left to right.
+    """A tree as a sentence. Constituents are numbered from the bottom up, from left to right.
 
     An outer bracket without a label becomes the root, which has no line; any other top is a constituent under it.
     """
@@ -241,7 +240,7 @@ def _written(node: ExportNode, version: int) -> str:
 
 
 def parse_export(text: str, path: object = None) -> ExportTreebank:
-    """Read an export file, naming the line of whatever is wrong with it."""
+    """Read an export file; errors name the line."""
     treebank = ExportTreebank([])
     sentence: ExportSentence | None = None
     in_table = False
@@ -310,7 +309,7 @@ def _add_node(sentence: ExportSentence, line: str, version: int, path: object, n
 
 
 def _check(sentence: ExportSentence, path: object) -> None:
-    """Every parent is there, every constituent has children, nobody is above itself."""
+    """Raise unless every parent exists, every constituent has children, and no node is above itself."""
     n_words, known = len(sentence.words), len(sentence.constituents)
     if not n_words:
         raise InputError(f"sentence {sentence.number} has no words", path, sentence.line)

@@ -1,4 +1,4 @@
-"""Series, DataFrames and groups of pandas as input, known by what they can do: pandas itself is never imported."""
+"""Input from pandas: Series, DataFrames and groups. They are recognised by their methods; pandas is not imported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from partwise.errors import InputError
 
 
 def is_frame(value: Any) -> bool:
-    """Whether it is a DataFrame."""
+    """Whether a value is a DataFrame."""
     return hasattr(value, "iloc") and getattr(value, "ndim", 0) == 2
 
 
@@ -17,7 +17,7 @@ def is_series(value: Any) -> bool:
 
 
 def unpacked(values: Any) -> Any:
-    """A Series, or what groupby returned, as a list, and a Series in a list as a list; all else as it is.
+    """A Series or the result of groupby as a list, also a Series within a list; other values unchanged.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def is_numeric(frame: Any) -> bool:
 
 
 def as_dicts(frame: Any) -> list[dict[str, Any]]:
-    """A dict a row, from the names of columns to the values that are there; nothing for missing ones."""
+    """One dict per row, from names of columns to values; missing values are left out."""
     names = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):
         raise InputError(f"a DataFrame has two columns of one name: {', '.join(names):.200}")
@@ -53,7 +53,7 @@ def as_dicts(frame: Any) -> list[dict[str, Any]]:
 
 
 def as_rows(frame: Any, name: str) -> list[tuple[str, ...]]:
-    """A row of strings a row, in the order of the columns; what is no string is written as one."""
+    """One tuple of strings per row, in the order of the columns; other values are converted to strings."""
     columns, missing = _columns(frame)
     if missing.any():
         row, column = (int(places[0]) for places in missing.nonzero())
@@ -75,5 +75,5 @@ def only_column(frame: Any, name: str) -> list[Any]:
 
 
 def _columns(frame: Any) -> tuple[list[list[Any]], Any]:
-    """The columns as lists, and where values are missing, bool (n_rows, n_columns)."""
+    """The columns as lists, and a mask of missing values, bool (n_rows, n_columns)."""
     return [frame.iloc[:, k].tolist() for k in range(frame.shape[1])], frame.isna().to_numpy()

@@ -1,4 +1,4 @@
-r"""Graphs as JSON lines: one graph a line, with its nodes, edges and larger factors.
+r"""Graphs as JSON lines: one graph per line, with its nodes, edges and larger factors.
 
 A line is an object::
 
@@ -30,7 +30,7 @@ _READ_SIZE = 1 << 20
 
 
 class GraphLine(NamedTuple):
-    """One line: the object as it is written, and what it says."""
+    """One line: the JSON object, and the graph and labels in it."""
 
     record: dict[str, Any]
     graph: GraphExample
@@ -38,7 +38,7 @@ class GraphLine(NamedTuple):
 
 
 def read_graphs(path: str | os.PathLike[str]) -> Graphs:
-    """Read a JSON lines file of graphs; see the module for what a line is.
+    """Read a JSON lines file of graphs; the module describes a line.
 
     Parameters
     ----------
@@ -64,14 +64,14 @@ def parse_graphs(text: str, *, path: object = None) -> Graphs:
 def stream_graphs(
     handle: BinaryIO, *, path: object = None, batch_size: int = 200
 ) -> Iterator[list[GraphLine]]:
-    """Graphs of a file that is open for reading bytes, in batches as they arrive.
+    """Read graphs in batches, as they arrive.
 
     Parameters
     ----------
     handle : binary file
         From `open_binary`, or any object with ``read1`` or ``read``.
     path : object
-        What errors call the file.
+        The name of the file in errors.
     batch_size : int
         The most graphs in one batch.
     """
@@ -106,7 +106,7 @@ def _line(line: str, path: object, number: int) -> GraphLine:
 
 
 def graph_of(record: dict[str, Any]) -> GraphLine:
-    """What an object says; raises :class:`InputError` at the first entry that makes no sense."""
+    """The graph in a JSON object; raises :class:`InputError` at the first invalid entry."""
     nodes = _entries(record, "nodes")
     if not nodes:
         raise InputError('"nodes" must be a list with at least one entry')
@@ -146,7 +146,7 @@ def _entries(record: dict[str, Any], name: str) -> list[Any]:
 
 
 def _factor(entry: Any, name: str, n_nodes: int, size: int | None) -> GraphFactor:
-    """An edge (of two nodes) or a factor of any number but two."""
+    """An edge (of two nodes), or a factor of three nodes or more."""
     if isinstance(entry, list) and size is not None:
         entry = {"nodes": entry}
     if not isinstance(entry, dict):

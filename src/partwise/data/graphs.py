@@ -1,4 +1,4 @@
-"""Graphs whose nodes are to be labelled: features of nodes, edges and larger factors, each of a kind."""
+"""Graphs whose nodes get labels: features of nodes, edges and larger factors, which have kinds."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from partwise.errors import InputError
 
 
 class GraphFactor(NamedTuple):
-    """Some nodes whose labels are scored together; an edge is one of two nodes.
+    """Some nodes whose labels are scored together; an edge is a factor of two nodes.
 
     Attributes
     ----------
     nodes : tuple of int
-        In an order that matters: factors of a kind score labels in it.
+        The order matters: all factors of a kind score labels in this order.
     features : dict, list of str, vector, or None
-        None where a kind's weights are the scores themselves.
+        None if the weights of the kind are the scores.
     kind : str or None
-        Factors of a kind share weights; None for what the kinds of the nodes say.
+        Factors of a kind share weights; None means one kind per combination of the nodes' kinds.
     """
 
     nodes: tuple[int, ...]
@@ -37,9 +37,9 @@ class GraphExample:
     ----------
     node_features : array or sparse matrix (n_nodes, d), or list of n_nodes dicts, lists of strings or vectors
     edges : int array (n_edges, 2)
-        Numbers of nodes. Which node of an edge comes first matters.
+        Numbers of nodes. The order of the two nodes matters.
     edge_features : array or sparse matrix (n_edges, d), or list of n_edges dicts, lists of strings, vectors or None
-        None where edges have no features of their own: their weights are tied.
+        None if edges have no features: their weights are then tied.
     node_kinds : list of n_nodes str, or None
         Nodes of a kind share labels and weights.
     edge_kinds : list of n_edges (str or None), or None
@@ -69,7 +69,7 @@ class Graphs:
     ----------
     graphs : list of GraphExample
     labels : list of lists of (str or None), or None
-        Of each graph one label a node, None where it is not known; None altogether where no graph has any.
+        One label per node, None if unknown; None instead of the list if no graph has labels.
     """
 
     graphs: list[GraphExample]
@@ -77,7 +77,7 @@ class Graphs:
 
 
 def grid_graph(image: Any, neighbours: int = 4, window: int = 0, ends: bool = False) -> GraphExample:
-    """The graph of an image: a node a pixel, row by row, and edges between neighbours.
+    """The graph of an image: one node per pixel, row by row, and edges between neighbours.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def grid_graph(image: Any, neighbours: int = 4, window: int = 0, ends: bool = Fa
     window : int
         A node's features are the channels of all pixels up to this far from its own, zeros beyond the border.
     ends : bool
-        Give edges the features of both their nodes, apart for each direction, instead of their direction alone.
+        Edges have the features of both their nodes, separate for each direction, instead of only their direction.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def _pixels(image: Any) -> np.ndarray:
 
 
 def _windows(pixels: np.ndarray, window: int) -> np.ndarray:
-    """(height, width, (2·window + 1)², channels): what lies around every pixel, row by row."""
+    """The window around every pixel, (height, width, (2·window + 1)², channels), row by row."""
     height, width, n_channels = pixels.shape
     padded = np.pad(pixels, ((window, window), (window, window), (0, 0)))
     size = 2 * window + 1

@@ -1,7 +1,7 @@
-"""Which child of a constituent is its head: the rules of Collins (1999, appendix A) for labels of the Penn treebank.
+"""The head child of a constituent, by the rules of Collins (1999, appendix A) for Penn treebank labels.
 
-A rule is a direction and labels in the order of preference: the first child from that side with the first label, else
-with the second, and so on, else the first child from that side. Labels without a rule have their head on the left.
+A rule is a direction and labels in order of preference. The head is the first child from that side with the first
+label, else with the second, and so on, else the first child from that side. Without a rule it is the leftmost child.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def head_child(label: str, children: Sequence[str]) -> int:
     Parameters
     ----------
     label : str
-        Of the constituent; function tags do not matter.
+        Label of the constituent; function tags do not matter.
     children : sequence of str
         Labels of its children, at least one.
     """

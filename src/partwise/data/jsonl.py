@@ -1,4 +1,4 @@
-"""JSON lines: one object a sequence, with tokens or features and, if known, labels."""
+"""JSON lines: one object per sequence, with tokens or features and, if known, labels."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class JsonSequences:
         Per sequence one entry per position: a string (from "tokens"), or a dict or a list of
         strings (from "features").
     labels : list of list of (str or None), or None
-        Per sequence one label per position, None where it is not observed; None altogether
-        when no line of the file has labels.
+        Per sequence one label per position, None if it is not observed; None instead of the list
+        if no line of the file has labels.
     others : list of dict
-        Per sequence what else its line holds, such as an identifier.
+        Per sequence the other entries of its line, such as an identifier.
     """
 
     inputs: list[list[Features]]
@@ -80,7 +80,7 @@ def parse_jsonl(text: str, *, path: object = None) -> JsonSequences:
 
 
 def json_object(line: str) -> dict[str, Any]:
-    """The object that a line is; raises :class:`InputError` where it is none."""
+    """The object on a line; raises :class:`InputError` if the line is no object."""
     try:
         record = json.loads(line, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -151,6 +151,6 @@ def _reason(error: Exception) -> str:
 
 
 def json_kind(value: object) -> str:
-    """What a JSON value is, in words."""
+    """The kind of a JSON value, in words."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")

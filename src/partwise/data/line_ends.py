@@ -1,4 +1,4 @@
-"""Files whose lines end in CR alone, as some spreadsheets still write them, read as if they ended in LF."""
+"""Read files whose lines end in CR alone, as some spreadsheets write them, as if lines ended in LF."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PEEKED = 8192
 def with_newlines(handle: Any) -> Any:
     """`handle`, a buffered binary file at its start, with LF for CR if its first lines end in CR alone."""
     head = bytes(handle.peek(_PEEKED)[:_PEEKED])
-    # The last byte may be the first half of a CRLF; bytes of 0 are no text.
+    # The last byte may be the first half of a CRLF. Zero bytes mean that this is no text.
     if b"\r" not in head[:-1] or b"\n" in head or b"\0" in head:
         return handle
     return io.BufferedReader(_Translated(handle))

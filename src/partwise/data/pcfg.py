@@ -1,4 +1,4 @@
-"""Probabilities of a grammar read off a treebank, the baseline of all parsers, and of words it has not seen."""
+"""Probabilities of a treebank grammar, the baseline of all parsers, with classes of unknown words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from partwise.core.word_classes import coarse_class, word_class
 from partwise.data.treebank_grammar import TreebankGrammar, tag_of
 
-MOST_RARE = 1  # words seen no more often than this also stand for the unknown ones of their class
+# Words with at most this many occurrences in training also count as unknown words of their class.
+MOST_RARE = 1
 
 
 class PCFG:
@@ -20,9 +21,9 @@ class PCFG:
     rule, unary : float64 (n_rules,) and (n_unary,)
         log P(children | parent).
     at_word : float64 (n_word_symbols,)
-        log P(a word | symbol), whichever word.
+        log P(some word | symbol).
     root : float64 (n_symbols,)
-        log P(symbol at the top), -inf where it never was.
+        log P(symbol at the top), -inf if it never was.
     """
 
     def __init__(self, grammar: TreebankGrammar):
@@ -44,7 +45,7 @@ class PCFG:
         self._tag_of_symbol = np.array([tag_number[tag] for tag in ends], np.int64)
 
     def _read_words(self) -> dict[str, dict[str, float]]:
-        """Fill in the known words; returns log P(class | tag) of the classes, by class and tag."""
+        """Fill in the known words; returns log P(class | tag) by class and tag."""
         lexicon = self.grammar.lexicon
         classes: dict[str, Counter[str]] = {}
         n_seen: Counter[str] = Counter()
@@ -61,11 +62,11 @@ class PCFG:
             name: {tag: float(np.log(n / self._total[tag])) for tag, n in tags.items()}
             for name, tags in classes.items()
         }
-        # Without rare words any tag may have an unknown one.
+        # If there are no rare words, any tag may have an unknown word.
         return {"": {tag: -float(np.log(self._total[tag] + 1)) for tag in self._tags}} | found
 
     def tag_scores(self, word: str, is_first: bool = False) -> dict[str, float]:
-        """log P(word | tag) of the tags that a word may have; of its class where it is unknown."""
+        """log P(word | tag) of the tags that a word may have; of its class if the word is unknown."""
         if word in self._known:
             return self._known[word]
         if is_first and word.lower() in self._known:
@@ -77,13 +78,13 @@ class PCFG:
         return self._classes[""]
 
     def word_scores(self, words: list[str], tags: list[str] | None = None) -> np.ndarray:
-        """Score of every symbol at every word, float64 (n, n_symbols), -inf where it cannot be.
+        """Score of every symbol at every word, float64 (n, n_symbols); -inf if it is impossible.
 
         Parameters
         ----------
         tags : list of str or None
-            Where the tags are known they are what the grammar generates, whatever the words; a tag that was not in
-            training may be any.
+            If tags are known, the grammar generates them and ignores the words. A tag that was not in training may
+            be any tag.
         """
         scores = np.full((len(words), self.grammar.n_symbols), -np.inf)
         number = {tag: k for k, tag in enumerate(self._tags)}

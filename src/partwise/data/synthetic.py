@@ -40,7 +40,7 @@ class DigitDates:
         return list(rows)
 
     def labels(self) -> list[list[str]]:
-        """Per date a label for each digit: the place it stands in and the digit, as in ``month tens 1``.
+        """Per date a label for each digit: its place in the date and the digit, as in ``month tens 1``.
 
         With the place in the label, the transitions between labels can learn the calendar.
         """
@@ -63,7 +63,7 @@ def digit_dates(
     Parameters
     ----------
     n_train, n_test : int
-        Dates of each kind; no handwritten digit is used in both.
+        Number of dates; no handwritten digit is in both sets.
     noise : float
         Standard deviation of the noise on every pixel, whose values run from 0 to 1.
     random_state : int

@@ -1,4 +1,4 @@
-"""Tagged text: one sentence a line, every word written ``word/TAG``."""
+"""Tagged text: one sentence per line, every word written ``word/TAG``."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _FIELD = re.compile(r"[^ \t\r]+")
 def read_tagged(path: str | os.PathLike[str]) -> Columns:
     r"""Read ``word/TAG`` text.
 
-    The last slash parts word and tag. A slash written ``\/`` never does: it belongs to the
-    word, which is returned with a plain slash (``1\/2/CD`` is the word ``1/2``).
+    The last slash separates word and tag. A slash written ``\/`` belongs to the word, which is
+    returned with a plain slash (``1\/2/CD`` is the word ``1/2``).
 
     Parameters
     ----------

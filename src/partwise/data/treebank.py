@@ -1,4 +1,4 @@
-"""Treebanks: files of constituent trees in either format, and what is stripped from them on request."""
+"""Treebanks: files of constituent trees in two formats, with or without function tags and traces."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Treebank:
     ----------
     trees : list of Tree
     lines : list of int
-        The line on which each tree begins; empty for trees that were in no file.
+        The line on which each tree begins; empty for trees without a file.
     path : object
-        What errors call the file.
+        The name of the file in errors.
     format : {"brackets", "export"}
     """
 
@@ -51,7 +51,7 @@ class Treebank:
         return Treebank([self.trees[i] for i in chosen], lines, self.path, self.format)
 
     def mapped(self, change: Callable[[Tree], Tree | None]) -> Treebank:
-        """Every tree changed; one of which nothing is left is refused."""
+        """Change every tree; raises if nothing is left of one."""
         trees = []
         for i, tree in enumerate(self.trees):
             changed = change(tree)
@@ -76,11 +76,11 @@ def read_trees(
     path : str or path
         Plain or gzipped; "-" is standard input.
     format : {"auto", "brackets", "export"}
-        A file is in export format where its first character that is no white space is ``#`` or ``%``.
+        "auto" reads export format if the first character that is no white space is ``#`` or ``%``.
     functions : bool
-        Whether labels keep what follows their first ``-`` or ``=`` (NP-SBJ-1).
+        Whether labels keep the text from their first ``-`` or ``=`` on (NP-SBJ-1).
     traces : bool
-        Whether words with the tag -NONE-, and constituents of nothing else, are kept.
+        Whether words with the tag -NONE-, and constituents that have no other words, are kept.
     crossing : {"raise", "error"}
         What to do with crossing branches in export files; see `ExportSentence.tree`.
 
@@ -100,7 +100,7 @@ def parse_trees(
     traces: bool = True,
     crossing: str = "raise",
 ) -> Treebank:
-    """`read_trees` of a text."""
+    """Like `read_trees`, from a string."""
     if format not in ("auto", *FORMATS):
         raise InputError(f"format={format!r} is not one of auto, {', '.join(FORMATS)}")
     if crossing not in ("raise", "error"):
@@ -125,14 +125,14 @@ def parse_trees(
 
 
 def write_trees(handle: TextIO, trees: Iterable[Tree], format: str = "brackets") -> None:
-    """Write trees, one a line of brackets or as an export file of version 3."""
+    """Write trees as brackets, one per line, or as an export file of version 3."""
     if format not in FORMATS:
         raise InputError(f"format={format!r} is not one of {', '.join(FORMATS)}")
     (write_brackets if format == "brackets" else write_export)(handle, trees)
 
 
 def plain_label(label: str) -> str:
-    """A label without function tags and indices: NP of NP-SBJ-1; -NONE- and -LRB- stay."""
+    """A label without function tags and indices: NP for NP-SBJ-1; -NONE- and -LRB- stay."""
     match = _PLAIN.match(label)
     return match[0] if match else label
 
@@ -147,7 +147,7 @@ def without_functions(tree: Tree) -> Tree:
 
 
 def without_traces(tree: Tree) -> Tree | None:
-    """A tree without words tagged -NONE- and constituents that have no others; None where that is all."""
+    """A tree without words tagged -NONE- and constituents that have no other words; None if nothing is left."""
 
     def make(node: Tree, below: list[Tree | None]) -> Tree | None:
         if node.word is not None:
@@ -161,15 +161,15 @@ def without_traces(tree: Tree) -> Tree | None:
 def without_cycles(tree: Tree) -> Tree:
     """A tree in which no constituent is the only child of one with the same label.
 
-    Taking traces away leaves such pairs (an NP of an NP and a lost relative clause); a grammar that could repeat
-    them would have infinitely many trees.
+    Removing traces leaves such pairs (an NP of an NP and a lost relative clause). A grammar that could repeat them
+    would have infinitely many trees.
     """
 
     def make(node: Tree, below: list[Tree]) -> Tree:
         if node.word is not None:
             return node
         chain = below[0]
-        # A label further down the chain would be a cycle too.
+        # A label further down the chain would also be a cycle.
         while len(below) == 1 and chain.word is None:
             if chain.label == node.label:
                 return chain
@@ -182,7 +182,7 @@ def without_cycles(tree: Tree) -> Tree:
 
 
 def rooted(tree: Tree, label: str = "TOP") -> Tree:
-    """A tree whose outermost bracket has this label: in place of an empty one, or around the tree."""
+    """A tree whose outermost bracket has this label: it replaces an empty label, or is put around the tree."""
     if tree.label == label:
         return tree
     return Tree(label, tree.children if tree.label == "" and tree.word is None else [tree])

@@ -1,4 +1,4 @@
-"""A grammar read off a treebank: its rules, and how often each was seen."""
+"""A treebank grammar: rules and their counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from partwise.errors import InputError
 
 @dataclass
 class TreebankGrammar:
-    """Rules of trees in binary form, with how often each was seen.
+    """Rules of trees in binary form, with their counts.
 
     Attributes
     ----------
@@ -28,9 +28,9 @@ class TreebankGrammar:
     word_symbols, word_symbol_counts : int64 (n_word_symbols,)
         Symbols of nodes that have a word, ascending.
     root_counts : int64 (n_symbols,)
-        How often each symbol was at the top of a tree.
+        The number of trees with each symbol at the top.
     lexicon : dict of str to Counter
-        By tag (the last label of a chain that ends at a word): how often it had each word.
+        Counts of words by tag (the last label of a chain that ends at a word).
     """
 
     symbols: list[str]
@@ -92,5 +92,5 @@ class TreebankGrammar:
 
 
 def tag_of(symbol: str) -> str:
-    """The tag of a symbol that has a word: the end of its chain."""
+    """The tag of a symbol that has a word: the last label of its chain."""
     return symbol.rsplit(CHAIN, 1)[-1].partition(PARENT)[0]

@@ -60,7 +60,7 @@ def number_keys(keys, begin, table, found, numbers, kind, first_token):
     """Number keys by first occurrence until the table is half full; return the token it came to.
 
     ``found[0, 0]`` counts the distinct keys; below it, one column per key: key, occurrences, first place. Places
-    count from `first_token`, where these are not the first tokens.
+    count from `first_token`.
     """
     for t in range(begin, len(keys)):
         if keys[t] < 0:
@@ -96,7 +96,7 @@ def count_rows(numbers, row_ptr):
 
 @entry
 def pack(numbers, ids):
-    """Write row by row what is not -1 of an array of shape (n_kinds, n_tokens)."""
+    """Write the entries of an array (n_kinds, n_tokens) that are not -1, token by token."""
     n_written = 0
     for t in range(numbers.shape[1]):
         for kind in range(len(numbers)):

@@ -1,7 +1,7 @@
-"""Token columns to sparse integer attributes through a template, without a string per attribute.
+"""Sparse integer attributes of token columns by a template. No string is made per attribute.
 
-Every column is interned once and the functions of a template run on distinct strings only. The codes of a
-combination's fields are the digits of one integer key, and a hash table numbers the keys:
+Every column is interned once, and the functions of a template run on distinct strings only. The codes of a
+combination's fields are the digits of one integer key. A hash table numbers the keys:
 
     strings --intern--> codes --mixed radix--> keys --table--> attribute numbers
 
@@ -29,7 +29,8 @@ from partwise.features.vocabulary import check_vocabulary_settings, numbering, s
 
 __all__ = ["AttributeExtractor", "AttributeRows"]
 
-KEY_LIMIT = 2**62  # keys of a group stay below, so that a key of -1 can mean absent
+# Keys of a group stay below this limit, so that sums do not overflow and -1 can mean absent.
+KEY_LIMIT = 2**62
 
 
 class Plan:
@@ -76,9 +77,9 @@ class Plan:
     def encode(
         self, columns: Sequence[Sequence[str]], spaces: list[dict[str, int]], grow: bool
     ) -> np.ndarray:
-        """Codes of every source, int32, shape (n_sources, n_tokens); -1 where unknown or without value.
+        """Codes of every source, int32, shape (n_sources, n_tokens); -1 for unknown or absent values.
 
-        With ``grow``, unknown strings are added to their spaces instead.
+        With ``grow``, unknown strings are added to their spaces.
         """
         used = sorted({int(field.column) for field in self.sources})
         interned = {column: intern(columns[column], column) for column in used}
@@ -88,7 +89,7 @@ class Plan:
     def lookups(
         self, strings: Mapping[int, Sequence[str]], spaces: list[dict[str, int]], grow: bool
     ) -> list[np.ndarray]:
-        """For every source the codes of the distinct strings of its column, int32."""
+        """The codes of the distinct strings of each source's column, int32."""
         found = []
         for field, source in self.sources.items():
             space, distinct = spaces[self.space_of[source]], strings[int(field.column)]
@@ -114,7 +115,7 @@ def _source(field: Field) -> Field:
 
 
 def intern(column: Sequence[str], number: int) -> tuple[list[str], np.ndarray]:
-    """The distinct strings of a column, and for every token which of them it is."""
+    """The distinct strings of a column, and for every token the index of its string."""
     index: defaultdict[str, int] = defaultdict(count().__next__)
     codes = np.fromiter(map(index.__getitem__, column), dtype=np.int32, count=len(column))
     if wrong := [each for each in index if not isinstance(each, str)]:
@@ -129,8 +130,8 @@ class AttributeExtractor:
     ----------
     template : Template
     part : "node" or "edge"
-        Which of the template's combinations. Node rows are the tokens; edge rows are the tokens that have
-        another before them in their sequence.
+        The combinations to use. Node rows are the tokens. Edge rows are the tokens that have a token
+        before them in their sequence.
 
     Attributes
     ----------
@@ -156,13 +157,13 @@ class AttributeExtractor:
         min_count: int = 1,
         hash_size: int | None = None,
     ) -> AttributeRows:
-        """Learn the vocabulary and encode the tokens it is learnt from.
+        """Learn the vocabulary from tokens and encode them.
 
         Parameters
         ----------
         columns : sequence of flat lists of str, each of length n_tokens
         sequence_ptr : int64 array, shape (n_sequences + 1,)
-            Where each sequence begins and the last one ends.
+            Offsets of the sequences.
         min_count : int
             Attributes with fewer occurrences are dropped.
         hash_size : int or None
@@ -211,8 +212,8 @@ class AttributeExtractor:
     def rows_of(
         self, codes: np.ndarray, sequence_ptr: np.ndarray, hashes: list[np.ndarray] | None = None
     ) -> AttributeRows:
-        """Rows of tokens whose sources have these codes; `hashes` of the strings behind them where there is no
-        vocabulary."""
+        """Rows of tokens whose sources have these codes. If there is no vocabulary, `hashes` are those of the
+        strings."""
         plan = self.plan
         numbers = np.empty((len(plan.combinations), sequence_ptr[-1]), dtype=np.int32)
         if hashes is None:
@@ -232,7 +233,7 @@ class AttributeExtractor:
 
     @property
     def column_names(self) -> list[str]:
-        """What templates call them."""
+        """The names of the columns in templates."""
         names = list(self.template.column_names or ("word", "pos"))[: self.n_columns]
         return names + [f"col{k}" for k in range(len(names), self.n_columns)]
 
@@ -277,7 +278,7 @@ class AttributeExtractor:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> AttributeExtractor:
-        """Rebuild from what ``state`` gave."""
+        """Rebuild from what ``state`` returned."""
         if state["template_syntax"] == "crf++":
             template = parse_crfpp(state["template"])
         else:
@@ -293,7 +294,7 @@ class AttributeExtractor:
         return extractor
 
     def begin(self, n_columns: int, min_count: int, hash_size: int | None) -> Plan:
-        """Forget what was learnt, and make ready for data of so many columns."""
+        """Forget the vocabulary and prepare for data of so many columns."""
         check_vocabulary_settings(min_count, hash_size)
         self.plan = plan = Plan(self.template, self.part, n_columns)
         self._hash_size, self.spaces, self._squeezed = hash_size, plan.empty_spaces(), {}
@@ -301,7 +302,7 @@ class AttributeExtractor:
         return plan
 
     def learn(self, found: list[np.ndarray], min_count: int) -> np.ndarray:
-        """Take the vocabulary from what a counter found for every group; returns the number of each key found."""
+        """Take the vocabulary from the keys counted for every group; returns the number of each key."""
         group_of = np.repeat(np.arange(len(found)), [each.shape[1] for each in found])
         _, distinct, counts, first = np.concatenate([np.empty((4, 0), dtype=np.int64), *found], axis=1)
         order, renumbered = numbering(counts, first, min_count)
@@ -309,7 +310,7 @@ class AttributeExtractor:
         return renumbered
 
     def _learn(self, keys: np.ndarray, group_of: np.ndarray) -> None:
-        """Take the vocabulary: the key of each attribute and the group it is a key of."""
+        """Take the vocabulary: the key of each attribute and its group."""
         self._keys, self._group_of = keys, group_of
         self.n_attributes = self._hash_size or len(keys)
         self._tables = []
@@ -347,7 +348,7 @@ class AttributeExtractor:
     ) -> np.ndarray:
         """Keys of a group's members, int64, shape (n_members, n_tokens); -1 where absent or unknown.
 
-        With `n_places`, what they are before the other places are added.
+        With `n_places`, only the digits of the first places are in the keys.
         """
         plan, members, size = self.plan, self.plan.groups[group], 1
         keys = np.stack([self._start(kind, ptr, 0) for kind in members])
@@ -365,13 +366,13 @@ class AttributeExtractor:
         return keys
 
     def squeeze(self, group: int, place: int, known: np.ndarray) -> None:
-        """Before this place of a group is added, replace keys by their places among `known`, sorted."""
+        """Before this place of a group is added, replace keys by their index in `known`, which is sorted."""
         self._squeezed[group, place] = known
 
     def _hashed_keys(
         self, kind: int, codes: np.ndarray, hashes: list[np.ndarray], ptr: np.ndarray
     ) -> np.ndarray:
-        """Keys that depend on nothing but the attribute's strings."""
+        """Keys that depend only on the attribute's strings."""
         plan, combination = self.plan, self.plan.combinations[kind]
         keys = self._start(kind, ptr, stable_hash("\x1f".join(combination.pieces)))
         for field in combination.fields:
@@ -380,13 +381,13 @@ class AttributeExtractor:
         return keys
 
     def _rows(self, numbers: np.ndarray, ptr: np.ndarray) -> AttributeRows:
-        """Numbers of every kind at every token, -1 for none, to rows."""
+        """Make rows of the numbers of every kind at every token; -1 is none."""
         row_ptr = np.zeros(numbers.shape[1] + 1, dtype=np.int64)
         count_rows(numbers, row_ptr)
         row_ptr = np.cumsum(row_ptr)
         ids = np.empty(row_ptr[-1], dtype=np.int32)
         pack(numbers, ids)
-        if self.part == "edge":  # the first token of a sequence has an empty row, and is no edge
+        if self.part == "edge":  # The first token of a sequence is no edge. Its row is empty.
             row_ptr = np.delete(row_ptr, ptr[:-1][ptr[:-1] < ptr[1:]])
         rows = AttributeRows(row_ptr, ids)
         distinct = self._hash_size is None and len(self.plan.groups) == len(numbers)
@@ -394,12 +395,12 @@ class AttributeExtractor:
 
 
 class KeyCounter:
-    """Counts the keys of a group, of all tokens at once or of one batch after another.
+    """Counts the keys of a group, of all tokens at once or batch by batch.
 
     Attributes
     ----------
     found : int64 array, shape (4, n_distinct)
-        Of each distinct key: nothing, the key, its occurrences, its first place.
+        Columns of distinct keys: unused, the key, its occurrences, its first position.
     """
 
     def __init__(self) -> None:
@@ -409,7 +410,7 @@ class KeyCounter:
     def add(self, keys: np.ndarray, members: list[int], numbers: np.ndarray, first_token: int = 0) -> None:
         """Count the keys (n_members, n_tokens) of a group's `members`, and number them in their rows of `numbers`.
 
-        `first_token` is how many there were in earlier batches.
+        `first_token` is the number of tokens in earlier batches.
         """
         n_found, capacity = int(self._found[0, 0]), self._found.shape[1]
         if n_found + keys.size >= capacity:
@@ -430,7 +431,7 @@ class KeyCounter:
 
 
 def hashes_of(spaces: list[dict[str, int]]) -> list[np.ndarray]:
-    """Of all strings of all spaces, int64."""
+    """Hashes of all strings of all spaces, int64."""
     return [np.array([stable_hash(string) for string in space], dtype=np.int64) for space in spaces]
 
 
@@ -442,7 +443,7 @@ def _table(keys: np.ndarray, capacity: int, numbers: np.ndarray | None = None) -
 
 
 def _squeeze(keys: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Replace keys by their places among the known ones, so that more digits fit behind them."""
+    """Replace keys by their index in the known ones, so that more digits fit."""
     if len(known) == 0:
         return np.full_like(keys, -1)
     places = np.minimum(np.searchsorted(known, keys), len(known) - 1)

@@ -1,9 +1,9 @@
-"""CRF++ template files, read as they are.
+"""Read CRF++ template files.
 
 ``U`` lines make attributes of a token, ``B`` lines attributes of the pair of labels at the previous and
-this token; a ``B`` line without macros is the tied transition. ``%x[row,column]`` anywhere in a line stands
-for a string of the data. Attributes with equal text are equal, whichever line they come from, so lines
-without their own identifier make a bag of words.
+this token. A ``B`` line without macros is the tied transition. ``%x[row,column]`` anywhere in a line stands
+for a string of the data. Attributes with equal text are the same attribute even if they come from different
+lines, so lines without an identifier make a bag of words.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MACRO = re.compile(r"%x\[\s*([-+]?\d+)\s*,\s*(\d+)\s*\]")
 
 
 def looks_like_crfpp(text: str) -> bool:
-    """Whether a template's first line of substance is CRF++'s rather than ours."""
+    """Whether the first line that is no comment has CRF++'s syntax."""
     lines = (line.strip() for line in text.splitlines())
     first = next((line for line in lines if line and not line.startswith("#")), "")
     return "%" in first or re.fullmatch(r"[UB]\d*:?", first) is not None

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""Keys of segments' features in compiled code: the codes of a template's fields, mixed into one number each.
+"""Keys of features of segments in compiled code: the codes of a template's fields, hashed to one integer.
 
-A feature is a template and a list of codes: a length, the code of a string, or for ``all`` those of every position.
-Its key depends on these alone, so that a vocabulary can be kept as lists of codes and made keys of again.
+A feature is a template and a list of codes: a length, the code of a string, or for ``all`` the codes of every position.
+Its key depends only on them, so a vocabulary can be stored as lists of codes and keys computed again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from partwise.compiled.dispatch import entry, inner
 from partwise.features.attribute_keys import find_slot
 
 LENGTH, FIRST, LAST, ALL, ANY = range(5)
-_MASK = 2**62 - 1  # keys are not negative
+_MASK = 2**62 - 1  # Keys are not negative.
 
 
 class SegmentProgram(NamedTuple):
@@ -25,7 +25,7 @@ class SegmentProgram(NamedTuple):
     ----------
     field_ptr : int64 (n_templates + 1,)
     place, source, offset : int64 (n_fields,)
-        What is looked at, the row of the codes, how far from the border.
+        The observed positions, the row of the codes, the distance from the border.
     """
 
     field_ptr: np.ndarray
@@ -39,8 +39,8 @@ class Spans(NamedTuple):
 
     Attributes
     ----------
-    begin, end : where the sentence begins and ends.
-    first, last : where the segment does.
+    begin, end : bounds of the sentence.
+    first, last : bounds of the segment.
     """
 
     begin: np.ndarray
@@ -68,7 +68,7 @@ def _code_at(codes, source, at, begin, end):
 
 @inner
 def _key(program, codes, template, begin, end, first, last, inside):
-    """The key of one feature, `inside` being the position that ``any`` looks at; −1 where there is none."""
+    """The key of one feature, or −1 if it is absent; `inside` is the position that ``any`` observes."""
     key = _seed(template)
     for f in range(program.field_ptr[template], program.field_ptr[template + 1]):
         place, source = program.place[f], program.source[f]
@@ -102,8 +102,9 @@ def _has_any(program, template):
 
 @inner
 def _keys_of(program, codes, begin, end, first, last, keys, written, origin):
-    """Append the keys of one segment, none twice; returns how many there are then. `origin` takes template and
-    position of each, unless it is empty."""
+    """Append the keys of one segment, each once; returns the number of keys so far.
+
+    Template and position of each key are written to `origin` unless it is empty."""
     for template in range(len(program.field_ptr) - 1):
         stop = last if _has_any(program, template) else first + 1
         own = written
@@ -149,7 +150,7 @@ def find_rows(program, codes, spans, table, keys, nothing, row_ptr, ids):
 
 @inner
 def _write(out, at, code):
-    """Write a code where there is room, and count it."""
+    """Write a code if there is room, and count it."""
     if at < len(out):
         out[at] = code
     return at + 1
@@ -184,7 +185,7 @@ def list_codes(program, codes, spans, chosen, origin, ptr, out):
 
 @entry
 def keys_from_codes(template_of, ptr, listed, keys):
-    """The keys of features given by template and list of codes."""
+    """Compute the keys of features from their templates and lists of codes."""
     for k in range(len(template_of)):
         key = _seed(template_of[k])
         for at in range(ptr[k], ptr[k + 1]):

@@ -1,18 +1,18 @@
-"""Templates of segments' features: what stands in a segment, at its borders and just outside.
+"""Templates of features of segments: their positions, their borders, and the positions just outside.
 
 A template is text, one line per kind of feature::
 
     # comment
     length                           how many positions the segment has
     word[first]                      the word at its first position; columns are named as in token templates
-    pos[last+1]                      the tag behind its last; outside the sentence it is _B
+    pos[last+1]                      the tag after its last position; outside the sentence it is _B
     all(word)                        all its words, one after another: the whole text of the segment
-    all(short_shape(word))           what a function makes of each of them, one after another
+    all(short_shape(word))           a function of each of its words, one after another
     any(lower(word))                 a feature for each of its words
     length|suffix(word[last], 3)     a conjunction, with the functions of token templates
     all(pos)?                        left out when the data has no such column
 
-A feature is absent where one of its functions has no value.
+A feature is absent if one of its functions has no value.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from partwise.errors import InputError
 from partwise.features.functions import CALL, check_call, takes_number, written_call
 from partwise.features.templates import FURTHEST_OFFSET, MOST_FUNCTIONS, Field, check_size, integer
 
-OUTSIDE = "_B"  # the value of all places before and behind the sentence
+OUTSIDE = "_B"  # The value of all positions outside the sentence.
 
 _PLACE = re.compile(r"(\w+)\s*\[\s*(first|last)\s*(?:([-+])\s*(\d+)\s*)?\]")
 
@@ -41,9 +41,9 @@ class SegmentField:
     Attributes
     ----------
     place : {"length", "first", "last", "all", "any"}
-        What is looked at; "all" and "any" look at every position.
+        Which positions are observed; "all" and "any" observe every position.
     source : Field
-        Column and functions; of no meaning for the length.
+        Column and functions; unused for the length.
     offset : int
         From the first or the last position.
     """
@@ -65,7 +65,7 @@ class SegmentField:
 
 @dataclass(frozen=True)
 class SegmentTemplate:
-    """One kind of feature: the fields whose values make its name, and the line it comes from."""
+    """One kind of feature: its fields, and its line in the template."""
 
     fields: tuple[SegmentField, ...]
     line: int = 0
@@ -205,7 +205,7 @@ def _applied(source: Field, name: str, number: str | None) -> Field:
 def bind(
     templates: tuple[SegmentTemplate, ...], n_columns: int, column_names: tuple[str, ...] = ()
 ) -> tuple[SegmentTemplate, ...]:
-    """Columns by number, for data of `n_columns` columns; optional templates without their column are left out."""
+    """Replace names of columns by numbers; drop optional templates whose column is missing."""
     names = list(column_names or ("word", "pos"))[:n_columns]
     names += [f"col{k}" for k in range(len(names), n_columns)]
     numbers: dict[str | int, int] = {f"col{k}": k for k in range(n_columns)}

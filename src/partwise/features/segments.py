@@ -1,4 +1,4 @@
-"""Features of segments by templates: a vocabulary of what true segments have, and rows of any segments."""
+"""Features of segments by templates: a vocabulary of the features of true segments, and rows of any segments."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SegmentFeatures:
     template : str or path
         See ``partwise.features.segment_templates``.
     column_names : tuple of str
-        Names of the columns, empty for the usual ones.
+        Names of the columns; empty for the default names.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class SegmentFeatures:
         )
 
     def _encode(self, columns: Sequence[Sequence[str]], grow: bool) -> np.ndarray:
-        """Codes of every source, int32 (n_sources, n_tokens); -1 where unknown or without value."""
+        """Codes of every source, int32 (n_sources, n_tokens); -1 for unknown or absent values."""
         codes = np.full((max(len(self._sources), 1), len(columns[0]) if columns else 0), -1, np.int32)
         interned: dict[int, tuple[list[str], np.ndarray]] = {}
         for source, row in self._sources.items():
@@ -186,7 +186,7 @@ class SegmentFeatures:
         return next(each.text() for each in self._templates if each.line == template.line)
 
     def keep(self, ids: np.ndarray) -> SegmentFeatures:
-        """The same with these features alone, and without the strings that none of them has."""
+        """The same with only these features, and without strings that none of them uses."""
         kept = SegmentFeatures.__new__(SegmentFeatures)
         kept.__dict__.update(self.__dict__)
         sizes = np.diff(self._code_ptr)[ids]
@@ -231,10 +231,10 @@ class SegmentFeatures:
 
     @classmethod
     def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> SegmentFeatures:
-        """Rebuild from what `state` gave; raises where its parts do not fit together."""
+        """Rebuild from what `state` returned; raises if its parts do not fit together."""
         features = cls(
             header["template"] + "\n", tuple(header["column_names"])
-        )  # a text, not a preset's name
+        )  # The line break makes it a text, not the name of a preset.
         features.text = header["template"]
         features._bind(int(header["n_columns"]))
         if len(header["strings"]) != len(features._sources):
@@ -246,7 +246,7 @@ class SegmentFeatures:
         return features
 
     def _check_codes(self, template_of: np.ndarray, ptr: np.ndarray, codes: np.ndarray) -> None:
-        """Raise where lists of codes do not fit their templates or name strings that there are not."""
+        """Raise if lists of codes do not fit their templates, or name strings that do not exist."""
         if template_of.max(initial=0) >= max(len(self._bound), 1):
             raise InputError("the features of segments name templates that are missing")
         for t, template in enumerate(self._bound):

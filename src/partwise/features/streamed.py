@@ -1,8 +1,8 @@
-"""Attributes of corpora that are larger than memory: read once, numbered by the same rules, given back in batches.
+"""Attributes of corpora larger than memory: read once, numbered as in memory, returned in batches.
 
-What comes in goes to files of whole numbers as it is read: for token columns the number of each string, for
-ready-made attributes the number of each attribute, both by first occurrence. The strings themselves stay in memory,
-as a vocabulary does. Once all is read, the vocabulary is learnt from the numbers, and rows follow batch by batch.
+Reading writes files of integers: the number of each string for token columns, the number of each attribute for
+ready-made attributes, both by first occurrence. The strings stay in memory, as a vocabulary does. After reading, the
+vocabulary is learnt from the numbers, and rows follow batch by batch.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from partwise.features.vocabulary import (
     renumbered_rows,
 )
 
-Tell = Callable[[str, int], None]  # what is done, and how many positions are
+Tell = Callable[[str, int], None]  # The step, and the number of positions done.
 
 
 class NumberFile:
-    """Whole numbers appended to a file and read back in pieces."""
+    """A file of integers: appended to, and read back in pieces."""
 
     def __init__(self, path: Path, dtype: Any):
         self.path, self.dtype, self.n = path, np.dtype(dtype), 0
@@ -49,14 +49,12 @@ class NumberFile:
 
 
 class RowFile:
-    """Rows of sparse attributes, appended batch by batch and read back so."""
+    """A file of rows of sparse attributes: appended and read back batch by batch."""
 
     def __init__(self, folder: Path):
         self._sizes, self._ids = NumberFile(folder / "sizes", np.int32), NumberFile(folder / "ids", np.int32)
         self._values = NumberFile(folder / "values", np.float64)
-        self._batches: list[
-            tuple[int, int, bool]
-        ] = []  # rows, entries, and whether any has a value other than 1
+        self._batches: list[tuple[int, int, bool]] = []  # Rows, entries, and whether any value is not 1.
 
     def append(self, rows: AttributeRows) -> None:
         self._sizes.append(np.diff(rows.row_ptr))
@@ -79,7 +77,7 @@ class RowFile:
 
 
 class InternedStrings:
-    """A column: every distinct string once, in memory, and which of them stands at each position, on disk."""
+    """A column: its distinct strings in memory, and the index of each position's string on disk."""
 
     def __init__(self, path: Path):
         self._index: defaultdict[str, int] = defaultdict(count().__next__)
@@ -93,7 +91,7 @@ class InternedStrings:
 
 
 class Batches:
-    """How sequences were cut into batches."""
+    """The lengths of sequences, batch by batch."""
 
     def __init__(self) -> None:
         self._lengths: list[np.ndarray] = []
@@ -119,7 +117,7 @@ class StreamedColumns:
     Parameters
     ----------
     folder : path
-        For files of numbers.
+        Folder for files of integers.
     n_columns : int
     """
 
@@ -133,7 +131,7 @@ class StreamedColumns:
         self.batches.add(lengths)
 
     def tokens(self) -> Iterator[tuple[dict[int, np.ndarray], np.ndarray, int]]:
-        """Of each batch the columns as numbers of strings, where its sequences begin, and the tokens before it."""
+        """Yield each batch's columns as numbers of strings, its offsets of sequences, and the tokens before it."""
         for first, last, lengths in self.batches:
             columns = {k: each.numbers.read(first, last) for k, each in enumerate(self.columns)}
             yield columns, offsets(lengths), first
@@ -144,7 +142,7 @@ class StreamedColumns:
 
 
 class StreamedExtractor:
-    """What an :class:`AttributeExtractor` makes of columns that come in batches."""
+    """An :class:`AttributeExtractor` for columns that come in batches."""
 
     def __init__(self, extractor: AttributeExtractor, data: StreamedColumns):
         self.extractor, self.data = extractor, data
@@ -152,7 +150,7 @@ class StreamedExtractor:
         self._hashes: list[np.ndarray] | None = None
 
     def learn(self, min_count: int, hash_size: int | None, tell: Tell) -> None:
-        """The vocabulary that ``AttributeExtractor.fit_transform`` finds in all batches together."""
+        """Learn the vocabulary that ``AttributeExtractor.fit_transform`` learns from all batches together."""
         extractor, columns = self.extractor, self.data.columns
         plan = extractor.begin(len(columns), min_count, hash_size)
         extractor.check_columns([each.strings()[:1] for each in columns], np.array([0, 1]))
@@ -174,7 +172,7 @@ class StreamedExtractor:
         extractor.learn([counter.found for counter in counters], min_count)
 
     def _squeeze(self, group: int) -> None:
-        """Where keys would become too large, the distinct ones so far are numbered; takes a pass each time."""
+        """Number the distinct keys so far at each place where keys would become too large; each costs a pass."""
         size, plan = 1, self.extractor.plan
         for place in range(len(plan.combinations[plan.groups[group][0]].fields)):
             radix = len(self.extractor.spaces[plan.space(group, place)])
@@ -192,13 +190,13 @@ class StreamedExtractor:
             yield self.extractor.plan.codes(tokens, self._lookups), ptr, first
 
     def rows(self) -> Iterator[AttributeRows]:
-        """Of each batch."""
+        """Yield the rows of each batch."""
         for codes, ptr, _ in self._codes():
             yield self.extractor.rows_of(codes, ptr, self._hashes)
 
 
 class StreamedAttributes:
-    """Ready-made attributes of tokens, batch after batch; the same as ``DictVocabulary.fit_transform``."""
+    """Ready-made attributes of tokens in batches; numbered as by ``DictVocabulary.fit_transform``."""
 
     def __init__(self, folder: Path):
         self.vocabulary = DictVocabulary()
@@ -217,7 +215,7 @@ class StreamedAttributes:
         self.batches.add(lengths)
 
     def learn(self, min_count: int, hash_size: int | None) -> None:
-        """The vocabulary of all batches."""
+        """Learn the vocabulary of all batches."""
         check_vocabulary_settings(min_count, hash_size)
         if hash_size is None:
             self._renumbered = self.vocabulary.learn(self._index, self._counts, min_count)
@@ -226,7 +224,7 @@ class StreamedAttributes:
             self._renumbered = self.vocabulary.buckets(self._index)
 
     def rows(self) -> Iterator[AttributeRows]:
-        """Of each batch."""
+        """Yield the rows of each batch."""
         for rows in self._rows:
             yield renumbered_rows(rows, self._renumbered)
 

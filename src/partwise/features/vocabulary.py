@@ -1,4 +1,4 @@
-"""Attributes the user made, as dicts or lists of strings per token, numbered and encoded as sparse rows."""
+"""Attributes that users made, as dicts or lists of strings per token, encoded as sparse rows of numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 
-LARGEST_VALUE = float(np.finfo(np.float32).max)  # values are kept in single precision
+# The largest value of an attribute: values are stored in single precision.
+LARGEST_VALUE = float(np.finfo(np.float32).max)
 
 
 def stable_hash(string: str) -> int:
@@ -28,7 +29,9 @@ def stable_hash(string: str) -> int:
 
 
 def numbering(counts: np.ndarray, first: np.ndarray, min_count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Number attributes from the most frequent down, ties by first occurrence: hot weights lie together.
+    """Number attributes by descending frequency, ties by first occurrence.
+
+    The weights of frequent attributes then share cache lines.
 
     Parameters
     ----------
@@ -52,7 +55,7 @@ def numbering(counts: np.ndarray, first: np.ndarray, min_count: int) -> tuple[np
 
 
 def check_vocabulary_settings(min_count: int, hash_size: int | None) -> None:
-    """Refuse a vocabulary that cannot be."""
+    """Raise at invalid settings of a vocabulary."""
     if not _is_whole(min_count) or min_count < 1:
         raise InputError(f"min_count is {min_count!r:.60}; it must be an integer of at least 1")
     if hash_size is not None and not (_is_whole(hash_size) and 1 <= hash_size < 2**31):
@@ -66,7 +69,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def without_duplicates(rows: AttributeRows) -> AttributeRows:
-    """Merge what occurs twice in a row into one entry with the summed value."""
+    """Merge entries of a row that have the same number, and add their values."""
     rows = _merged(rows)
     if rows.values is not None and np.abs(rows.values).max(initial=0.0) > LARGEST_VALUE:
         at = int(np.searchsorted(rows.row_ptr, np.argmax(np.abs(rows.values)), side="right")) - 1
@@ -90,7 +93,7 @@ def _merged(rows: AttributeRows) -> AttributeRows:
 
 @entry
 def _merge(row_ptr: np.ndarray, ids: np.ndarray, values: np.ndarray) -> int:
-    """Merge duplicates in place; rows are short, so comparing all pairs beats sorting."""
+    """Merge duplicates in place. Rows are short, so comparing all pairs is faster than sorting."""
     written, begin = 0, 0
     for row in range(len(row_ptr) - 1):
         end, row_begin = row_ptr[row + 1], written
@@ -109,7 +112,7 @@ def _merge(row_ptr: np.ndarray, ids: np.ndarray, values: np.ndarray) -> int:
 
 
 class _Known(dict[str, int]):
-    """Attribute to number, -1 for all other strings."""
+    """From attribute to number; -1 for unknown attributes."""
 
     def __missing__(self, attribute: str) -> int:
         if isinstance(attribute, str):
@@ -118,7 +121,7 @@ class _Known(dict[str, int]):
 
 
 class _Hashed(dict[str, int]):
-    """Attribute to hash bucket, remembered."""
+    """From attribute to hash bucket; computed once per attribute."""
 
     def __init__(self, size: int):
         self.size = size
@@ -131,9 +134,9 @@ class _Hashed(dict[str, int]):
 class DictVocabulary:
     """Numbers the attributes of tokens given as dicts or lists of strings, as python-crfsuite reads them.
 
-    A token is a list of strings, each an attribute, or a dict: a string makes the attribute ``key:value``, a
-    number the attribute ``key`` with that value, True the value 1, False and 0 nothing; a list, set or dict
-    is a group whose names start with ``key:``. What is named twice in one token is summed.
+    A token is a list of strings, each an attribute, or a dict. In a dict a string makes the attribute ``key:value``, a
+    number the attribute ``key`` with that value, True the value 1, False and 0 nothing. A list, set or dict is a group
+    whose names start with ``key:``. Values of an attribute that a token names twice are added.
     """
 
     def __init__(self) -> None:
@@ -144,7 +147,7 @@ class DictVocabulary:
     def fit_transform(
         self, sequences: Iterable[Sequence[Any]], min_count: int = 1, hash_size: int | None = None
     ) -> AttributeRows:
-        """Learn the vocabulary and encode the sequences it is learnt from.
+        """Learn the vocabulary from sequences and encode them.
 
         Parameters
         ----------
@@ -183,11 +186,11 @@ class DictVocabulary:
         return renumbered
 
     def learn_hashed(self, hash_size: int) -> None:
-        """Do without a vocabulary."""
+        """Hash attributes instead of learning a vocabulary."""
         self._hash_size, self.n_attributes = hash_size, hash_size
 
     def buckets(self, index: Mapping[str, int]) -> np.ndarray:
-        """Where attributes numbered by `index` are hashed to, int32 (n,)."""
+        """The hash buckets of the attributes in `index`, int32 (n,)."""
         hashed = _Hashed(self.n_attributes)
         return np.fromiter((hashed[name] for name in index), np.int32, len(index))
 
@@ -206,7 +209,7 @@ class DictVocabulary:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> DictVocabulary:
-        """Rebuild from what ``state`` gave."""
+        """Rebuild from what ``state`` returned."""
         vocabulary = cls()
         vocabulary._hash_size = int(state["hash_size"]) or None
         vocabulary._index = _Known(zip(state["names"], count()))
@@ -215,16 +218,16 @@ class DictVocabulary:
 
 
 def renumbered_rows(rows: AttributeRows, renumbered: np.ndarray) -> AttributeRows:
-    """Rows in the numbers of a vocabulary, without what it does not hold, and with nothing twice in a row."""
+    """Rows in the numbers of a vocabulary, without unknown attributes and without duplicates."""
     return without_duplicates(_only_known(rows._replace(ids=renumbered[rows.ids])))
 
 
 def read_attributes(
     sequences: Iterable[Sequence[Any]], index: Mapping[str, int], first: int = 0
 ) -> AttributeRows:
-    """Look up every attribute; duplicates and -1 are still in. Errors count sequences from `first`."""
+    """Look up every attribute; duplicates and -1 are kept. Errors count sequences from `first`."""
     ids, ends = array("i"), array("q", [0])
-    unusual: list[tuple[int, float]] = []  # entries whose value is not 1
+    unusual: list[tuple[int, float]] = []  # Entries with a value other than 1.
     append, extend, end_row, find = ids.append, ids.extend, ends.append, index.__getitem__
     for n, sequence in enumerate(sequences, first):
         for position, token in enumerate(sequence):
@@ -262,7 +265,7 @@ def read_attributes(
 
 
 def _add(key: str, value: Any, ids: array[int], unusual: list[tuple[int, float]], find: Any) -> None:
-    """Add what a dict's entry stands for, of any type python-crfsuite knows."""
+    """Add the attributes of a dict's entry, of any type that python-crfsuite knows."""
     if isinstance(value, str):
         ids.append(find(f"{key}:{value}"))
     elif isinstance(value, Mapping):

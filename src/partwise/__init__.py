@@ -50,22 +50,13 @@ __all__ = [
     "simplex_qp",
 ]
 
-_HOMES = {
+_HOMES = {  # of public names that are no estimators, whose homes the registry of tasks knows
     "CRF": "partwise.tasks.sequences.crf",
-    "Classifier": "partwise.tasks.classes.classifier",
-    "ConstituencyParser": "partwise.tasks.constituents.parser",
-    "DependencyParser": "partwise.tasks.dependencies.parser",
     "EncodedDataset": "partwise.estimators.on_disk.dataset",
-    "GraphLabeler": "partwise.tasks.graphs.labeler",
     "InputError": "partwise.errors",
-    "KernelClassifier": "partwise.tasks.classes.kernel",
-    "KernelSequenceLabeler": "partwise.tasks.sequences.kernel",
     "Loss": "partwise.core.losses",
-    "MultilabelClassifier": "partwise.tasks.label_sets.classifier",
     "PerPosition": "partwise.tasks.sequences.per_position",
     "RegularizationPath": "partwise.estimators.regularization_path.path",
-    "SegmentLabeler": "partwise.tasks.segments.labeler",
-    "SequenceLabeler": "partwise.tasks.sequences.labeler",
     "load": "partwise.storage.model_file",
     "open_dataset": "partwise.estimators.on_disk.dataset",
     "simplex_qp": "partwise.solvers.dual.simplex_qp",
@@ -75,9 +66,12 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name in ("metrics", "scorers"):
         return import_module(f"partwise.{name}")
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    else:
+        value = import_module("partwise.tasks").estimator_class(name)
     globals()[name] = value
     return value
 

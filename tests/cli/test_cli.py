@@ -20,9 +20,9 @@ from commands import ENVIRONMENT, refused, run, without_compiling  # noqa: F401
 import partwise
 from partwise.cli import main
 from partwise.cli.options import SOLVER_NAMES
-from partwise.cli.train import preset_for
 from partwise.data.conll import parse_conll
 from partwise.solvers import SOLVERS
+from partwise.tasks.sequences.options import preset_for
 
 SENTENCES = [
     "the D B-NP\ncat N I-NP\nsat V B-VP\non P O\nthe D B-NP\nmat N I-NP\n",

@@ -22,7 +22,7 @@ from partwise.cli import main
 from partwise.core.mapped import zeros_on_disk
 from partwise.core.streamed import ROW_ARRAYS
 from partwise.storage.folder import HEADER
-from partwise.tasks.data_options import DataOptions
+from partwise.tasks.options import DataOptions
 from partwise.tasks.sequences.reading import read_sequences
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*relative gap")

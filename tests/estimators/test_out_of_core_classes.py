@@ -21,7 +21,7 @@ from partwise.estimators.on_disk import room
 from partwise.solvers import memory
 from partwise.storage.folder import HEADER
 from partwise.tasks.classes.reading import read_classes
-from partwise.tasks.data_options import DataOptions
+from partwise.tasks.options import DataOptions
 
 __all__ = ["small_blocks"]
 FILES = ["rows.svm", "rows.csv", "rows.npz", "sparse.csv"]

@@ -98,10 +98,10 @@ def interrupt(times=1):
 def at(monkeypatch, name, times=1):
     """Send SIGINT when a function of `partwise.cli.training`, or a method of what it uses, is called."""
     import partwise.cli.training as training
-    from partwise.tasks.sequences.commands import Sequences
+    from partwise.tasks.sequences.task import Sequences
 
     owner = training.TrainingDisplay if name.startswith("__") else training
-    owner = Sequences if name == "dev_scores" else owner
+    owner = Sequences if name == "scores" else owner
     original = getattr(owner, name)
 
     def interrupted(*arguments, **settings):
@@ -143,7 +143,7 @@ def test_control_c_in_a_callback_of_the_compiler_waits_for_its_end(heeding):
 
 @pytest.mark.parametrize(
     "name, times",
-    [("__call__", 1), ("__call__", 2), ("_dev_scores", 1), ("save_estimator", 2), ("dev_scores", 1)],
+    [("__call__", 1), ("__call__", 2), ("_dev_scores", 1), ("save_estimator", 2), ("scores", 1)],
 )
 def test_control_c_later_saves_and_says_so(run, folder, model, monkeypatch, heeding, name, times):
     at(monkeypatch, name, times)

@@ -15,7 +15,7 @@ from partwise.data.brackets import parse_brackets
 from partwise.data.graph_jsonl import parse_graphs
 from partwise.errors import InputError
 from partwise.report.json_values import json_for_page
-from partwise.tasks.page import explorer_of
+from partwise.tasks import task_of
 from partwise.web.sections import example_section, score_section
 
 CHUNKS = """the D B-NP
@@ -95,6 +95,10 @@ MAKERS = {
 }  # fmt: skip
 
 
+def task_for(model):
+    return task_of(model)(model)
+
+
 @pytest.fixture(scope="module")
 def made():
     """Models with their data, made when first asked for."""
@@ -111,10 +115,10 @@ def made():
 @pytest.mark.parametrize("kind", list(MAKERS))
 def test_an_answer_is_whole_and_its_numbers_agree(made, kind):
     model, inputs, truths = made(kind)
-    explorer = explorer_of(model)
-    assert explorer.kind == kind
-    x, truth = explorer.pick(inputs, truths, 3 if kind == "constituents" else 0)  # which is ambiguous
-    answer = explorer.answer(x, truth, kbest=4)
+    task = task_for(model)
+    assert task.kind == kind
+    x, truth = task.pick(inputs, truths, 3 if kind == "constituents" else 0)  # which is ambiguous
+    answer = task.answer(x, truth, kbest=4)
     assert json.loads(json_for_page(answer)) == json.loads(json.dumps(answer))
     n = len(answer["tokens"])
     assert len(answer["labels"]) == n and answer["kind"] == kind
@@ -140,18 +144,18 @@ def test_an_answer_is_whole_and_its_numbers_agree(made, kind):
 @pytest.mark.parametrize("kind", list(MAKERS))
 def test_threads_get_the_answers_that_one_gets(made, kind):
     model, inputs, truths = made(kind)
-    explorer = explorer_of(model)
-    asked = [explorer.pick(inputs, truths, i % 3)[0] for i in range(24)]
-    expected = [explorer.answer(x) for x in asked[:3]]
+    task = task_for(model)
+    asked = [task.pick(inputs, truths, i % 3)[0] for i in range(24)]
+    expected = [task.answer(x) for x in asked[:3]]
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(explorer.answer, asked)) == expected * 8
+        assert list(pool.map(task.answer, asked)) == expected * 8
 
 
 @pytest.mark.parametrize("kind", list(MAKERS))
 def test_evidence_of_labelled_data(made, kind):
     model, inputs, truths = made(kind)
-    explorer = explorer_of(model)
-    evidence = explorer.evidence(inputs, truths)
+    task = task_for(model)
+    evidence = task.evidence(inputs, truths)
     section = score_section(evidence)
     assert section["scores"] and section["labels"] and not section["notes"]
     matrix = np.array(section["confusion"]["matrix"])
@@ -162,31 +166,31 @@ def test_evidence_of_labelled_data(made, kind):
             each["count"] for each in section["reliability"][name]["bins"]
         )
     evidence.errors = np.arange(len(evidence.errors))
-    shown = example_section(explorer, inputs, truths, evidence, 2)
+    shown = example_section(task, inputs, truths, evidence, 2)
     total = len(evidence.errors)
     assert [each["number"] for each in shown["examples"]] == [total, total - 1] and shown["total"] == total
 
 
 @pytest.mark.parametrize("kind", list(MAKERS))
 def test_what_a_form_is_filled_with_can_be_read(made, kind):
-    explorer = explorer_of(made(kind)[0])
-    answer = explorer.answer(explorer.read({"text": explorer.expects()["example"]}))
+    task = task_for(made(kind)[0])
+    answer = task.answer(task.read({"text": task.expects()["example"]}))
     assert answer["labels"] and "truth" not in answer
     for bad in ({}, {"text": 3}, {"text": "a", "more": 1}, {"text": ""}, {"row": None, "text": "x"}):
         with pytest.raises(InputError):
-            explorer.read(bad)
+            task.read(bad)
 
 
 def test_requests_name_what_is_wrong(made):
-    explorer = explorer_of(made("sequences")[0])
-    assert explorer.read({"tokens": [["the", "D"], ["dog", "N"]]}) == [("the", "D"), ("dog", "N")]
+    task = task_for(made("sequences")[0])
+    assert task.read({"tokens": [["the", "D"], ["dog", "N"]]}) == [("the", "D"), ("dog", "N")]
     with pytest.raises(InputError, match=r"text:2: 1 columns; the model needs 2: word, pos"):
-        explorer.read({"text": "the D\ndog"})
+        task.read({"text": "the D\ndog"})
     with pytest.raises(InputError, match=r'"tokens"\[1\] has 1 columns'):
-        explorer.read({"tokens": [["the", "D"], "dog"]})
+        task.read({"tokens": [["the", "D"], "dog"]})
     with pytest.raises(InputError, match="4 finite numbers"):
-        explorer_of(made("classes")[0]).read({"row": [1, 2, 3]})
-    parser = explorer_of(made("trees")[0])
+        task_for(made("classes")[0]).read({"row": [1, 2, 3]})
+    parser = task_for(made("trees")[0])
     assert parser.read({"text": "the D\ndog N"}).coarse_tags == ["D", "N"]
     lines = "1\tthe\t_\tD\tD\t_\t_\t_\t_\t_\n2\tdog\t_\tN\tN\t_\t_\t_\t_\t_\n"
     assert parser.read({"text": lines}).forms == ["the", "dog"]
@@ -232,17 +236,17 @@ def test_a_classifiers_terms_add_up_to_its_score():
 def test_hinge_has_scores_in_place_of_probabilities():
     columns = parse_conll(CHUNKS)
     model = partwise.SequenceLabeler(template="chunking", loss="hinge", tol=0.01).fit(columns)
-    explorer = explorer_of(model)
-    answer = explorer.answer(columns.row_sequences()[0])
+    task = task_for(model)
+    answer = task.answer(columns.row_sequences()[0])
     assert "marginals" not in answer and "score" in answer["kbest"][0]
-    section = score_section(explorer.evidence(columns.row_sequences(), columns.label_sequences()))
+    section = score_section(task.evidence(columns.row_sequences(), columns.label_sequences()))
     assert "reliability" not in section and "no reliability diagram" in section["notes"][0]
 
 
 def test_many_labels_are_taken_together():
     x = np.eye(50)
     model = partwise.Classifier(tol=0.1).fit(x, np.arange(50))
-    small = score_section(explorer_of(model).evidence(x, [*range(1, 50), 0]))["confusion"]
+    small = score_section(task_for(model).evidence(x, [*range(1, 50), 0]))["confusion"]
     assert np.sum(small["matrix"]) == 50 and len(small["labels"]) == 31 and "(others)" in small["labels"]
 
 
@@ -256,17 +260,17 @@ def test_examples_of_graphs_fit_their_kinds_and_features():
     numbers = {"nodes": [{"features": [1.0, 0.5], "kind": kind, "label": kind} for kind in "ab"]}
     edge = {"nodes": [0, 1], "features": [2.0], "kind": "near"}
     data = parse_graphs("\n".join([json.dumps({**numbers, "edges": [edge]})] * 3))
-    explorer = explorer_of(partwise.GraphLabeler(l2=0.1).fit(data.graphs, data.labels))
-    example = json.loads(explorer.expects()["example"])
+    task = task_for(partwise.GraphLabeler(l2=0.1).fit(data.graphs, data.labels))
+    example = json.loads(task.expects()["example"])
     assert [node["features"] for node in example["nodes"]] == [[0.5, 0.5]] * 2
     assert [node["kind"] for node in example["nodes"]] == ["a", "b"]
     assert example["edges"] == [{"nodes": [0, 1], "kind": "near", "features": [0.5]}]
-    assert explorer.answer(explorer.read({"graph": example}))["labels"] == ["a", "b"]
+    assert task.answer(task.read({"graph": example}))["labels"] == ["a", "b"]
 
 
 def test_sentences_that_a_grammar_does_not_know_are_told(made):
-    explorer = explorer_of(made("constituents")[0])
-    other_tags = explorer.answer([("the", "DT"), ("dog", "NN"), ("saw", "VBD")])
+    task = task_for(made("constituents")[0])
+    other_tags = task.answer([("the", "DT"), ("dog", "NN"), ("saw", "VBD")])
     assert other_tags["note"].startswith("not explained: ") and "terms" not in other_tags
-    outside = explorer.answer([("the", "D")] * 3)
+    outside = task.answer([("the", "D")] * 3)
     assert "substitute" in outside["note"] and outside["labels"] == ["D"] * 3

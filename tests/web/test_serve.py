@@ -23,7 +23,7 @@ from partwise.data import parse_conll
 from partwise.errors import InputError
 from partwise.report.bundle import scripted_page
 from partwise.report.summary import summarize
-from partwise.tasks.page import explorer_of
+from partwise.tasks import task_of
 from partwise.web.server import ModelServer
 from partwise.web.service import Limits, Service
 from partwise.web.work import Busy, TooSlow, Workers
@@ -49,10 +49,10 @@ def model():
 
 def started(model, **limits):
     """A server in a thread of this process."""
-    explorer = explorer_of(model)
+    task = task_of(model)(model)
     summary = summarize(model, {"estimator": type(model).__name__}, 5)
-    service = Service(explorer, summary, Limits(**limits))
-    live = {**explorer.expects(), "most_kbest": service.limits.kbest}
+    service = Service(task, summary, Limits(**limits))
+    live = {**task.expects(), "most_kbest": service.limits.kbest}
     server = ModelServer("127.0.0.1", 0, service, scripted_page("Model <i>m</i>", {"live": live}, live=True))
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     return server
@@ -172,8 +172,8 @@ def test_many_requests_at_once_get_their_own_answers(server, model):
     words = [("the", "D"), ("man", "N"), ("saw", "V"), ("dogs", "N"), ("a", "D")]
     random = np.random.default_rng(0)
     sentences = [[words[k] for k in random.integers(0, 5, random.integers(1, 12))] for _ in range(60)]
-    explorer = explorer_of(model)
-    expected = [json.loads(json.dumps(explorer.answer(sentence))) for sentence in sentences]
+    task = task_of(model)(model)
+    expected = [json.loads(json.dumps(task.answer(sentence))) for sentence in sentences]
 
     def post(sentence):
         return ask(server, "POST", "/predict", {"tokens": [list(pair) for pair in sentence]})
@@ -281,4 +281,4 @@ def test_the_command_stops_cleanly(model, tmp_path, number):
 
 def test_models_without_text_are_refused():
     with pytest.raises(InputError, match=r"m\.pw: .*use it from Python"):
-        explorer_of(partwise.MultilabelClassifier(), "m.pw")
+        task_of(partwise.KernelSequenceLabeler(), "m.pw")

@@ -1,4 +1,4 @@
-"""`partwise calibrate`: how sharp a model's probabilities are, chosen by data that training has not seen."""
+"""`partwise calibrate`: temperature scaling of a model's probabilities on held-out data."""
 
 from __future__ import annotations
 
@@ -11,32 +11,29 @@ from partwise.cli.options import ModelFile, OneObject, OtherFormat
 
 def calibrate(
     model: ModelFile,
-    data: Annotated[
-        str, typer.Argument(help="Labelled data that training has not seen, read as in training.")
-    ],
+    data: Annotated[str, typer.Argument(help="Labelled held-out data, read as in training.")],
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="Model file to write; without, the model itself.")
+        str | None, typer.Option("--output", "-o", help="Model file to write; by default, the model itself.")
     ] = None,
     json: OneObject = False,
     format: OtherFormat = None,
 ) -> None:
-    """Divide all scores by the temperature at which the probabilities of these data's parts are best.
+    """Calibrate probabilities on held-out data (temperature scaling).
 
-    What is predicted stays the same, and so does its order; probabilities become as sure as they should be.
+    All scores are divided by one number, the temperature. Predictions and their order stay the same.
     """
     from partwise.cli.common import load_with_header
     from partwise.cli.files import check_paths
     from partwise.report.output import output_console, print_json
     from partwise.storage.model_file import save_estimator
-    from partwise.tasks.data_options import DataOptions
-    from partwise.tasks.task import task_of
+    from partwise.tasks.task import opened_task
 
     target = model if output is None else output
     if output is not None:
         check_paths({"--output": output}, {"DATA": data})
     estimator, header = load_with_header(model)
-    task = task_of(estimator, DataOptions.of(header, model), model, format)
-    estimator.calibrate(*task.labelled(data))
+    task = opened_task(estimator, header, model, format)
+    estimator.calibrate(*task.examples(*task.labelled(data)))
     kept: dict[str, Any] = {name: header[name] for name in ("data", "training") if name in header}
     save_estimator(target, estimator, kept)
     found = estimator.calibration_

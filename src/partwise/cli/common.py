@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from partwise.tasks.data_options import DataOptions
-
 if TYPE_CHECKING:
     from partwise.tasks.task import Task
 
@@ -19,8 +17,8 @@ def load_with_header(path: str) -> tuple[Any, dict[str, Any]]:
 
 
 def load_task(path: str, format: str | None) -> Task:
-    """The model in a file with what reads its data, by the model's own options but for a format that is given."""
-    from partwise.tasks.task import task_of
+    """The model in a file with its task. `format` is that of new files, if it differs from the training data's."""
+    from partwise.tasks.task import opened_task
 
     estimator, header = load_with_header(path)
-    return task_of(estimator, DataOptions.of(header, path), path, format)
+    return opened_task(estimator, header, path, format)

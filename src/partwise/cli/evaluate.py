@@ -1,4 +1,4 @@
-"""`partwise evaluate`: how good a model is on labelled data."""
+"""`partwise evaluate`: scores of a model on labelled data."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ def evaluate(
     json: OneObject = False,
     format: OtherFormat = None,
 ) -> None:
-    """Score a model on labelled data: accuracy, F1, every label, and what is taken for what.
+    """Score a model on labelled data: accuracy, F1, a row for every label, and the confusion matrix.
 
-    F1 is that of chunks, counted as conlleval does, where labels look like B-NP; else the mean over labels. Dependency
-    parsers are scored by attachment (UAS, LAS), as the scorers of CoNLL-X and of CoNLL 2018 count it, constituency
-    parsers by labelled brackets, as evalb counts them with COLLINS.prm.
+    If labels look like B-NP, F1 is that of chunks, counted as conlleval does. Otherwise F1 is the mean over labels.
+    Dependency parsers are scored by attachment (UAS, LAS), as the scorers of CoNLL-X and of CoNLL 2018 count it.
+    Constituency parsers are scored by labelled brackets, as evalb counts them with COLLINS.prm.
     """
     from partwise.cli.common import load_task
     from partwise.report.output import output_console, print_json
 
-    found = load_task(model, format).evaluation(data)
+    task = load_task(model, format)
+    found = task.scores(*task.labelled(data))
     if json:
         print_json(found.values)
     else:

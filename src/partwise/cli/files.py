@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from partwise.errors import InputError
 from partwise.storage.atomic import writable_target
-from partwise.tasks.data_options import STANDARD
+from partwise.tasks.options import STANDARD
 
 
 def check_paths(outputs: Mapping[str, str | None], inputs: Mapping[str, str | None]) -> None:

@@ -9,32 +9,23 @@ from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from partwise.errors import InputError
 
 ModelFile = Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")]
 OneObject = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-LabelColumn = Annotated[str, typer.Option(help="Column of the class: a number or, in CSV, a name.")]
 Top = Annotated[int, typer.Option(min=0, help="How many of the largest weights to show.")]
 SOLVER_NAMES = (  # known without loading them
     "eg", "eg-cyclic", "eg-permuted", "eg-gap", "sdca", "eg-batch", "eg-primal", "bcfw", "segments",
     "crammer-singer", "extragradient", "excessive-gap", "lbfgs", "cg", "sgd", "smo", "smo-eg", "mira", "kbest-mira",
     "perceptron", "svm-struct", "bmrm",
 )  # fmt: skip
-_FORMATS = (
-    "Sequences: conll, tagged, jsonl, crfsuite; classes: libsvm, csv, npz; trees: conllu, conllx, dp; constituents: "
-    "brackets, export, text, tagged."
-)
-Format = Annotated[
-    str, typer.Option("--format", help=f"How the data is written; auto looks at it. {_FORMATS}")
-]
 OtherFormat = Annotated[
-    str | None, typer.Option(help=f"Format of the data, if not that of the training data. {_FORMATS}")
-]
-Comment = Annotated[str | None, typer.Option("--comment", help="Skip lines that start with this.")]
-LabelNumber = Annotated[int, typer.Option(help="Column of the label; negative from the right.")]
-Template = Annotated[
-    str | None, typer.Option(help="chunking, ner, pos, or a file in partwise's or CRF++'s syntax.")
+    str | None,
+    typer.Option(
+        help="Format of the data, if it is not that of the training data; see `partwise train NAME -h`."
+    ),
 ]
 
 
@@ -119,21 +110,6 @@ class Objective:
         if math.isnan(self.beta):
             raise InputError("--beta must be a number > 0, or inf")
         return Loss(self.beta, 0.0 if self.gamma is None else self.gamma)
-
-
-@dataclass
-class Layout:
-    """How a file is written."""
-
-    format: Format = "auto"
-    separator: Annotated[
-        str | None, typer.Option("--separator", help="Between columns: a character, tab, space, comma.")
-    ] = None
-
-    def character(self) -> str | None:
-        r"""The separator, of which ``\t`` is a tab, and "tab", "space" and "comma" are names."""
-        names = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ","}
-        return self.separator if self.separator is None else names.get(self.separator, self.separator)
 
 
 @dataclass
@@ -259,12 +235,54 @@ class RunningPath(Running):
             raise InputError("--checkpoint keeps a run at one value of l2: a path is kept with --path")
 
 
+def task_app(
+    help: str,
+    command_of: Callable[[str], Callable[..., None] | None],
+    instead: Mapping[Any, Any] | None = None,
+) -> typer.Typer:
+    """An app with a command for each task of the registry. Commands are made when they are first asked for.
+
+    Parameters
+    ----------
+    command_of : callable
+        From the name of a task to its command, or to None if the task has no such command.
+    instead : dict of dataclass to dataclass, optional
+        Groups of options to read in place of those that the function names.
+    """
+
+    class Commands(TyperGroup):
+        def list_commands(self, ctx: Any) -> list[str]:
+            from partwise.tasks import tasks_by_command
+
+            return [command for command in tasks_by_command() if self.get_command(ctx, command) is not None]
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            from partwise.tasks import tasks_by_command
+
+            names = tasks_by_command()
+            function = command_of(names[cmd_name]) if cmd_name in names else None
+            if function is None:
+                return None
+            own = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+            add_command(own, cmd_name, function, instead)
+            return typer.main.get_group(own).commands[cmd_name]
+
+    app = typer.Typer(
+        cls=Commands,
+        help=help,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(lambda: None)
+    return app
+
+
 def add_command(
     app: typer.Typer,
     name: str,
     function: Callable[..., None],
     instead: Mapping[Any, Any] | None = None,
-    about: str | None = None,
 ) -> None:
     """Register a command whose help is its docstring, with the lines of each paragraph joined.
 
@@ -272,25 +290,23 @@ def add_command(
     ----------
     instead : dict of dataclass to dataclass, optional
         Groups of options to read in place of those that the function names.
-    about : str, optional
-        The first paragraph of the help, instead of the docstring's.
     """
     paragraphs = [" ".join(each.split()) for each in (function.__doc__ or "").split("\n\n")]
-    paragraphs[0] = about or paragraphs[0]
-    # Left to itself, the list of commands would cut this off in the middle of a sentence.
+    # By default, the list of commands would cut the help off in the middle of a sentence.
     app.command(name, help="\n\n".join(paragraphs), short_help=paragraphs[0])(_flat(function, instead or {}))
 
 
 def _flat(function: Callable[..., None], instead: Mapping[Any, Any]) -> Callable[..., None]:
-    """The function with an argument for each field of those that are dataclasses, in their places."""
+    """The function with an argument for each field of its arguments that are dataclasses."""
     groups: dict[str, Any] = {}
     parameters: list[Parameter] = []
-    for name, each in signature(function, eval_str=True).parameters.items():
-        if is_dataclass(each.annotation):
-            groups[name] = instead.get(each.annotation, each.annotation)
+    hints = get_type_hints(function, include_extras=True)
+    for name, each in signature(function).parameters.items():
+        if is_dataclass(hints[name]):
+            groups[name] = instead.get(hints[name], hints[name])
             parameters += _fields(groups[name])
         else:
-            parameters.append(each.replace(kind=Parameter.KEYWORD_ONLY))
+            parameters.append(each.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
 
     def command(**values: Any) -> None:
         for name, kind in groups.items():
@@ -309,15 +325,18 @@ def _fields(group: Any) -> list[Parameter]:
             field.name,
             Parameter.KEYWORD_ONLY,
             default=Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
+            annotation=_as_option(hints[field.name], field),
         )
         for field in fields(group)
     ]
 
 
-def column_of(text: str) -> int | str:
-    """A column by its number, or else by its name."""
-    return int(text) if text.lstrip("+-").isdecimal() else text
+def _as_option(hint: Any, field: Any) -> Any:
+    """The annotation of a field; those that `partwise.tasks.options.option` made are turned into typer's."""
+    if "help" not in field.metadata:
+        return hint
+    name = field.metadata["switch"] or "--" + field.name.replace("_", "-")
+    return Annotated[hint, typer.Option(name, help=field.metadata["help"], min=field.metadata["min"])]
 
 
 def one_of(option: str, value: str, *choices: str) -> Any:

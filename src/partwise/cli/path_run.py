@@ -53,7 +53,7 @@ def run_path(job: Job, objective: Objective, running: Running) -> None:
             _follow(path, job, options, display, interruption)
             best = job.task.estimator = path.best_estimator_.set_params(callback=None)
             seconds, compile_seconds = working_time()[0] - started, seconds_compiling() - compiled_before
-            scores = None if job.dev is None else job.task.dev_scores(*job.dev)
+            scores = None if job.dev is None else job.task.scores(*job.dev)
             interruption.save()
             _save(path, job, options, seconds, scores)
     except (KeyboardInterrupt, Exception) as error:
@@ -107,14 +107,13 @@ def _follow(
         # The table says it; naming the warning's class would load scikit-learn.
         warnings.filterwarnings("ignore", r".*\(relative gap", UserWarning)
         warnings.showwarning = lambda message, *_: display.say(f"warning: {message}")  # type: ignore[assignment]
-        weights = {} if job.weights is None else {"sample_weight": job.weights}
-        path.fit(job.x, job.y, *(job.dev or ()), **weights, resume=options.resume)
+        weights = {} if job.data.weights is None else {"sample_weight": job.data.weights}
+        path.fit(job.data.x, job.data.y, *(job.dev or ()), **weights, resume=options.resume)
     estimator.set_params(callback=None)
 
 
 def _save(path: Any, job: Job, options: RunningPath, seconds: float, scores: Any) -> None:
-    record = {"path": job.source, "seconds": seconds, "dev": scores, "n_examples": job.n_examples}
-    header = {"data": job.task.options.as_dict(), "training": record}
+    header = job.record(seconds, scores)
     save_estimator(job.task.model, path.best_estimator_, header)
     if options.keep_all:
         for l2 in path.l2_:

@@ -94,15 +94,12 @@ def _labelled(
     given: Given, data: str, examples: int, format: str | None, console: Console | None
 ) -> dict[str, Any]:
     """What labelled data say."""
-    from partwise.tasks.data_options import DataOptions
-    from partwise.tasks.page import explorer_of
-    from partwise.tasks.task import task_of
+    from partwise.tasks.task import opened_task
     from partwise.web.sections import example_section, score_section
 
-    task = task_of(given.model, DataOptions.of(given.header, given.name), given.name, format)
-    inputs, truths = task.labelled(data)
-    explorer, last = explorer_of(given.model, given.name), time.monotonic()
-    evidence = explorer.evidence(inputs, truths)
+    task, last = opened_task(given.model, given.header, given.name, format), time.monotonic()
+    inputs, truths = task.examples(*task.labelled(data))
+    evidence = task.evidence(inputs, truths)
 
     def told(done: int) -> None:
         nonlocal last
@@ -114,7 +111,7 @@ def _labelled(
     section["data"] = data
     return {
         "scores": section,
-        "explorer": example_section(explorer, inputs, truths, evidence, examples, told),
+        "explorer": example_section(task, inputs, truths, evidence, examples, told),
     }
 
 

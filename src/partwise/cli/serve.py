@@ -30,14 +30,14 @@ def serve(
     from partwise.report.bundle import scripted_page
     from partwise.report.output import output_console
     from partwise.report.summary import summarize
-    from partwise.tasks.page import explorer_of
+    from partwise.tasks.task import opened_task
     from partwise.web.sections import model_section
     from partwise.web.service import Limits, Service
 
     estimator, header = load_with_header(model)
-    explorer, summary = explorer_of(estimator, model), summarize(estimator, header, 30)
-    service = Service(explorer, summary, Limits(seconds=time_limit, at_once=jobs))
-    live: dict[str, Any] = {**explorer.expects(), "most_kbest": service.limits.kbest}
+    task, summary = opened_task(estimator, header, model), summarize(estimator, header, 30)
+    service = Service(task, summary, Limits(seconds=time_limit, at_once=jobs))
+    live: dict[str, Any] = {**task.expects(), "most_kbest": service.limits.kbest}
     page = scripted_page(f"Model {model}", {"live": live, "model": model_section(model, summary)}, live=True)
     server = _listen(host, port, service, page)
     stop = threading.Event()

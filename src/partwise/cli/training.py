@@ -17,9 +17,9 @@ from partwise.errors import InputError
 from partwise.report.output import error_console, print_json
 from partwise.report.progress import TrainingDisplay, duration, number
 from partwise.storage.model_file import save_estimator
-from partwise.tasks.task import Task
+from partwise.tasks.task import LabelledData, Scores, Task
 
-_LONG = 300  # words that no sentence has
+_LONG = 300  # words of a sequence: no sentence is as long, so blank lines are missing
 
 
 def check_model_path(model: str, inputs: Mapping[str, str | None]) -> None:
@@ -31,7 +31,7 @@ def check_model_path(model: str, inputs: Mapping[str, str | None]) -> None:
 
 @dataclass
 class Job:
-    """What one training command has to do.
+    """One training command.
 
     Attributes
     ----------
@@ -39,23 +39,22 @@ class Job:
         With the estimator to fit, how its data were read, and the file to save it to.
     source : str
         The training file.
-    x, y : what `fit` takes
-    n_examples : int
-    weights : ndarray (n_examples,) or None
-    dev : (x, y) or None
+    data : LabelledData
+        The contents of that file.
+    dev : (X, truths) or None
         Data to score.
-    choices : str or None
-        What was chosen for the user besides the format.
     """
 
     task: Task
     source: str
-    x: Any
-    y: Any
-    n_examples: int
-    weights: Any = None
+    data: LabelledData
     dev: tuple[Any, Any] | None = None
-    choices: str | None = None
+
+    def record(self, seconds: float, scores: Scores | None) -> dict[str, Any]:
+        """What model files say of their training, beside what the estimator says."""
+        main = None if scores is None else scores.main
+        training = {"path": self.source, "seconds": seconds, "dev": main, "n_examples": self.data.n_examples}
+        return {"data": self.task.options.as_dict(), "training": training}
 
 
 def run_training(job: Job, objective: Objective, running: Running) -> None:
@@ -74,8 +73,7 @@ def run_training(job: Job, objective: Objective, running: Running) -> None:
             seconds, compile_seconds = working_time()[0] - started, seconds_compiling() - compiled_before
             scores = _dev_scores(job)
             interruption.save()
-            record = {"path": job.source, "seconds": seconds, "dev": scores, "n_examples": job.n_examples}
-            save_estimator(model, estimator, {"data": job.task.options.as_dict(), "training": record})
+            save_estimator(model, estimator, job.record(seconds, scores))
     except (KeyboardInterrupt, Exception) as error:
         # Interrupted code may fail in its own way: a compiler that misses what a callback was to leave.
         if isinstance(error, InputError) or not (interruption.asked or isinstance(error, KeyboardInterrupt)):
@@ -109,7 +107,7 @@ def tell_job(console: Any, job: Job, problem: Any) -> None:
     words = [
         f"{job.source}: read as {job.task.options.format}",
         ", ".join(sizes),
-        *filter(None, [job.choices]),
+        *filter(None, [job.data.note]),
     ]
     lines = ["; ".join(words)]
     if job.task.options.format == "conll" and problem.n_examples == 1 and problem.lengths[0] >= _LONG:
@@ -163,22 +161,22 @@ def _fit(job: Job, console: Any, interruption: Interruption) -> None:
         # Said before training.
         warnings.filterwarnings("ignore", "one pass over the data will take", UserWarning)
         estimator.set_params(callback=_Watcher(job, display, interruption))
-        estimator.fit(job.x, job.y, sample_weight=job.weights)
+        estimator.fit(job.data.x, job.data.y, sample_weight=job.data.weights)
     estimator.set_params(callback=None)
 
 
-def _dev_scores(job: Job) -> dict[str, Any] | None:
+def _dev_scores(job: Job) -> Scores | None:
     """Scores of the finished model on the dev data."""
     if job.dev is None:
         return None
     try:
-        return job.task.dev_scores(*job.dev)
+        return job.task.scores(*job.dev)
     except KeyboardInterrupt:
         return None  # the model is worth saving without them
 
 
 def summary(
-    estimator: Any, model: str, seconds: float, compile_seconds: float, dev: Any, interrupted: bool
+    estimator: Any, model: str, seconds: float, compile_seconds: float, dev: Scores | None, interrupted: bool
 ) -> dict[str, Any]:
     """What --json prints of a training."""
     return {
@@ -196,12 +194,12 @@ def summary(
         "compile_seconds": compile_seconds,
         "n_weights": int((estimator.coef_ != 0).sum()),
         **estimator._training_facts(),
-        "dev": dev,
+        "dev": None if dev is None else dev.main,
         "history": estimator.history_,
     }
 
 
-def final_words(console: Any, task: Task, seconds: float, dev: Any) -> None:
+def final_words(console: Any, task: Task, seconds: float, dev: Scores | None) -> None:
     """What became of a training, and where it is."""
     from rich.markup import escape
 
@@ -218,7 +216,7 @@ def final_words(console: Any, task: Task, seconds: float, dev: Any) -> None:
         words = f"l2 = {estimator.l2_:.4g}: mean {estimator._score_name} of {len(estimator.scores_)} folds {mean:.2f}"
         console.print(words, highlight=False, soft_wrap=True)
     if dev is not None:
-        console.print(task.dev_words(dev), highlight=False, soft_wrap=True)
+        console.print(dev.words, highlight=False, soft_wrap=True)
     for note in estimator._training_notes():
         console.print(note, highlight=False, soft_wrap=True)
     interrupted = estimator.stop_reason_.startswith("interrupted")

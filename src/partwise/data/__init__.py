@@ -127,7 +127,14 @@ _MODULES = {
 }
 _MODULE_OF_NAME = {name: module for module, names in _MODULES.items() for name in names}
 
-FORMATS = ("conll", "tagged", "jsonl", "crfsuite")
+_PARSERS = {
+    "conll": ("conll", "parse_conll"),
+    "tagged": ("tagged", "parse_tagged"),
+    "jsonl": ("jsonl", "parse_jsonl"),
+    "crfsuite": ("crfsuite_format", "parse_crfsuite"),
+}
+FORMATS = tuple(_PARSERS)
+_CONLL_SETTINGS = {"separator": None, "label_column": -1, "comment": None}  # the defaults of `read`
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = "\ufeff"
 _LINES_LOOKED_AT = 50
@@ -182,27 +189,22 @@ def read(
     """
     if format not in ("auto", *FORMATS):
         raise InputError(f"format={format!r} is not one of auto, {', '.join(FORMATS)}")
-    has_conll_options = separator is not None or comment is not None or label_column != -1
-    if has_conll_options and format not in ("auto", "conll"):
+    settings = {"separator": separator, "label_column": label_column, "comment": comment}
+    are_columns = settings != _CONLL_SETTINGS
+    if are_columns and format not in ("auto", "conll"):
         raise InputError(f"separator, label_column and comment belong to format='conll', not {format!r}")
     text = read_text(path)
     if format == "auto":
-        format = "conll" if has_conll_options else detect_format(text)
-    if format == "conll":
-        from partwise.data.conll import parse_conll
+        format = "conll" if are_columns else detect_format(text)
+    return parse(text, format, path=path, **(settings if format == "conll" else {}))
 
-        return parse_conll(text, path=path, separator=separator, label_column=label_column, comment=comment)
-    if format == "tagged":
-        from partwise.data.tagged import parse_tagged
 
-        return parse_tagged(text, path=path)
-    if format == "jsonl":
-        from partwise.data.jsonl import parse_jsonl
-
-        return parse_jsonl(text, path=path)
-    from partwise.data.crfsuite_format import parse_crfsuite
-
-    return parse_crfsuite(text, path=path)
+def parse(
+    text: str, format: str, *, path: object = None, **settings: Any
+) -> Columns | JsonSequences | AttributeSequences:
+    """Like `read`, from a string of a known format; `path` is only named in errors."""
+    module, function = _PARSERS[format]
+    return getattr(importlib.import_module(f"{__name__}.{module}"), function)(text, path=path, **settings)
 
 
 def detect_format(text: str) -> str:

@@ -40,11 +40,11 @@ def parse_tagged(text: str, *, path: object = None) -> Columns:
     ends = [0]
     for number, line in enumerate(unix_newlines(text).split("\n"), 1):
         for field in _FIELD.findall(line):
-            word, slash, tag = field.rpartition("/")
-            if not slash or not word or not tag or word.endswith("\\"):
+            pair = _word_and_tag(field)
+            if pair is None:
                 raise InputError(f"{shortened(field)} is not word/TAG", path, number)
-            words.append(word.replace("\\/", "/"))
-            tags.append(tag)
+            words.append(pair[0])
+            tags.append(pair[1])
         if len(words) > ends[-1]:
             ends.append(len(words))
     if not words:
@@ -52,3 +52,30 @@ def parse_tagged(text: str, *, path: object = None) -> Columns:
     return Columns(
         [words], tags, np.array(ends, dtype=np.int64), np.array([0, len(ends) - 1], dtype=np.int64)
     )
+
+
+def words_of_lines(text: str) -> list[list[str]]:
+    """The words of each line that is not blank; tags are dropped on lines on which every word has one."""
+    sentences = []
+    for line in unix_newlines(text).split("\n"):
+        fields = _FIELD.findall(line)
+        pairs = [_word_and_tag(field) for field in fields]
+        if fields:
+            sentences.append(
+                [pair[0] for pair in pairs if pair]
+                if all(pairs)
+                else [field.replace("\\/", "/") for field in fields]
+            )
+    return sentences
+
+
+def as_tagged(word: str, tag: str) -> str:
+    """A word with its tag, as `read_tagged` reads it."""
+    return word.replace("/", "\\/") + "/" + tag
+
+
+def _word_and_tag(field: str) -> tuple[str, str] | None:
+    word, slash, tag = field.rpartition("/")
+    if not slash or not word or not tag or word.endswith("\\"):
+        return None
+    return word.replace("\\/", "/"), tag

@@ -53,9 +53,9 @@ def text_output() -> TextIO:
     return target
 
 
-def write_lines(handle: TextIO, lines: list[str]) -> None:
-    """Write lines so that whoever reads them as they arrive sees them now."""
-    handle.write("".join(line + "\n" for line in lines))
+def write_text(handle: TextIO, text: str) -> None:
+    """Write text at once, for programs that read it as it arrives."""
+    handle.write(text)
     handle.flush()
 
 

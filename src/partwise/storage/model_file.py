@@ -26,17 +26,6 @@ from partwise.storage.header import is_packed, plain, restored
 
 FORMAT = "partwise"
 VERSION = 1
-ESTIMATORS = {
-    "SequenceLabeler": "partwise.tasks.sequences.labeler",
-    "Classifier": "partwise.tasks.classes.classifier",
-    "KernelSequenceLabeler": "partwise.tasks.sequences.kernel",
-    "KernelClassifier": "partwise.tasks.classes.kernel",
-    "DependencyParser": "partwise.tasks.dependencies.parser",
-    "SegmentLabeler": "partwise.tasks.segments.labeler",
-    "GraphLabeler": "partwise.tasks.graphs.labeler",
-    "MultilabelClassifier": "partwise.tasks.label_sets.classifier",
-    "ConstituencyParser": "partwise.tasks.constituents.parser",
-}
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
@@ -171,12 +160,11 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def estimator_from(header: dict[str, Any], arrays: dict[str, np.ndarray], path: object = None) -> Any:
     """Rebuild the estimator that a header and arrays describe, checking that they fit together."""
-    name = header.get("estimator")
-    if not isinstance(name, str) or name not in ESTIMATORS:
-        raise InputError(
-            f"holds a model of unknown kind {name!r:.40}; known are {', '.join(ESTIMATORS)}", path
-        )
-    estimator = getattr(import_module(ESTIMATORS[name]), name)
+    tasks = import_module("partwise.tasks")  # by name: tasks stand on storage
+    name, known = header.get("estimator"), tasks.estimator_names()
+    if name not in known:
+        raise InputError(f"holds a model of unknown kind {name!r:.40}; known are {', '.join(known)}", path)
+    estimator = tasks.estimator_class(name)
     try:
         expect_header(header)
         return estimator._from_state(header, arrays)

@@ -1,40 +1,134 @@
 """Everything about one kind of data in one place: a folder per task.
 
-`task` is the protocol that commands use, `page` the one that reports and the server use. In every folder, the public
-estimator is in `labeler`, `classifier` or `parser`; `commands` reads and writes the task's files; `page` shows one
-example. A new task is one folder and one line of `TASKS`.
+Read `task` first: it says what a task is, and the command line, reports and the server use nothing else. A folder holds
+the public estimator (`labeler`, `classifier` or `parser`), its data and predictions, and the task itself (`task`).
+`TASKS` is the only list of tasks. A new task is one file and one line of it, or a call of `register`
+(docs/add_a_task.md).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from partwise.errors import InputError
 
-
-class Classes(NamedTuple):
-    """Names of a task's classes: its `Task` in `commands`, its `Explorer` in `page`."""
-
-    commands: str
-    page: str
+if TYPE_CHECKING:
+    from partwise.tasks.task import Task
 
 
-TASKS = {
-    "sequences": Classes("Sequences", "SequenceExplorer"),
-    "segments": Classes("Segments", "SegmentExplorer"),
-    "classes": Classes("ClassifiedRows", "ClassExplorer"),
-    "dependencies": Classes("DependencyTrees", "TreeExplorer"),
-    "constituents": Classes("Constituents", "ConstituentExplorer"),
-    "graphs": Classes("LabelledGraphs", "GraphExplorer"),
+class Entry(NamedTuple):
+    """A task in the registry. Each class is given as "module:Class" within this folder, or as the class itself.
+
+    Attributes
+    ----------
+    command : str
+        NAME of ``partwise train NAME``.
+    task : str or subclass of Task
+    estimators : tuple of str or class
+        The classes whose models are of this task; ``partwise train`` makes the first one.
+    dataset : str or class, optional
+        Reads the folders of ``partwise encode NAME``.
+    """
+
+    command: str
+    task: str | type
+    estimators: tuple[str | type, ...]
+    dataset: str | type | None = None
+
+
+TASKS: dict[str, Entry] = {
+    "sequences": Entry(
+        "sequence",
+        "sequences.task:Sequences",
+        ("sequences.labeler:SequenceLabeler", "sequences.kernel:KernelSequenceLabeler"),
+        "sequences.dataset:EncodedSequences",
+    ),
+    "segments": Entry("segments", "segments.task:Segments", ("segments.labeler:SegmentLabeler",)),
+    "classes": Entry(
+        "classify",
+        "classes.task:Classes",
+        ("classes.classifier:Classifier", "classes.kernel:KernelClassifier"),
+        "classes.dataset:EncodedClasses",
+    ),
+    "dependencies": Entry(
+        "dependency", "dependencies.task:DependencyTrees", ("dependencies.parser:DependencyParser",)
+    ),
+    "graphs": Entry("graph", "graphs.task:LabelledGraphs", ("graphs.labeler:GraphLabeler",)),
+    "constituents": Entry(
+        "constituency", "constituents.task:ConstituentTrees", ("constituents.parser:ConstituencyParser",)
+    ),
 }
 
 
-def class_of(estimator: Any, module: str, model: object = "") -> Any:
-    """The class of an estimator's task in `module`, "commands" or "page"; an error if files cannot hold its data."""
+def register(name: str, task: type[Task], *estimators: type) -> None:
+    """Add a task of your own; its estimators have ``_task = name``.
+
+    Models of these classes can then be loaded, and the command line, reports and the server know the task.
+
+    Parameters
+    ----------
+    name : str
+    task : subclass of Task
+    *estimators : classes
+        ``partwise train`` makes the first one.
+    """
+    TASKS[name] = Entry(task.command, task, estimators)
+
+
+def task_class(name: str) -> type[Task]:
+    """The `Task` called `name` in the registry."""
+    return _loaded(TASKS[name].task)
+
+
+def tasks_by_command() -> dict[str, str]:
+    """The names of all tasks, by what ``partwise train`` calls them."""
+    return {entry.command: name for name, entry in TASKS.items()}
+
+
+def trained_class(name: str) -> Any:
+    """The estimator that ``partwise train`` makes for a task."""
+    return _loaded(TASKS[name].estimators[0])
+
+
+def estimator_names() -> list[str]:
+    """The names of all estimators, as model files have them."""
+    return [name for name, _ in _estimators()]
+
+
+def estimator_class(name: str) -> Any:
+    """The estimator of this name; KeyError if no task has one."""
+    return _loaded(dict(_estimators())[name])
+
+
+def datasets() -> dict[str, Any]:
+    """What reads the folders of ``partwise encode``, as "module:Class" or class, by the name of the command."""
+    return {entry.command: entry.dataset for entry in TASKS.values() if entry.dataset is not None}
+
+
+def dataset_class(command: str) -> Any:
+    """The class of a folder that ``partwise encode`` wrote."""
+    return _loaded(datasets()[command])
+
+
+def task_of(estimator: Any, model: object = "") -> type[Task]:
+    """The task of an estimator; an error if files cannot hold its data."""
     if estimator._task is None:
         raise InputError(
             f"{type(estimator).__name__} has data that are not read from files: use it from Python", model
         )
-    name = getattr(TASKS[estimator._task], module)
-    return getattr(import_module(f"partwise.tasks.{estimator._task}.{module}"), name)
+    return task_class(estimator._task)
+
+
+def _estimators() -> Iterator[tuple[str, str | type]]:
+    for entry in TASKS.values():
+        for where in entry.estimators:
+            yield where.partition(":")[2] if isinstance(where, str) else where.__name__, where
+
+
+def _loaded(where: str | type) -> Any:
+    if not isinstance(where, str):
+        return where
+    module, _, name = where.partition(":")
+    return getattr(import_module(f"partwise.tasks.{module}"), name)

@@ -1,4 +1,4 @@
-"""How sharp probabilities should be: one temperature for all scores, chosen by labelled data (Guo et al. 2017)."""
+"""Temperature scaling: one number divides all scores, chosen by held-out labelled data (Guo et al. 2017)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import numpy as np
 
 from partwise.errors import InputError
 from partwise.scoring.reliability import reliability
-from partwise.tasks.page import Parts, explorer_of
+from partwise.tasks import task_of
+from partwise.tasks.page import Parts
 
-_LEAST = 1e-7  # what a part that the model held for impossible costs at most
-_RANGE = (-4.0, 4.0)  # of the logarithm of the temperature
+# Probabilities are clipped at this distance from 0 and 1, so that one part alone cannot decide on the temperature.
+_LEAST = 1e-7
+# The logarithm of the temperature is searched in this range, to this precision: 1e-3 changes no fourth decimal.
+_RANGE, _PRECISION = (-4.0, 4.0), 1e-3
 _GOLDEN = (5**0.5 - 1.0) / 2.0
-_PRECISION = 1e-3
 
 
 class Calibration(NamedTuple):
@@ -36,14 +38,15 @@ class Calibration(NamedTuple):
 
 
 def calibrate(estimator: Any, X: Any, y: Any) -> Any:
-    """Set the estimator's `temperature_` and `calibration_`; what it was stays where data are refused."""
-    if hasattr(X, "__len__") and hasattr(y, "__len__") and len(X) != len(y):
-        raise InputError(f"X has {len(X)} examples, y has {len(y)}")
-    explorer, start = explorer_of(estimator), estimator.temperature_
+    """Set the estimator's `temperature_` and `calibration_`. If the data raise an error, nothing changes."""
+    sizes = [each.shape[0] if hasattr(each, "shape") else len(each) for each in (X, y) if _has_size(each)]
+    if len(sizes) == 2 and sizes[0] != sizes[1]:
+        raise InputError(f"X has {sizes[0]} examples, y has {sizes[1]}")
+    task, start = task_of(estimator)(estimator), estimator.temperature_
 
     def parts(log_temperature: float) -> Parts:
         estimator.temperature_ = float(np.exp(log_temperature))
-        every = explorer.evidence(X, y).every
+        every = task.evidence(X, y).every
         if every is None or not np.asarray(every[1]).any():
             raise InputError("X and y have no parts that the model knows: nothing to calibrate by")
         return every
@@ -67,6 +70,10 @@ def calibrate(estimator: Any, X: Any, y: Any) -> Any:
     return estimator
 
 
+def _has_size(values: Any) -> bool:
+    return hasattr(values, "shape") or hasattr(values, "__len__")
+
+
 def log_score(probability: Any, is_true: Any) -> float:
     """Mean of −log p of true parts and −log(1 − p) of others."""
     p = np.clip(np.asarray(probability, float), _LEAST, 1.0 - _LEAST)
@@ -74,7 +81,7 @@ def log_score(probability: Any, is_true: Any) -> float:
 
 
 def _smallest(value: Any) -> float:
-    """Where a function with one valley is smallest, by golden sections."""
+    """The minimiser of a function with one local minimum, by golden-section search."""
     low, high = _RANGE
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = value(left), value(right)

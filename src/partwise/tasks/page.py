@@ -1,23 +1,18 @@
-"""What all explorers share: one answer's form, what labelled data say, and terms of explanations cut to size."""
+"""What pages show of any task: evidence from labelled data, terms of explanations, texts cut to size."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from partwise.core.losses import Loss
 from partwise.errors import InputError
-from partwise.report.probabilities import distributions
-from partwise.tasks import class_of
 
-_TERMS_HERE = 8  # of one place
-_TERMS_AGAINST = 12
-_MOST_LABELS = 8
-_LONGEST_NAME = 160
+# Numbers of terms of one place, and of a comparison, that pages show: more do not fit beside the words.
+_TERMS_HERE, _TERMS_AGAINST = 8, 12
+_LONGEST_NAME = 160  # characters of a name on a page; longer names would fill the page
 Parts = tuple[np.ndarray, np.ndarray]
 
 
@@ -67,64 +62,6 @@ class Evidence:
     missing: list[str] = field(default_factory=list)
 
 
-class Explorer(ABC):
-    """A fitted estimator, asked about one example at a time.
-
-    Answers are dicts of plain values; docs/serving.md describes them. Inputs and truths are what the estimator's own
-    methods take, or a corpus that `pick` cuts.
-    """
-
-    kind: ClassVar[str]
-    longest: ClassVar[int] = 2000  # positions that are answered at a time
-
-    def __init__(self, estimator: Any):
-        self.estimator = estimator
-
-    @property
-    def has_probabilities(self) -> bool:
-        return not Loss.of(self.estimator.loss).is_hard
-
-    @abstractmethod
-    def answer(self, x: Any, truth: Any = None, kbest: int = 3) -> dict[str, Any]:
-        """All there is to show of one example."""
-
-    @abstractmethod
-    def evidence(self, inputs: Any, truths: Any) -> Evidence:
-        """Scores, confusions, errors of every example and probabilities beside the truth."""
-
-    def pick(self, inputs: Any, truths: Any, i: int) -> tuple[Any, Any]:
-        """Example i of some."""
-        return inputs[i], truths[i]
-
-    @abstractmethod
-    def read(self, request: dict[str, Any]) -> Any:
-        """The one example that a request holds; InputError where it holds none."""
-
-    def size(self, x: Any) -> int:
-        """How many positions an example has."""
-        return len(x)
-
-    @abstractmethod
-    def expects(self) -> dict[str, str]:
-        """How a person writes an example: ``format``, a sentence, and ``example``, a text that `read` takes."""
-
-    def value_name(self) -> str:
-        """What the values of k best labellings are."""
-        return "probability" if self.has_probabilities else "score"
-
-
-def explorer_of(estimator: Any, model: object = None) -> Explorer:
-    """The explorer for an estimator; an error if there is none."""
-    return class_of(estimator, "page", model)(estimator)
-
-
-def ranked(names: Sequence[str], array: np.ndarray) -> list[list[list[Any]]]:
-    """Of every row the most probable labels with their probabilities."""
-    return [
-        [[name, p] for name, p in row[:_MOST_LABELS]] for row in distributions(list(names), np.asarray(array))
-    ]
-
-
 def shown_terms(terms: Iterable[Term]) -> list[list[Any]]:
     """The largest terms of every place, by place."""
     by_place: dict[tuple[int, int], list[Term]] = {}
@@ -144,6 +81,12 @@ def term_of(contribution: Any) -> Term:
     text = " → ".join(map(str, label)) if isinstance(label, tuple) else str(label)
     first = contribution.position
     return Term(first, first + 1, contribution.attribute, text, contribution.contribution)
+
+
+def paired(rows: Iterable[tuple[float, bool]]) -> Parts:
+    """Pairs (probability, is_true) as two arrays."""
+    columns = list(rows)
+    return np.array([p for p, _ in columns]), np.array([is_true for _, is_true in columns], bool)
 
 
 def percent(rate: float | None) -> str:

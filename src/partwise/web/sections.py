@@ -9,7 +9,8 @@ import numpy as np
 
 from partwise.report.summary import Summary
 from partwise.scoring.reliability import reliability
-from partwise.tasks.page import Evidence, Explorer
+from partwise.tasks.page import Evidence
+from partwise.tasks.task import Task
 
 _MOST_CONFUSED = 30
 _OTHERS = "(others)"
@@ -70,7 +71,7 @@ def _fewer(labels: list[str], matrix: np.ndarray) -> dict[str, Any]:
 
 
 def example_section(
-    explorer: Explorer,
+    task: Task,
     inputs: Any,
     truths: Any,
     evidence: Evidence,
@@ -89,8 +90,8 @@ def example_section(
     order = np.argsort(-evidence.errors, kind="stable")[:most].tolist()
     examples = []
     for done, i in enumerate(order, 1):
-        x, truth = explorer.pick(inputs, truths, i)
-        answer = explorer.answer(x, truth)
+        x, truth = task.pick(inputs, truths, i)
+        answer = task.answer(x, truth)
         examples.append({"number": i + 1, "errors": int(evidence.errors[i]), **answer})
         told(done)
-    return {"kind": explorer.kind, "total": len(evidence.errors), "examples": examples}
+    return {"kind": task.kind, "total": len(evidence.errors), "examples": examples}

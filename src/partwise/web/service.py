@@ -8,7 +8,7 @@ from typing import Any
 
 from partwise.errors import InputError
 from partwise.report.summary import Summary
-from partwise.tasks.page import Explorer
+from partwise.tasks.task import Task
 from partwise.web.work import Workers
 
 _MOST_LABELS_SHOWN = 1000
@@ -41,14 +41,14 @@ class Service:
 
     Parameters
     ----------
-    explorer : Explorer
+    task : Task
     summary : Summary
         Of the model, for those who ask what it is.
     limits : Limits
     """
 
-    def __init__(self, explorer: Explorer, summary: Summary, limits: Limits | None = None):
-        self.explorer, self.summary = explorer, summary
+    def __init__(self, task: Task, summary: Summary, limits: Limits | None = None):
+        self.task, self.summary = task, summary
         self.limits = limits or Limits()
         self._workers = Workers(self.limits.at_once, self.limits.seconds)
 
@@ -60,23 +60,23 @@ class Service:
         kbest = own.pop("kbest", 3)
         if isinstance(kbest, bool) or not isinstance(kbest, int) or not 1 <= kbest <= self.limits.kbest:
             raise InputError(f'"kbest" must be a whole number from 1 to {self.limits.kbest}')
-        x = self.explorer.read(own)
-        size, longest = self.explorer.size(x), self.explorer.longest
+        x = self.task.read(own)
+        size, longest = self.task.size(x), self.task.longest
         if size > longest:
             raise InputError(f"{size:,} positions; at most {longest:,} are answered at a time")
-        return self._workers.run(lambda: self.explorer.answer(x, kbest=kbest))
+        return self._workers.run(lambda: self.task.answer(x, kbest=kbest))
 
     def about(self) -> dict[str, Any]:
         """What the model is and what it wants."""
-        model = self.explorer.estimator
+        model = self.task.estimator
         labels = [str(label) for label in model._known_labels()]
         return {
             "estimator": self.summary.kind,
-            "kind": self.explorer.kind,
+            "kind": self.task.kind,
             "labels": labels[:_MOST_LABELS_SHOWN],
             "n_labels": len(labels),
-            "probabilities": self.explorer.has_probabilities,
-            **self.explorer.expects(),
+            "probabilities": self.task.has_probabilities,
+            **self.task.expects(),
             "settings": self.summary.settings,
             "certificate": self.summary.certificate,
             "limits": {
@@ -84,11 +84,11 @@ class Service:
                 "seconds": self.limits.seconds,
                 "at_once": self.limits.at_once,
                 "kbest": self.limits.kbest,
-                "positions": self.explorer.longest,
+                "positions": self.task.longest,
             },
         }
 
     def warm_up(self) -> None:
         """Answer the example once, so that no request waits for code to be loaded or compiled."""
         with suppress(InputError):  # the example of a graph may have other features than the model's
-            self.explorer.answer(self.explorer.read({"text": self.explorer.expects()["example"]}))
+            self.task.answer(self.task.read({"text": self.task.expects()["example"]}))

@@ -17,10 +17,6 @@ from partwise.estimators.on_disk.checks import Verifier, expect_entries
 from partwise.storage.checks import expect_number, expect_parameters, expect_text
 from partwise.storage.folder import Folder
 
-DATASETS = {  # by what `partwise encode` was told: the module and the class that read the folder
-    "sequence": ("partwise.tasks.sequences.dataset", "EncodedSequences"),
-    "classify": ("partwise.tasks.classes.dataset", "EncodedClasses"),
-}
 _NONSENSE = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 
 
@@ -60,8 +56,9 @@ def open_dataset(
         raise InputError("state_dir must be a folder that can be written to", os.fspath(state_dir))
     folder = Folder(path)
     try:
-        module, name = DATASETS[expect_text(folder.header, "task", tuple(DATASETS))]
-        return getattr(import_module(module), name)(folder, state_dir, shard_mb, tell)
+        tasks = import_module("partwise.tasks")  # by name: tasks stand on estimators
+        command = expect_text(folder.header, "task", tuple(tasks.datasets()))
+        return tasks.dataset_class(command)(folder, state_dir, shard_mb, tell)
     except InputError as error:
         raise InputError(f"damaged dataset: {error.message}", path) from None
     except _NONSENSE as error:

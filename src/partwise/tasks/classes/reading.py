@@ -18,7 +18,7 @@ import numpy as np
 from partwise.core.arrays import offsets
 from partwise.data import decode, open_binary, readable, unix_newlines
 from partwise.errors import InputError
-from partwise.tasks.data_options import DataOptions
+from partwise.tasks.options import DataOptions
 
 FORMATS = ("libsvm", "csv", "npz")
 _LIBSVM_LINE = re.compile(r"\s*(\S+(?<!:)\s+)?\d+:\S+")

@@ -21,7 +21,7 @@ from partwise.tasks.classes.reading import (
     reader_of,
     settled,
 )
-from partwise.tasks.data_options import STANDARD, DataOptions
+from partwise.tasks.options import STANDARD, DataOptions
 
 _LINES = 5000  # of a batch
 _NUMBERS = 1 << 20  # of a batch of a matrix

@@ -1,9 +1,9 @@
-"""Sequences for the commands: files read whole for training and scoring, streams for prediction."""
+"""Files of sequences for the command line: read whole for training and scoring, as a stream for prediction."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -11,28 +11,27 @@ from typing import Any
 
 import numpy as np
 
-from partwise.data import (
-    FORMATS,
-    decode,
-    detect_format,
-    open_binary,
-    read_text,
-    readable,
-    unix_newlines,
+from partwise.data import decode, detect_format, open_binary, parse, read_text, readable, unix_newlines
+from partwise.data.conll import (
+    Columns,
+    stream_sequences,
+    whole_lines,
+    whole_sequences,
+    write_predictions,
 )
-from partwise.data.conll import Columns, parse_conll, stream_sequences, whole_lines, write_predictions
 from partwise.data.crfsuite_format import parse_crfsuite
-from partwise.data.jsonl import parse_jsonl
-from partwise.data.tagged import parse_tagged
+from partwise.data.jsonl import JsonSequences, parse_jsonl
+from partwise.data.tagged import as_tagged, words_of_lines
 from partwise.errors import InputError
-from partwise.tasks.data_options import DataOptions
+from partwise.report.output import write_text
+from partwise.tasks.options import DataOptions
 
-_BATCH_LINES = 1000
+_AT_ONCE = 1000  # lines, or sequences, of a batch: enough to keep all threads busy
 
 
 @dataclass
 class SequenceFile:
-    """Sequences as an estimator takes them.
+    """A file of sequences, as an estimator takes them.
 
     Attributes
     ----------
@@ -41,7 +40,7 @@ class SequenceFile:
         As `fit` takes it: None where `x` carries the labels itself, or where there are none.
     weights : ndarray (n_sequences,) or None
     options : DataOptions
-        As the file turned out to be.
+        How the file was read.
     is_columns : bool
         Whether features are to be made by a template.
     """
@@ -71,50 +70,46 @@ class SequenceFile:
 
 
 def read_sequences(path: str, options: DataOptions) -> SequenceFile:
-    """Read a labelled file.
+    """Read a whole file, with labels or without.
 
     Parameters
     ----------
     options : DataOptions
         With format "auto" and no columns for a file seen for the first time; else what training found.
     """
-    if options.format not in ("auto", *FORMATS):
-        raise InputError(f"format {options.format!r} is not one of auto, {', '.join(FORMATS)}", path)
     if isinstance(options.label_column, str):
         raise InputError(f"label column {options.label_column!r} is not a number", path)
-    settings: dict[str, Any] = {
-        "separator": options.separator,
-        "label_column": options.label_column,
-        "comment": options.comment,
-    }
-    has_settings = settings != {"separator": None, "label_column": -1, "comment": None}
-    if has_settings and options.format not in ("auto", "conll"):
-        raise InputError(
-            f"separator, label column and comment belong to columns, not {options.format!r}", path
-        )
+    settings = column_settings(options, path)
     text = read_text(path)
     form = options.format
     if form == "auto":
-        form = "conll" if has_settings else detect_format(text)
+        form = "conll" if settings else detect_format(text)
+    options = replace(options, format=form)
     with told_how_it_was_read(form, path):
-        return _parsed(text, path, replace(options, format=form), settings)
+        data = parse(text, form, path=path, **settings)
+        if isinstance(data, Columns):
+            _check_columns(data, options, path)
+            return SequenceFile(data, None, None, replace(options, n_columns=len(data.columns)), True)
+        if isinstance(data, JsonSequences):
+            are_tokens = all(isinstance(item, str) for sequence in data.inputs for item in sequence)
+            found = replace(options, n_columns=int(are_tokens))
+            return SequenceFile(data.inputs, data.labels, None, found, are_tokens)
+        return SequenceFile(
+            data.feature_sequences(), data.label_sequences(), data.sequence_weights, options, False
+        )
 
 
-def _parsed(text: str, path: str, options: DataOptions, settings: dict[str, Any]) -> SequenceFile:
-    """Text of a known format."""
-    form = options.format
-    if form in ("conll", "tagged"):
-        data = parse_conll(text, path=path, **settings) if form == "conll" else parse_tagged(text, path=path)
-        _check_columns(data, options, path)
-        return SequenceFile(data, None, None, replace(options, n_columns=len(data.columns)), True)
-    if form == "jsonl":
-        found = parse_jsonl(text, path=path)
-        tokens = all(isinstance(item, str) for sequence in found.inputs for item in sequence)
-        return SequenceFile(found.inputs, found.labels, None, replace(options, n_columns=int(tokens)), tokens)
-    items = parse_crfsuite(text, path=path)
-    return SequenceFile(
-        items.feature_sequences(), items.label_sequences(), items.sequence_weights, options, False
-    )
+def column_settings(options: DataOptions, path: str) -> dict[str, Any]:
+    """The options that only columns have; none if all are at their defaults."""
+    names = ("separator", "label_column", "comment")
+    found = {name: getattr(options, name) for name in names}
+    if found == {name: getattr(DataOptions("auto"), name) for name in names}:
+        return {}
+    if options.format not in ("auto", "conll"):
+        raise InputError(
+            f"separator, label column and comment belong to columns, not {options.format!r}", path
+        )
+    return found
 
 
 def _check_columns(data: Columns, options: DataOptions, path: object) -> None:
@@ -131,9 +126,11 @@ class PredictionBatch:
     ----------
     x : Columns or list of sequences
     tokens : list of list
-        What names the tokens in JSON output.
+        The tokens as JSON output shows them.
+    source : StreamBatch or None
+        The lines of columns.
     others : list of dict
-        Per sequence what else is known of it, where the stream is JSON lines.
+        The other entries of each JSON line.
     """
 
     x: Any
@@ -159,15 +156,13 @@ class PredictionBatch:
             place += len(sequence)
             if self.format == "tagged" and len(columns) == 1:
                 pairs = zip(sequence, here, strict=True)
-                words = (f"{word.replace('/', chr(92) + '/')}/{label}" for word, (label,) in pairs)
-                lines.append(" ".join(words) + "\n")
+                lines.append(" ".join(as_tagged(word, label) for word, (label,) in pairs) + "\n")
             else:
                 if self.format == "tagged":
                     here = [(word, *row) for word, row in zip(sequence, here, strict=True)]
                 lines.extend("\t".join(row) + "\n" for row in here)
                 lines.append("\n")
-        handle.write("".join(lines))
-        handle.flush()
+        write_text(handle, "".join(lines))
 
 
 def stream_predictions(path: str, options: DataOptions) -> Iterator[PredictionBatch]:
@@ -175,12 +170,15 @@ def stream_predictions(path: str, options: DataOptions) -> Iterator[PredictionBa
     with open_binary(path) as source:
         handle, options = _settled(source, path, options)
         with told_how_it_was_read(options.format, path):
-            yield from _batches(handle, path, options)
+            if options.format == "conll":
+                yield from _conll_batches(handle, path, options)
+            else:
+                yield from parsed_blocks(handle, options.format, path, _BATCHES[options.format])
 
 
 @contextmanager
 def told_how_it_was_read(form: str, path: object) -> Iterator[None]:
-    """Errors in lines of text with the format, which was guessed or is that of the training data."""
+    """Errors in lines of text name the format, which was detected or is that of the training data."""
     try:
         yield
     except InputError as error:
@@ -191,25 +189,22 @@ def told_how_it_was_read(form: str, path: object) -> Iterator[None]:
         ) from None
 
 
-def _batches(handle: Any, path: str, options: DataOptions) -> Iterator[PredictionBatch]:
-    if options.format == "conll":
-        yield from _conll_batches(handle, path, options)
-    elif options.format == "crfsuite":
-        yield from _crfsuite_batches(handle, path)
-    else:
-        number = 1
-        for block in whole_lines(handle, _BATCH_LINES, path):
-            text = unix_newlines(decode(block, path, number).removeprefix("\ufeff"))
-            yield _tagged_batch(text) if options.format == "tagged" else _json_batch(text, path, number)
-            number += block.count(b"\n")
+def parsed_blocks(handle: Any, form: str, path: str, parse_block: Callable[[str], Any]) -> Iterator[Any]:
+    """Parse a stream in blocks of whole lines, or of whole sequences if these are separated by blank lines."""
+    number, cut = 1, whole_sequences if form == "crfsuite" else whole_lines
+    for block in cut(handle, _AT_ONCE, path):
+        text = unix_newlines(decode(block, path, number).removeprefix("\ufeff"))
+        if text.strip():
+            with lines_from(number, path):
+                parsed = parse_block(text)
+            yield parsed
+        number += block.count(b"\n")
 
 
 def _settled(handle: Any, path: str, options: DataOptions) -> tuple[Any, DataOptions]:
-    """The format, found by looking if it is not known, and what to read on from."""
-    if options.format in FORMATS:
-        return handle, options
+    """The stream from its beginning, and the format, which is detected if it is not known."""
     if options.format != "auto":
-        raise InputError(f"format {options.format!r} is not one of auto, {', '.join(FORMATS)}", path)
+        return handle, options
     if path == "-":
         return handle, replace(options, format="conll")
     with readable(path):
@@ -236,50 +231,27 @@ def _conll_batches(handle: Any, path: str, options: DataOptions) -> Iterator[Pre
 
 
 def _tagged_batch(text: str) -> PredictionBatch:
-    r"""One sentence a line; tags are taken off a line on which every word has one."""
-    sequences = []
-    for line in text.split("\n"):
-        fields = line.split()
-        parts = [field.rpartition("/") for field in fields]
-        if fields and all(word and tag and not word.endswith("\\") for word, _, tag in parts):
-            fields = [word for word, _, _ in parts]
-        if fields:
-            sequences.append([field.replace("\\/", "/") for field in fields])
+    """One sentence a line, with or without tags."""
+    sequences = words_of_lines(text)
     return PredictionBatch(sequences, sequences, None, "tagged")
 
 
-def _json_batch(text: str, path: str, number: int) -> PredictionBatch:
-    if not text.strip():
-        return PredictionBatch([], [], None, "jsonl")
-    with lines_from(number, path):
-        data = parse_jsonl(text)
+def _json_batch(text: str) -> PredictionBatch:
+    data = parse_jsonl(text)
     return PredictionBatch(data.inputs, data.inputs, None, "jsonl", data.others)
 
 
-def _crfsuite_batches(handle: Any, path: str) -> Iterator[PredictionBatch]:
-    number = 1
-    block: list[bytes] = []
-    while True:
-        with readable(path):
-            line = handle.readline()
-        block.append(line)
-        if line and (len(block) < _BATCH_LINES or line.strip()):
-            continue
-        text = decode(b"".join(block), path, number)
-        if text.strip():
-            with lines_from(number, path):
-                data = parse_crfsuite(text)
-            sequences = data.feature_sequences()
-            yield PredictionBatch(sequences, sequences, None, "crfsuite")
-        if not line:
-            return
-        number += len(block)
-        block = []
+def _crfsuite_batch(text: str) -> PredictionBatch:
+    sequences = parse_crfsuite(text).feature_sequences()
+    return PredictionBatch(sequences, sequences, None, "crfsuite")
+
+
+_BATCHES = {"tagged": _tagged_batch, "jsonl": _json_batch, "crfsuite": _crfsuite_batch}
 
 
 @contextmanager
 def lines_from(number: int, path: str) -> Iterator[None]:
-    """Errors of a parser that sees only a part of the file, with the line in the whole file."""
+    """Errors of a parser that sees only a part of the file name the line in the whole file."""
     try:
         yield
     except InputError as error:
@@ -287,7 +259,7 @@ def lines_from(number: int, path: str) -> Iterator[None]:
 
 
 def check_kind(estimator: Any, x: Any, path: object) -> None:
-    """Refuse data of another kind than a model was trained on, in words that say what it needs."""
+    """Raise if the model was trained on data of another kind; the message says what the model needs."""
     kind = estimator._encoder.kind
     if kind == "matrix":
         raise InputError("this model labels matrices of numbers; it can only be used from Python", path)

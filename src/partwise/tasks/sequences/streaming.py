@@ -1,4 +1,4 @@
-"""Labelled sequences for `partwise encode`: batches of a file that is never held whole."""
+"""Labelled sequences for `partwise encode`, read in batches: the file is never held in memory as a whole."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from partwise.data import FORMATS, decode, detect_format, open_binary, readable, unix_newlines
-from partwise.data.conll import Columns, stream_sequences, whole_lines, whole_sequences
+from partwise.data import decode, detect_format, open_binary, readable, unix_newlines
+from partwise.data.conll import Columns, stream_sequences
 from partwise.data.crfsuite_format import parse_crfsuite
 from partwise.data.jsonl import parse_jsonl
 from partwise.data.tagged import parse_tagged
 from partwise.errors import InputError
-from partwise.tasks.data_options import DataOptions
+from partwise.tasks.options import DataOptions
 from partwise.tasks.sequences.encoding import SequenceBatch
-from partwise.tasks.sequences.reading import lines_from, told_how_it_was_read
+from partwise.tasks.sequences.reading import column_settings, parsed_blocks, told_how_it_was_read
 
-_LOOKED_AT = 1 << 18  # bytes, to tell the format by
-_LINES, _SEQUENCES = 2000, 2000  # of a batch
+# Bytes by which the format is detected: 256 kB hold the 50 lines that detection looks at.
+_LOOKED_AT = 1 << 18
 
 
 class LabelledStream:
@@ -30,20 +30,12 @@ class LabelledStream:
     Attributes
     ----------
     options : DataOptions
-        As the file turned out to be, once it was read.
+        How the file was read, once it was.
     """
 
     def __init__(self, path: str, options: DataOptions):
-        if options.format not in ("auto", *FORMATS):
-            raise InputError(f"format {options.format!r} is not one of auto, {', '.join(FORMATS)}", path)
         self.path, self.options = path, options
-        defaults = DataOptions(options.format)
-        has_settings = replace(options, n_columns=0) != defaults
-        if has_settings and options.format not in ("auto", "conll"):
-            raise InputError(
-                f"separator, label column and comment belong to columns, not {options.format!r}", path
-            )
-        self._is_columns = has_settings
+        self._is_columns = bool(column_settings(options, path))
 
     def __iter__(self) -> Iterator[SequenceBatch]:
         """Batches of whole sequences, none of them empty."""
@@ -58,7 +50,7 @@ class LabelledStream:
                         yield batch
 
     def _settled(self, source: Any) -> Any:
-        """What to read on from, once the format is known."""
+        """The stream from its beginning, after its format was detected."""
         if self.options.format != "auto":
             return source
         with readable(self.path):
@@ -72,25 +64,22 @@ class LabelledStream:
         return io.BufferedReader(_Rejoined(head, source))
 
     def _batches(self, handle: Any) -> Iterator[SequenceBatch]:
-        form, path = self.options.format, self.path
-        if form == "conll":
-            own = self.options
-            settings = {"separator": own.separator, "label_column": own.label_column, "comment": own.comment}
-            for batch in stream_sequences(handle, path=path, batch_size=_SEQUENCES, **settings):  # type: ignore[arg-type]
-                yield _of_columns(batch.columns)
+        own, path = self.options, self.path
+        if own.format != "conll":
+            yield from parsed_blocks(handle, own.format, path, _PARSERS[own.format])
             return
-        number = 1
-        cut = whole_sequences if form == "crfsuite" else whole_lines
-        for block in cut(handle, _SEQUENCES if form == "crfsuite" else _LINES, path):
-            text = unix_newlines(decode(block, path, number).removeprefix("\ufeff"))
-            if text.strip():
-                with lines_from(number, path):
-                    yield _PARSERS[form](text)
-            number += block.count(b"\n")
+        for batch in stream_sequences(
+            handle,
+            path=path,
+            separator=own.separator,
+            label_column=own.label_column,  # type: ignore[arg-type]
+            comment=own.comment,
+        ):
+            yield _of_columns(batch.columns)
 
 
 class _Rejoined(io.RawIOBase):
-    """What was read already, and then the rest."""
+    """The bytes that were read already, and then the rest."""
 
     def __init__(self, head: bytes, rest: Any):
         self._head, self._rest = io.BytesIO(head), rest

@@ -1,0 +1,59 @@
+"""Scores of constituent trees as `partwise evaluate` prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from partwise.data import Tree
+from partwise.scoring.brackets import BracketScores, bracket_scores
+from partwise.tasks.constituents.data import as_sentences
+
+
+def tree_scores(parser: Any, trees: Sequence[Tree]) -> dict[str, Any]:
+    """All that `evaluate` says: what evalb counts, on all sentences and on those of at most 40 words."""
+    parsed = parser.parse(as_sentences(trees, parser.has_tags_))
+    scores, short = bracket_scores(trees, parsed.trees), bracket_scores(trees, parsed.trees, max_length=40)
+    found = scores.as_dict()
+    found["n_fallback"] = int(parsed.fallback.sum())
+    found["up_to_40_words"] = _few(short)
+    found["per_label"] = {
+        name: {"precision": counts.precision, "recall": counts.recall, "f1": counts.f1, "true": counts.n_true}
+        for name, counts in scores.per_label.items()
+    }
+    return found
+
+
+def _few(scores: BracketScores) -> dict[str, Any]:
+    return {
+        name: getattr(scores, name) for name in ("f1", "precision", "recall", "exact_match", "n_sentences")
+    }
+
+
+def show_scores(console: Any, scores: dict[str, Any]) -> None:
+    """Print scores for people."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    short = scores["up_to_40_words"]
+    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
+    table.add_column("constituents, as evalb counts, %")
+    for title in ("F1", "precision", "recall", "exact", "sentences"):
+        table.add_column(title, justify="right")
+    for name, row in (("all sentences", scores), ("up to 40 words", short)):
+        rates = [f"{100 * row[each]:.2f}" for each in ("f1", "precision", "recall", "exact_match")]
+        table.add_row(name, *rates, f"{row['n_sentences']:,}")
+    console.print(table)
+    console.print(
+        f"\ntags {100 * scores['tag_accuracy']:.2f} %, crossing brackets {scores['crossing']:.2f} a sentence, none in "
+        f"{100 * scores['no_crossing']:.2f} %, outside the grammar {scores['n_fallback']:,}"
+    )
+    labels = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
+    labels.add_column("label", overflow="fold")
+    for title in ("F1", "precision", "recall", "true"):
+        labels.add_column(title, justify="right")
+    for name, row in scores["per_label"].items():
+        rates = [f"{100 * row[each]:.2f}" for each in ("f1", "precision", "recall")]
+        labels.add_row(escape(name), *rates, f"{row['true']:,}")
+    console.print()
+    console.print(labels)

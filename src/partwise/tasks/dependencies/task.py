@@ -1,0 +1,278 @@
+"""Dependency trees for the command line, reports and the server."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from partwise.data import open_binary, read_dependencies, stream_dependencies, write_dependencies
+from partwise.data.dependency_text import FORMATS
+from partwise.errors import InputError
+from partwise.report.output import write_page_to, write_text
+from partwise.scoring.attachment import attachment_scores
+from partwise.scoring.metrics import confusion
+from partwise.tasks.dependencies.page import expected_words, heads_by_probability, read_sentence, tags_of
+from partwise.tasks.dependencies.scores import show_scores, tree_scores
+from partwise.tasks.options import DataOptions, FormatOption, option, template_lines
+from partwise.tasks.page import Evidence, LabelRow, percent, shortened
+from partwise.tasks.task import LabelledData, Scores, Task, Wanted, Write, add_each, json_lines
+
+if TYPE_CHECKING:
+    from partwise.data import DependencyCorpus
+
+
+@dataclass
+class DependencyOptions(FormatOption):
+    """Train a dependency parser on a treebank in CoNLL-U, CoNLL-X or .dp format.
+
+    Every pair of words is scored, and the best tree is found exactly. With --order 2, pairs of arcs that share a word
+    are scored, too: exactly for projective trees, by a relaxation for all trees. By default, a small model of tags
+    prunes arcs before long training; its recall is printed. Ctrl-C saves the model trained so far.
+    """
+
+    structure: str = option(
+        "spanning",
+        "spanning (all trees) or projective (no crossing arcs).",
+        choices=("spanning", "projective"),
+    )
+    order: int = option(1, "1: arcs by themselves; 2: siblings and grandparents too.")
+    single_root: str = option(
+        "auto",
+        "Whether one word depends on the root: yes, no, or auto as in TRAIN.",
+        choices=("auto", "yes", "no"),
+    )
+    labelled: bool = option(True, "Learn relations too.", switch="--labelled/--unlabelled")
+    templates: str = option("mcdonald", "Arc features: mcdonald, pos, or a file with one template a line.")
+    prune: str = option("auto", "Heads that a small model leaves each word; none, auto.")
+    cost: str = option(
+        "auto",
+        "The costs of losses with a margin: heads, labelled (relations too), or auto.",
+        choices=("auto", "heads", "labelled"),
+    )
+    non_projective: str = option(
+        "skip",
+        "Crossing arcs in TRAIN, with --structure projective: skip or error.",
+        choices=("skip", "error"),
+    )
+    min_count: int = option(1, "Drop features seen less often on true arcs.")
+
+    def parameters(self) -> dict[str, Any]:
+        is_file = self.files()["--templates"] is not None
+        return super().parameters() | {
+            "single_root": {"auto": "auto", "yes": True, "no": False}[self.single_root],
+            "templates": template_lines(self.templates, "arc templates") if is_file else self.templates,
+            "prune": _heads_kept(self.prune),
+        }
+
+    def files(self) -> dict[str, str | None]:
+        from partwise.features.arcs import ARCS
+
+        return {"--templates": None if self.templates in ARCS.presets else self.templates}
+
+
+def _heads_kept(text: str) -> Any:
+    if text in ("auto", "none"):
+        return None if text == "none" else text
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError(f"--prune must be auto, none or a number of heads, not {text!r:.40}")
+    return int(text)
+
+
+class DependencyTrees(Task):
+    """Parsing of sentences into dependency trees.
+
+    X and one example are a `DependencyCorpus`, which also holds the true trees if they are known.
+    """
+
+    command, kind = "dependency", "trees"
+    formats = FORMATS
+    Options = DependencyOptions
+    rereads_format = draws_trees = True
+    longest = 200
+
+    # -- labelled files -------------------------------------------------------------------------
+
+    @classmethod
+    def training_data(cls, path: str, options: DependencyOptions) -> LabelledData:
+        data = read_dependencies(path, options.format, single_root=options.single_root == "yes")
+        found = DataOptions(data.source.format if data.source else "auto")
+        return LabelledData(data, None, data.n_sentences, found)
+
+    @classmethod
+    def dev_data(cls, path: str, options: DependencyOptions, found: DataOptions) -> tuple[Any, Any]:
+        return read_dependencies(path, options.format), None
+
+    def labelled(self, path: str) -> tuple[Any, Any]:
+        corpus = read_dependencies(path, self.options.format)
+        return corpus, corpus.heads
+
+    def pick(self, X: DependencyCorpus, truths: Any, i: int) -> tuple[Any, Any]:
+        return X.subset(np.array([i])), truths
+
+    def scores(self, X: DependencyCorpus, truths: Any) -> Scores:
+        found = tree_scores(self.estimator, X)
+        main = {name: found[name] for name in ("uas", "las", "uas_no_punctuation", "las_no_punctuation")}
+        bare = f"without punctuation {100 * main['uas_no_punctuation']:.2f}"
+        labelled = "" if main["las"] is None else f"  LAS {100 * main['las']:.2f}"
+        words = f"dev UAS {100 * main['uas']:.2f}{labelled}  ({bare})"
+        return Scores(found, main, words, partial(show_scores, scores=found))
+
+    def evidence(self, X: DependencyCorpus, truths: Any) -> Evidence:
+        parsed = self.estimator.parse(X)
+        scores = attachment_scores(X, parsed.heads, parsed.relations)
+        bare = attachment_scores(X, parsed.heads, parsed.relations, punctuation=False)
+        shown = [(name, percent(rate)) for name, _, _, rate in scores.rows()]
+        shown.append(("unlabelled attachment without punctuation", percent(bare.uas)))
+        rows = [
+            LabelRow(shortened(name), counts.precision, counts.recall, counts.f1, counts.n_true)
+            for name, counts in scores.per_relation.items()
+        ]
+        wrong = X.heads != parsed.heads
+        relations, missing = None, []
+        if parsed.relations is not None and X.relations is not None:
+            names, matrix = confusion([X.relations], [parsed.relations])
+            relations = [shortened(name) for name in names], matrix
+            wrong |= np.array(X.relations, object) != np.array(parsed.relations, object)
+        else:
+            missing.append("no confusions of relations: the trees have none")
+        errors = np.add.reduceat(wrong.astype(np.int64), X.sentence_ptr[:-1])
+        found = Evidence(shown, rows, relations, errors, missing=missing)
+        if self.has_probabilities:
+            found.predicted, found.every = self._arc_parts(X, parsed.heads)
+        return found
+
+    def _arc_parts(self, corpus: DependencyCorpus, heads: np.ndarray) -> tuple[Any, Any]:
+        """Probabilities of arcs beside the truth: of those predicted, and of all."""
+        chosen, every, is_true = [], [], []
+        begin = 0
+        for matrix in self.estimator.predict_marginals(corpus):
+            n = len(matrix) - 1
+            words = np.arange(n)
+            chosen.append(matrix[heads[begin : begin + n], words + 1])
+            every.append(matrix[:, 1:].T.reshape(-1))
+            true = np.zeros((n, n + 1), bool)
+            true[words, corpus.heads[begin : begin + n]] = True
+            is_true.append(true.reshape(-1))
+            begin += n
+        right = heads == corpus.heads
+        return (np.concatenate(chosen), right), (np.concatenate(every), np.concatenate(is_true))
+
+    # -- predictions for files ------------------------------------------------------------------
+
+    def check_wanted(self, wanted: Wanted) -> None:
+        super().check_wanted(wanted)
+        if wanted.kbest > 1 and not wanted.json:
+            raise InputError("--kbest gives several trees a sentence, which only --json can show")
+
+    def predictions(self, path: str, wanted: Wanted) -> Iterator[Write]:
+        if wanted.html is not None:
+            yield self._drawn(path, wanted.html, wanted)
+            return
+        with open_binary(path) as handle:
+            for corpus in stream_dependencies(handle, self.options.format, path=path):
+                if corpus.n_sentences:
+                    yield partial(write_text, text=self.text(corpus, wanted))
+                elif not wanted.json:
+                    yield partial(write_dependencies, corpus=corpus)
+
+    def text(self, batch: DependencyCorpus, wanted: Wanted) -> str:
+        parsed = self.estimator.parse(batch)
+        probabilities = self.estimator.arc_probabilities(batch, parsed.heads) if wanted.marginals else None
+        return self._text(batch, parsed, probabilities, wanted)
+
+    def _drawn(self, path: str, page: str, wanted: Wanted) -> Write:
+        """Draw a whole file on a page: arcs by probability, wrong arcs marked."""
+        from partwise.report.trees import tree_page
+
+        corpus = read_dependencies(path, self.options.format, need_heads=False)
+        parsed = self.estimator.parse(corpus)
+        probabilities = None
+        if self.has_probabilities:
+            probabilities = self.estimator.arc_probabilities(corpus, parsed.heads)
+        title = f"Dependency trees of {path}"
+        drawn = tree_page(corpus, parsed.heads, parsed.relations, marginals=probabilities, title=title)
+        write_page_to(page, drawn)
+        shown = probabilities if wanted.marginals else None
+        return partial(write_text, text=self._text(corpus, parsed, shown, wanted))
+
+    def _text(
+        self, corpus: DependencyCorpus, parsed: DependencyCorpus, probabilities: Any, wanted: Wanted
+    ) -> str:
+        if not wanted.json:
+            return rewritten(corpus, parsed, probabilities)
+        heads, forms = parsed.split(parsed.heads.tolist()), parsed.split(parsed.forms)
+        objects = [{"forms": words, "heads": own} for words, own in zip(forms, heads, strict=True)]
+        if parsed.relations is not None:
+            add_each(objects, "relations", parsed.split(parsed.relations))
+        if probabilities is not None:
+            add_each(objects, "probabilities", parsed.split(probabilities.round(6).tolist()))
+        if wanted.kbest > 1:
+            ranked = self.estimator.predict_kbest(corpus, wanted.kbest)
+            names = ("heads", "relations")
+            add_each(objects, "kbest", (self.valued(self._trees(found, names)) for found in ranked))
+        return json_lines(objects)
+
+    def _trees(self, found: Any, names: tuple[str, str]) -> Iterator[tuple[dict[str, Any], float]]:
+        """Trees as objects with heads and, if the parser has relations, relations under these names."""
+        for tree, value in found:
+            if self.estimator.relations_:
+                yield {names[0]: tree[0].tolist(), names[1]: list(tree[1])}, value
+            else:
+                yield {names[0]: tree.tolist()}, value
+
+    # -- one example ----------------------------------------------------------------------------
+
+    def answer(self, x: DependencyCorpus, truth: Any = None, kbest: int = 3) -> dict[str, Any]:
+        parsed = self.estimator.parse(x)
+        found: dict[str, Any] = {
+            "kind": self.kind,
+            "tokens": list(x.forms),
+            "columns": [[tag] for tag in tags_of(x)],
+            "heads": parsed.heads.tolist(),
+            "labels": [""] * parsed.n_words if parsed.relations is None else list(parsed.relations),
+        }
+        if truth is not None:
+            found["true_heads"] = x.heads.tolist()
+            if x.relations is not None and self.estimator.relations_:
+                found["truth"] = list(x.relations)
+        if self.has_probabilities:
+            found["marginals"] = heads_by_probability(self.estimator.predict_marginals(x)[0])
+        ranked = self.estimator.predict_kbest(x, kbest)[0]
+        found["kbest"] = self.valued(self._trees(ranked, ("heads", "labels")))
+        return found | self.why(x)
+
+    def shown_rival(self, against: Any) -> list[int]:
+        return [head for head, _ in against or []]
+
+    def size(self, x: DependencyCorpus) -> int:
+        return x.n_words
+
+    def read(self, request: dict[str, Any]) -> DependencyCorpus:
+        return read_sentence(request)
+
+    def expects(self) -> dict[str, str]:
+        return expected_words(self.estimator._encoder.arcs)
+
+
+def rewritten(corpus: DependencyCorpus, parsed: DependencyCorpus, probabilities: np.ndarray | None) -> str:
+    """The file with new heads and relations; probabilities go to the last column of CoNLL-U, else to one more."""
+    buffer = io.StringIO(newline="")
+    write_dependencies(buffer, corpus, parsed.heads, parsed.relations)
+    text = buffer.getvalue()
+    if probabilities is None or corpus.source is None:
+        return text
+    lines = text.split("\n")
+    for place, p in zip(corpus.source.word_lines.tolist(), probabilities.tolist(), strict=True):
+        row = lines[place].rstrip("\r")
+        end = lines[place][len(row) :]
+        if corpus.source.format == "conllu":
+            rest, _, misc = row.rpartition("\t")
+            lines[place] = f"{rest}\t{'' if misc == '_' else misc + '|'}ArcProbability={p:.4f}{end}"
+        else:
+            lines[place] = f"{row}\t{p:.4f}{end}"
+    return "\n".join(lines)

@@ -1,0 +1,158 @@
+"""Graphs with labelled nodes for the command line, reports and the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from partwise.data import open_binary, read_graphs
+from partwise.data.graph_jsonl import GraphLine, graph_of, stream_graphs
+from partwise.data.graphs import GraphExample, Graphs
+from partwise.data.jsonl import json_object
+from partwise.errors import InputError
+from partwise.report.probabilities import Distribution, distributions
+from partwise.tasks.graphs.page import expected_graph, node_name
+from partwise.tasks.labels import LabelTask
+from partwise.tasks.options import DataOptions, TrainOptions, option
+from partwise.tasks.page import Parts, paired, text_or
+from partwise.tasks.task import LabelledData, Wanted, json_lines
+
+
+@dataclass
+class GraphOptions(TrainOptions):
+    """Train a labeler of the nodes of graphs, which TRAIN holds as JSON lines.
+
+    A line is {"nodes": [{"features": ..., "label": ...}, ...], "edges": [[0, 1], ...]}. Features are an object, a list
+    of strings or a list of numbers. Edges may have features, too. Ctrl-C saves the model trained so far.
+    """
+
+    inference: str = option(
+        "auto",
+        "exact, tree-reweighted, loopy, or auto: exact if its tables fit.",
+        choices=("auto", "exact", "tree-reweighted", "loopy"),
+    )
+    edges: str = option(
+        "directed",
+        "directed, if the order of an edge's nodes matters, or symmetric.",
+        choices=("directed", "symmetric"),
+    )
+    pairs: str = option(
+        "all", "Weights for all (attribute, label) pairs, or observed.", choices=("all", "observed")
+    )
+    min_count: int = option(1, "Drop named attributes seen less often.")
+    hash_size: int | None = option(None, "Hash named attributes to this many numbers.")
+
+    def data(self) -> DataOptions:
+        return DataOptions("jsonl")
+
+
+class LabelledGraphs(LabelTask):
+    """Labelling of the nodes of graphs; pages show a node as they show a word."""
+
+    command, kind, nouns = "graph", "graphs", ("graphs", "nodes")
+    formats, longest = ("jsonl",), 500
+    Options = GraphOptions
+
+    # -- labels ---------------------------------------------------------------------------------
+
+    def labels(self, X: Any) -> list[list[str]]:
+        return [list(map(str, own.tolist())) for own in self.estimator.predict(X)]
+
+    def kbest(self, X: Any, k: int) -> list[list[tuple[list[str], float]]]:
+        return [
+            [(list(map(str, own.tolist())), value) for own, value in found]
+            for found in self.estimator.predict_kbest(X, k=k)
+        ]
+
+    def marginals(self, X: Any) -> list[list[Distribution]]:
+        """Nodes of different kinds have different labels."""
+        return [[_ranked(node) for node in graph] for graph in self.estimator.predict_marginals(X)]
+
+    def parts(self, X: Any, true: list[list[str]]) -> tuple[Parts | None, Parts | None]:
+        nodes = [own for graph in self.estimator.predict_marginals(X) for own in graph]
+        flat = [label for own in true for label in own]
+        every = [(p, str(label) == t) for own, t in zip(nodes, flat, strict=True) for label, p in own.items()]
+        best = [max(own.items(), key=lambda each: each[1]) for own in nodes]
+        return paired((p, str(label) == t) for (label, p), t in zip(best, flat, strict=True)), paired(every)
+
+    def tokens(self, x: GraphExample) -> list[str]:
+        return [node_name(features, k) for k, features in enumerate(x.node_features)]
+
+    def extras(self, x: GraphExample) -> dict[str, Any]:
+        return {"edges": [[int(a), int(b)] for a, b in x.edges]}
+
+    def size(self, x: GraphExample) -> int:
+        return x.n_nodes
+
+    # -- files ----------------------------------------------------------------------------------
+
+    @classmethod
+    def training_data(cls, path: str, options: GraphOptions) -> LabelledData:
+        data = _labelled(path, "training")
+        return LabelledData(data, None, len(data.graphs), options.data())
+
+    @classmethod
+    def dev_data(cls, path: str, options: GraphOptions, found: DataOptions) -> tuple[Any, Any]:
+        data = _labelled(path, "--dev")
+        return data.graphs, data.labels
+
+    def labelled(self, path: str) -> tuple[Any, Any]:
+        data = _labelled(path, "evaluation")
+        return data.graphs, data.labels
+
+    def batches(self, path: str) -> Iterator[list[GraphLine]]:
+        with open_binary(path) as handle:
+            yield from stream_graphs(handle, path=path)
+
+    def text(self, batch: list[GraphLine], wanted: Wanted) -> str:
+        """The objects with the labels of their nodes, in place of any that they had."""
+        graphs = [line.graph for line in batch]
+        records = [
+            {
+                **line.record,
+                "nodes": [{**node, "label": label} for node, label in zip(nodes, own, strict=True)],
+            }
+            for line, own in zip(batch, self.labels(graphs), strict=True)
+            for nodes in [line.record["nodes"]]
+        ]
+        if wanted.marginals:
+            for record, own in zip(records, self.marginals(graphs), strict=True):
+                for node, row in zip(record["nodes"], own, strict=True):
+                    node["marginals"] = dict(row)
+        if wanted.kbest > 1:
+            for record, found in zip(records, self.kbest(graphs, wanted.kbest), strict=True):
+                record["kbest"] = self.valued(({"labels": own}, value) for own, value in found)
+        return json_lines(records)
+
+    # -- one example ----------------------------------------------------------------------------
+
+    def read(self, request: dict[str, Any]) -> GraphExample:
+        value = text_or(request, "graph")
+        value = json_object(request["text"]) if value is None else value
+        if not isinstance(value, dict):
+            raise InputError('"graph" must be an object with "nodes"')
+        return graph_of(value).graph
+
+    def expects(self) -> dict[str, str]:
+        return expected_graph(self.estimator._encoder)
+
+
+def _labelled(path: str, purpose: str) -> Graphs:
+    """The graphs of a file, all of whose nodes must have a label."""
+    data = read_graphs(path)
+    if data.labels is None:
+        raise InputError(f"no labels in this file; {purpose} needs them", path)
+    for i, own in enumerate(data.labels):
+        if None in own:
+            raise InputError(
+                f"graph {i + 1}: node {own.index(None)} has no label; {purpose} needs them all", path
+            )
+    return data
+
+
+def _ranked(probabilities: dict[Any, float]) -> Distribution:
+    names = [str(name) for name in probabilities]
+    return distributions(names, np.array([list(probabilities.values())]))[0]

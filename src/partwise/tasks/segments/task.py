@@ -1,0 +1,136 @@
+"""Segmented sequences for the command line, reports and the server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from partwise.errors import InputError
+from partwise.tasks.options import option
+from partwise.tasks.page import Parts
+from partwise.tasks.segments.data import iob2, read_segments
+from partwise.tasks.sequences.data import lengths_of
+from partwise.tasks.sequences.options import SequenceFileOptions
+from partwise.tasks.sequences.reading import PredictionBatch
+from partwise.tasks.sequences.task import Sequences
+from partwise.tasks.task import Wanted, add_each
+
+_LEAST_SHOWN = 0.001  # pages leave out segments that are less probable
+
+
+@dataclass
+class SegmentOptions(SequenceFileOptions):
+    """Train a labeler of segments: chunks and names as wholes, without labels of single words.
+
+    TRAIN is read as by "train sequence". Its labels are those of a chunk scheme (O, B-NP, I-NP ...), from which the
+    segments are taken. --template chooses the features of positions. The memory that training needs is printed before
+    training starts. Ctrl-C saves the model trained so far.
+    """
+
+    max_length: str = option("auto", "Most positions of a segment; auto covers 99.9 % of those in TRAIN.")
+    segment_template: str = option(
+        "auto", "Features of segments: default, length, or a file; auto fits the data."
+    )
+
+    def parameters(self) -> dict[str, Any]:
+        length: Any = self.max_length
+        if length != "auto":
+            if not length.isdecimal() or int(length) < 1:
+                raise InputError(f"--max-length must be auto or a number of positions, not {length!r:.40}")
+            length = int(length)
+        return super().parameters() | {"max_length": length}
+
+    def files(self) -> dict[str, str | None]:
+        from partwise.features.segment_templates import PRESETS
+
+        is_file = self.segment_template not in ("auto", *PRESETS)
+        return {**super().files(), "--segment-template": self.segment_template if is_file else None}
+
+
+class Segments(Sequences):
+    """Segmentation of sequences: files and pages show labels of positions in the scheme IOB2 beside the segments."""
+
+    command, kind, longest = "segments", "segments", 500
+    Options, Encoding = SegmentOptions, None
+
+    def labels(self, X: Any) -> list[list[str]]:
+        return self.estimator.predict_labels(X)
+
+    def kbest(self, X: Any, k: int) -> list[list[tuple[list[str], float]]]:
+        ranked, lengths = self.estimator.predict_kbest(X, k=k), lengths_of(X).tolist()
+        return [
+            [(iob2(segments, length), value) for segments, value in found]
+            for found, length in zip(ranked, lengths, strict=True)
+        ]
+
+    def arrays(self, X: Any) -> list[np.ndarray]:
+        return self.estimator.predict_position_marginals_array(X)
+
+    def label_names(self) -> list[str]:
+        return self.estimator.position_labels()
+
+    def token_encoder(self) -> Any:
+        return self.estimator._encoder.tokens
+
+    def objects(self, batch: PredictionBatch, wanted: Wanted) -> list[dict[str, Any]]:
+        """Tokens, labels and segments [first, last, label], last included."""
+        objects = super().objects(batch, Wanted(kbest=wanted.kbest))
+        add_each(objects, "segments", map(_rows, self.estimator.predict(batch.x)))
+        if wanted.marginals:
+            found = self.estimator.predict_marginals(batch.x)
+            add_each(objects, "marginals", ([[*row, p] for row, p in _probable(each)] for each in found))
+        return objects
+
+    # -- pages ----------------------------------------------------------------------------------
+
+    def answer(self, x: Any, truth: Any = None, kbest: int = 3) -> dict[str, Any]:
+        found = super().answer(x, truth, kbest)
+        segments = _rows(self.estimator.predict([x])[0])
+        if self.has_probabilities:
+            probable = _probable(self.estimator.predict_marginals([x], threshold=_LEAST_SHOWN)[0])
+            by_name = {tuple(row): p for row, p in probable}
+            segments = [[*row, by_name.get(tuple(row), 0.0)] for row in segments]
+            found["segment_marginals"] = [[*row, p] for row, p in probable]
+        found["segments"] = segments
+        ranked = self.estimator.predict_kbest([x], k=kbest)[0]
+        add_each(found["kbest"], "segments", (_rows(own) for own, _ in ranked))
+        if truth is not None:
+            [own] = read_segments([truth], np.array([len(found["tokens"])]))
+            found["true_segments"] = _rows(own)
+        return found
+
+    def parts(self, X: Any, true: list[list[str]]) -> tuple[Parts | None, Parts | None]:
+        """Probabilities of segments beside the truth; positions outside all segments are left out."""
+        names = [str(label) for label in self.estimator.classes_.tolist()]
+        arrays = self.estimator.predict_marginals_array(X)
+        gold = read_segments(true, np.array([len(array) for array in arrays]))
+        first = int(names[0] == self.estimator.outside)
+        index = {name: k for k, name in enumerate(names)}
+        masks = [_mask(array, segments, index) for array, segments in zip(arrays, gold, strict=True)]
+        predicted = self.estimator.predict(X)
+        chosen = [_mask(array, segments, index) for array, segments in zip(arrays, predicted, strict=True)]
+        p, is_true, is_chosen = (
+            np.concatenate([each[:, :, first:].reshape(-1) for each in many] or [np.zeros(0)])
+            for many in (arrays, masks, chosen)
+        )
+        is_chosen = is_chosen.astype(bool)
+        return (p[is_chosen], is_true[is_chosen]), (p, is_true)
+
+
+def _rows(segments: Any) -> list[list[Any]]:
+    return [[first, last, str(label)] for first, last, label in segments]
+
+
+def _probable(marginals: dict[Any, float]) -> list[tuple[list[Any], float]]:
+    return [([first, last, str(label)], p) for (first, last, label), p in marginals.items()]
+
+
+def _mask(array: np.ndarray, segments: Any, index: dict[str, int]) -> np.ndarray:
+    """True for the segments given, in an array (n_positions, max_length, n_labels); longer ones are left out."""
+    mask: np.ndarray = np.zeros(array.shape, bool)
+    for first, last, label in segments:
+        if str(label) in index and last - first < mask.shape[1]:
+            mask[first, last - first, index[str(label)]] = True
+    return mask

@@ -1,0 +1,192 @@
+"""Labelled sequences for the command line, reports and the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+from partwise.data import FORMATS
+from partwise.data.conll import Columns
+from partwise.errors import InputError
+from partwise.report.output import write_text
+from partwise.report.probabilities import as_text
+from partwise.tasks.labels import LabelTask
+from partwise.tasks.options import DataOptions, TrainOptions
+from partwise.tasks.sequences.options import (
+    EncodeOptions,
+    SequenceFileOptions,
+    SequenceOptions,
+    preset_for,
+    template_note,
+)
+from partwise.tasks.sequences.page import expected_text, other_columns, read_request, words_of
+from partwise.tasks.sequences.reading import (
+    PredictionBatch,
+    SequenceFile,
+    check_kind,
+    read_sequences,
+    stream_predictions,
+)
+from partwise.tasks.task import LabelledData, Wanted, Write, add_each, json_lines
+
+
+class Sequences(LabelTask):
+    """Labelling of sequences."""
+
+    command, kind, nouns = "sequence", "sequences", ("sequences", "tokens")
+    formats = FORMATS
+    Options: ClassVar[type[TrainOptions]] = SequenceOptions
+    Encoding: ClassVar[type[TrainOptions] | None] = EncodeOptions
+
+    # -- labels ---------------------------------------------------------------------------------
+
+    def labels(self, X: Any) -> list[list[str]]:
+        return [list(map(str, labels)) for labels in self.estimator.predict(X)]
+
+    def kbest(self, X: Any, k: int) -> list[list[tuple[list[str], float]]]:
+        return [
+            [(list(map(str, labels)), value) for labels, value in found]
+            for found in self.estimator.predict_kbest(X, k=k)
+        ]
+
+    def tokens(self, x: Any) -> list[str]:
+        return words_of(x)
+
+    def extras(self, x: Any) -> dict[str, Any]:
+        columns = other_columns(x)
+        return {"columns": columns} if columns else {}
+
+    # -- labelled files -------------------------------------------------------------------------
+
+    @classmethod
+    def training_data(cls, path: str, options: SequenceFileOptions) -> LabelledData:
+        data, template = _read(path, options.data(), options.template, "training")
+        note = None if template is None else template_note(template, options.template is None)
+        parameters = {"template": template}
+        return LabelledData(data.x, data.y, data.n_sequences, data.options, data.weights, parameters, note)
+
+    @classmethod
+    def dev_data(cls, path: str, options: SequenceFileOptions, found: DataOptions) -> tuple[Any, Any]:
+        data, _ = _read(path, found, options.template, "--dev")
+        return data.x, data.label_sequences()
+
+    def labelled(self, path: str) -> tuple[Any, Any]:
+        data = read_sequences(path, self.options)
+        check_kind(self.estimator, data.x, path)
+        if not data.has_labels or None in data.labels():
+            raise InputError("some positions have no label; evaluation needs them all", path)
+        return data.x, data.label_sequences()
+
+    def examples(self, X: Any, truths: Any) -> tuple[Any, Any]:
+        if isinstance(X, Columns):
+            X = X.column_sequences() if len(X.columns) == 1 else X.row_sequences()
+        pairs = [(x, y) for x, y in zip(X, truths, strict=True) if len(x)]
+        return [x for x, _ in pairs], [y for _, y in pairs]
+
+    @classmethod
+    def encode(
+        cls, path: str, output: str, options: EncodeOptions, tell: Callable[[str, int], None]
+    ) -> tuple[NamedTuple, str, DataOptions]:
+        from partwise.estimators.encoders import read_template
+        from partwise.features.vocabulary import check_vocabulary_settings
+        from partwise.tasks.sequences.encoding import SequenceBatch, encode_sequences
+        from partwise.tasks.sequences.streaming import LabelledStream
+
+        template = options.template
+        check_vocabulary_settings(options.min_count, options.hash_size)
+        if template is not None:
+            read_template(template)  # raises before hours of reading
+        stream = LabelledStream(path, options.data())
+
+        def batches() -> Iterator[SequenceBatch]:
+            for batch in stream:
+                if template is not None and not batch.is_columns:
+                    raise _no_columns(path)
+                yield batch
+
+        def choose(counts: Mapping[str, int], n_columns: int) -> str:
+            return preset_for(counts, n_columns) if template is None else template
+
+        def header() -> dict[str, Any]:
+            return {"data": stream.options.as_dict(), "source": path}
+
+        done = encode_sequences(batches(), output, choose, options.parameters(), header, tell)
+        sizes = f"{done.n_examples:,} sequences, {done.n_positions:,} positions, {done.n_labels:,} labels"
+        sizes += f", {done.n_attributes:,} attributes, {done.n_weights:,} weights"
+        if done.template:
+            sizes += f"; {template_note(done.template, template is None)}"
+        return done, sizes, stream.options
+
+    # -- predictions for files ------------------------------------------------------------------
+
+    def predictions(self, path: str, wanted: Wanted) -> Iterator[Write]:
+        for batch in stream_predictions(path, self.options):
+            if not batch.tokens:
+                if batch.format == "conll" and not wanted.json:
+                    yield partial(batch.write, columns=[[]] * (wanted.kbest + wanted.marginals))
+                continue
+            check_kind(self.estimator, batch.x, path)
+            if wanted.json or batch.format == "jsonl":
+                yield partial(write_text, text=json_lines(self.objects(batch, wanted)))
+            else:
+                yield partial(batch.write, columns=self._columns(batch, wanted))
+
+    def _columns(self, batch: PredictionBatch, wanted: Wanted) -> list[list[list[str]]]:
+        if wanted.kbest == 1:
+            columns = [self.labels(batch.x)]
+        else:
+            found = self.kbest(batch.x, wanted.kbest)
+            # A short sequence has fewer labellings than asked for; its last one fills the columns.
+            columns = [[best[min(rank, len(best) - 1)][0] for best in found] for rank in range(wanted.kbest)]
+        if wanted.marginals:
+            columns.append([list(map(as_text, each)) for each in self.marginals(batch.x)])
+        return columns
+
+    def objects(self, batch: PredictionBatch, wanted: Wanted) -> list[dict[str, Any]]:
+        """The sequences of a batch as JSON objects, with predictions."""
+        labels = self.labels(batch.x)
+        others: list[dict[str, Any]] = batch.others or [{}] * len(labels)
+        objects = [
+            {**known, ("tokens" if isinstance(tokens[0], str) else "features"): tokens, "labels": own}
+            for known, tokens, own in zip(others, batch.tokens, labels, strict=True)
+        ]
+        if wanted.marginals:
+            add_each(objects, "marginals", ([dict(row) for row in rows] for rows in self.marginals(batch.x)))
+        if wanted.kbest > 1:
+            ranked = (
+                [({"labels": own}, value) for own, value in found]
+                for found in self.kbest(batch.x, wanted.kbest)
+            )
+            add_each(objects, "kbest", map(self.valued, ranked))
+        return objects
+
+    # -- one example ----------------------------------------------------------------------------
+
+    def token_encoder(self) -> Any:
+        """What encodes positions."""
+        return self.estimator._encoder
+
+    def read(self, request: dict[str, Any]) -> Any:
+        return read_request(request, self.token_encoder())
+
+    def expects(self) -> dict[str, str]:
+        return expected_text(self.token_encoder())
+
+
+def _read(
+    path: str, options: DataOptions, template: str | None, purpose: str
+) -> tuple[SequenceFile, str | None]:
+    """The data, and the template if one makes the features."""
+    data = read_sequences(path, options)
+    if not data.is_columns and template is not None:
+        raise _no_columns(path)
+    if not data.has_labels:
+        raise InputError(f"no labels in this file; {purpose} needs them", path)
+    if data.is_columns and template is None:
+        template = preset_for(data.labels(), data.options.n_columns)
+    return data, template
+
+
+def _no_columns(path: str) -> InputError:
+    return InputError("--template needs columns; this file holds ready-made features", path)

@@ -207,11 +207,11 @@ def _runs(workers):
 def test_slow_answers_and_failures_have_their_status(model, monkeypatch, capfd):
     server = started(model, seconds=0.3, at_once=1)
     gate = threading.Event()
-    monkeypatch.setattr(server.service.explorer, "answer", lambda x, kbest: gate.wait(10) or {})
+    monkeypatch.setattr(server.service.task, "answer", lambda x, kbest: gate.wait(10) or {})
     assert ask(server, "POST", "/predict", {"text": TEXT})[0] == 504
     assert ask(server, "POST", "/predict", {"text": TEXT})[0] == 503
     gate.set()
-    monkeypatch.setattr(server.service.explorer, "answer", lambda x, kbest: 1 // 0)
+    monkeypatch.setattr(server.service.task, "answer", lambda x, kbest: 1 // 0)
     for _ in range(100):
         found = ask(server, "POST", "/predict", {"text": TEXT})
         if found[0] != 503:

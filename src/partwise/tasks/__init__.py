@@ -49,7 +49,11 @@ TASKS: dict[str, Entry] = {
     "classes": Entry(
         "classify",
         "classes.task:Classes",
-        ("classes.classifier:Classifier", "classes.kernel:KernelClassifier"),
+        (
+            "classes.classifier:Classifier",
+            "classes.kernel:KernelClassifier",
+            "label_sets.classifier:MultilabelClassifier",
+        ),
         "classes.dataset:EncodedClasses",
     ),
     "dependencies": Entry(

@@ -18,8 +18,7 @@ from partwise import (
     SegmentLabeler,
     SequenceLabeler,
 )
-from partwise.storage.model_file import ESTIMATORS
-from partwise.tasks import TASKS
+from partwise.tasks import TASKS, estimator_names
 from partwise.tasks.dependencies.data import as_corpus, with_trees
 
 WORDS = [["the", "dog", "barks"], ["a", "cat", "sleeps"], ["dogs", "bark"]] * 2
@@ -96,7 +95,7 @@ class Watcher:
             self.scores.append(self.score(progress.weights))
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", estimator_names())
 def test_every_estimator_answers(name: str) -> None:
     estimator, X, y = FITTED[name]
     estimator.fit(X, y)
@@ -108,7 +107,7 @@ def test_every_estimator_answers(name: str) -> None:
     assert isinstance(estimator._training_facts(), dict) and isinstance(estimator._training_notes(), list)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", estimator_names())
 def test_tab_completion_shows_only_what_users_call(name: str) -> None:
     estimator, X, y = FITTED[name]
     shown = {each for each in dir(estimator.fit(X, y)) if not each.startswith("_")}

@@ -20,7 +20,8 @@ from partwise.estimators.regularization_path.values import (
     spaced_values,
 )
 from partwise.solvers import Annealing, ExponentiatedGradient, n_restarts, solve, solve_surely
-from partwise.storage.model_file import ESTIMATORS, load_model, save_model
+from partwise.storage.model_file import load_model, save_model
+from partwise.tasks import estimator_names
 
 RANDOM = np.random.default_rng(3)
 CENTRES = RANDOM.normal(size=(3, 6))
@@ -87,7 +88,7 @@ def test_a_path_turns_when_scores_fall_by_more_than_noise() -> None:
 # -- every estimator ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", estimator_names())
 def test_every_estimator_has_paths_and_chooses_by_folds(name: str) -> None:
     estimator, X, y = FITTED[name]
     found = RegularizationPath(clone(estimator).set_params(tol=0.05), values=[4, 1]).fit(X, y, X, y)

@@ -15,7 +15,7 @@ from partwise.report.probabilities import Distribution, distributions
 from partwise.scoring.labelling import LabellingScores, labelling_scores
 from partwise.scoring.metrics import confusion
 from partwise.tasks.page import Evidence, LabelRow, Parts, percent, shortened
-from partwise.tasks.task import Scores, Task
+from partwise.tasks.task import Scores, Task, Wanted, add_each
 
 _MOST_LABELS = 8  # labels of a position that pages show; the page's tables have room for eight rows
 
@@ -83,6 +83,18 @@ class LabelTask(Task):
         with suppress(InputError):  # the k best labellings of graphs need exact inference
             found["kbest"] = self.valued(({"labels": own}, value) for own, value in self.kbest(X, kbest)[0])
         return found | self.why(x)
+
+    def predicted(self, objects: list[dict[str, Any]], X: Any, wanted: Wanted) -> list[dict[str, Any]]:
+        """JSON objects of examples, with the labels, probabilities and k best labellings that are wanted."""
+        add_each(objects, "labels", self.labels(X))
+        if wanted.marginals:
+            add_each(objects, "marginals", ([dict(row) for row in rows] for rows in self.marginals(X)))
+        if wanted.kbest > 1:
+            ranked = (
+                [({"labels": own}, value) for own, value in found] for found in self.kbest(X, wanted.kbest)
+            )
+            add_each(objects, "kbest", map(self.valued, ranked))
+        return objects
 
     def scores(self, X: Any, truths: Any) -> Scores:
         found = labelling_scores(self.true_labels(truths), self.labels(X))

@@ -35,7 +35,7 @@ class GraphFileMixin(WarmStarting):
         if not all(isinstance(label, (str, bool, int, float)) for own in labels for label in own):
             raise InputError("only labels that are strings or numbers can be saved")
         header = {
-            "estimator": "GraphLabeler",
+            "estimator": type(self).__name__,
             "parameters": self._parameters_state(),
             "labels": labels,
             "structure": {"name": "graph", "inference": self.inference_, "why": self._why_inference},

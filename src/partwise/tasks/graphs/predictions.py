@@ -13,6 +13,7 @@ import numpy as np
 from partwise.core.arrays import block_of, offsets
 from partwise.core.losses import Loss
 from partwise.core.rows import AttributeRows
+from partwise.data.graphs import GraphExample
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads
 from partwise.estimators.encoded import Encoded, OwnRows
@@ -83,7 +84,7 @@ class GraphPredictions(Probabilities):
         none, and the call is refused. With `inference_` other than "exact" they are pseudo-marginals: consistent
         along every edge, but not those of the distribution itself.
         """
-        X = as_examples(X)
+        X = self._examples(X)
         corpus, arrays = self._corpus(X), self.predict_marginals_array(X, fixed)
         names = [self._labels.classes[kind].tolist() for kind in corpus.kinds]
         kinds = np.split(corpus.node_kind, corpus.starts()[1:-1])
@@ -189,7 +190,7 @@ class GraphPredictions(Probabilities):
         """
         from partwise.tasks.sequences.data import checked_weights
 
-        y, X = own_labels(X, y), as_examples(X)
+        y, X = own_labels(X, y), self._examples(X)
         corpus = self._corpus(X)
         flat = flat_labels(y, corpus.lengths)
         for at, label in enumerate(flat):
@@ -210,15 +211,19 @@ class GraphPredictions(Probabilities):
 
     # -- shared ---------------------------------------------------------------------------------
 
+    def _examples(self, X: Any) -> list[GraphExample]:
+        """The graphs of X. A subclass may make them of something else; graphs then stay as they are."""
+        return as_examples(X)
+
     def _corpus(self, X: Any) -> GraphCorpus:
-        corpus = GraphCorpus.read(X)
+        corpus = GraphCorpus.read(self._examples(X))
         return corpus.both_ways() if self.edges == "symmetric" else corpus
 
     def _over(self, X: Any, fixed: Any, answer: Callable[[GraphQuery], list[Any]]) -> list[Any]:
         """Answers for all graphs; "auto" asks about those that fit exactly, and then about the others."""
         if not hasattr(self, "_model"):
             raise not_fitted(self)
-        examples, codes = as_examples(X), None
+        examples, codes = self._examples(X), None
         corpus = self._corpus(examples)
         if fixed is not None:
             flat = flat_labels(fixed, corpus.lengths, "fixed")

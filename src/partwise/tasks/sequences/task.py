@@ -28,7 +28,7 @@ from partwise.tasks.sequences.reading import (
     read_sequences,
     stream_predictions,
 )
-from partwise.tasks.task import LabelledData, Wanted, Write, add_each, json_lines
+from partwise.tasks.task import LabelledData, Wanted, Write, json_lines
 
 
 class Sequences(LabelTask):
@@ -145,21 +145,12 @@ class Sequences(LabelTask):
 
     def objects(self, batch: PredictionBatch, wanted: Wanted) -> list[dict[str, Any]]:
         """The sequences of a batch as JSON objects, with predictions."""
-        labels = self.labels(batch.x)
-        others: list[dict[str, Any]] = batch.others or [{}] * len(labels)
+        others: list[dict[str, Any]] = batch.others or [{}] * len(batch.tokens)
         objects = [
-            {**known, ("tokens" if isinstance(tokens[0], str) else "features"): tokens, "labels": own}
-            for known, tokens, own in zip(others, batch.tokens, labels, strict=True)
+            {**known, ("tokens" if isinstance(tokens[0], str) else "features"): tokens}
+            for known, tokens in zip(others, batch.tokens, strict=True)
         ]
-        if wanted.marginals:
-            add_each(objects, "marginals", ([dict(row) for row in rows] for rows in self.marginals(batch.x)))
-        if wanted.kbest > 1:
-            ranked = (
-                [({"labels": own}, value) for own, value in found]
-                for found in self.kbest(batch.x, wanted.kbest)
-            )
-            add_each(objects, "kbest", map(self.valued, ranked))
-        return objects
+        return self.predicted(objects, batch.x, wanted)
 
     # -- one example ----------------------------------------------------------------------------
 

@@ -357,6 +357,12 @@ class Problem:
 
         return squared_radii(self.scorer)
 
+    def score_size(self, weights: np.ndarray) -> tuple[float, float]:
+        """The largest Σ_a |w_a x_a| that a part's score may add up, and the most terms of such a sum."""
+        from partwise.core.rounding import score_size
+
+        return score_size(self, weights)
+
     # -- passes over all examples --------------------------------------------------------------
 
     def over_examples(

@@ -349,7 +349,7 @@ class StructuredEstimator(Fitted, Answers, Estimator):
         self.temperature_ = 1.0
         self.objective_ = float(certificate.primal)
         self.dual_objective_ = float(certificate.dual)
-        self.duality_gap_ = max(float(certificate.relative_gap), 0.0)
+        self.duality_gap_ = float(certificate.relative_gap)
         self.converged_ = bool(solution.converged)
         self.stop_reason_ = solution.why
         self.certificate_kind_ = certificate.kind

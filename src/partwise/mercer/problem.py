@@ -130,6 +130,19 @@ class KernelProblem(Problem):
                 spread += 2.0 * self.structure.most_of_row * (membership(self.scorer, k) @ sizes) ** 2
         return spread
 
+    def score_size(self, weights: np.ndarray) -> tuple[float, float]:
+        """From |k(x, x')| ≤ √(k(x, x) k(x', x')), for the scores of rows; tied weights are scores."""
+        size, half = 0.0, self.n_sums
+        for kind in self.structure.kinds:
+            own = np.abs(weights[:half][self.scorer.slice_of(kind.name)])
+            if not kind.tied:
+                norms = np.sqrt(np.maximum(self.grams[kind.name].diagonal(), 0.0))
+                coefficients = own.reshape(len(norms), -1)
+                size = max(size, float((norms @ coefficients).max(initial=0.0) * norms.max(initial=0.0)))
+            else:
+                size = max(size, float(own.max(initial=0.0)))
+        return size, float(max((gram.n for gram in self.grams.values()), default=1))
+
     # -- vectors --------------------------------------------------------------------------------
 
     def inner(self, one: np.ndarray, other: np.ndarray) -> float:

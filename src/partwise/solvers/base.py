@@ -52,6 +52,10 @@ class StopReason(Enum):
         "stopped because a bound is not finite or the dual lies above the primal, so that they prove nothing: l2, "
         "costs, sample weights or features are too large or too small for this precision; rescale them"
     )
+    ROUNDING = (
+        "stopped because rounding prevents a tighter proof, and the bounds shown allow for it: scale the data or sample "
+        "weights down, raise l2, or use a larger tol"
+    )
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,10 @@ class Certificate:
     negative_losses : int
         Examples whose loss came out below zero, which only approximate sums can make of it: a log-partition below the
         true label's score (Martins et al. 2010, footnote 9).
+    rounding : float
+        What rounding may do to the gap of these weights: the bounds allow for it.
+    noise : float
+        What rounding may do to the gap in the solver's own passes, where small losses cancel.
     """
 
     primal: float
@@ -81,11 +89,22 @@ class Certificate:
     drift: float = 0.0
     kind: str = "exact"
     negative_losses: int = 0
+    rounding: float = 0.0
+    noise: float = 0.0
 
     @property
     def gap(self) -> float:
-        """P(w) − D(α), never negative but for rounding."""
+        """P(w) − D(α), rounding included."""
         return self.primal - self.dual
+
+    def is_limited_by_rounding(self, tol: float) -> bool:
+        """Whether the gap misses `tol` because of its rounding."""
+        wanted = tol * abs(self.primal)
+        return wanted < self.gap <= self.rounding + max(wanted, self.rounding)
+
+    def is_drowned(self, tol: float) -> bool:
+        """Whether rounding in the solver's own passes hides what is left of the gap."""
+        return tol * abs(self.primal) < self.gap <= 2.0 * self.noise
 
     @property
     def relative_gap(self) -> float:

@@ -30,6 +30,7 @@ from partwise.solvers.base import (
 from partwise.solvers.checkpoint import load_checkpoint, save_checkpoint, state_like
 from partwise.solvers.fingerprint import changes
 from partwise.solvers.needs import check_solver
+from partwise.solvers.rounding import with_rounding
 
 _LONG = 5_000_000  # numbers that a pass reads or writes
 # States are arrays over examples, parts and weights, with labellings that the structure allows.
@@ -285,7 +286,7 @@ class _Loop:
         state, found = self.solver.certificate(self.problem, state)
         kind = self.problem.certified
         if kind != "approximate":
-            return state, replace(found, kind=kind)
+            return state, with_rounding(self.problem, replace(found, kind=kind), self.tol)
         losses, _ = self.problem.losses(found.weights)
         negative = int((losses < -1e-9 * (1.0 + np.abs(losses))).sum())
         return state, replace(found, kind=kind, dual=-math.inf, negative_losses=negative)
@@ -321,12 +322,16 @@ class _Loop:
             return StopReason.UNSOUND
         if record is not None and record.proves(self.tol):
             return StopReason.CONVERGED
+        if certificate is not None and certificate.is_limited_by_rounding(self.tol):
+            return StopReason.ROUNDING
         if self.run_.passes >= self.max_passes:
-            return StopReason.MAX_PASSES
+            is_drowned = certificate is not None and certificate.is_drowned(self.tol)
+            return StopReason.ROUNDING if is_drowned else StopReason.MAX_PASSES
         if self.time_limit is not None and self.run_.seconds >= self.time_limit:
             return StopReason.TIME_LIMIT
         if certificate is not None and self._stalled():
-            return StopReason.STALLED
+            is_noise = certificate.noise > self.tol * abs(certificate.primal)
+            return StopReason.ROUNDING if is_noise else StopReason.STALLED
         return None
 
     def _stalled(self) -> bool:

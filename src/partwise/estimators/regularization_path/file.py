@@ -155,7 +155,7 @@ def _plain(point: Point) -> dict[str, Any]:
     return {
         "certificate": {
             name: getattr(certificate, name)
-            for name in ("primal", "dual", "drift", "kind", "negative_losses")
+            for name in ("primal", "dual", "drift", "kind", "negative_losses", "rounding", "noise")
         },
         "history": [record.as_dict() for record in point.solution.history],
         "stop_reason": point.solution.stop_reason.name,

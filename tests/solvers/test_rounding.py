@@ -72,7 +72,10 @@ class InDecimals:
         """P with its gradient and its Hessian."""
         d = len(weights)
         total = self.l2 / 2 * sum(each * each for each in weights)
-        gradient, hessian = [self.l2 * each for each in weights], [[self.l2 * (j == k) for k in range(d)] for j in range(d)]
+        gradient, hessian = (
+            [self.l2 * each for each in weights],
+            [[self.l2 * (j == k) for k in range(d)] for j in range(d)],
+        )
         for i, own in enumerate(self.weight):
             odds = self.odds(weights, i)
             others = sum(odds, Decimal(0))
@@ -141,7 +144,9 @@ def test_small_losses_do_not_cancel(kind: str, loss: str) -> None:
 
 @pytest.mark.parametrize("l2", [1e-3, 1e-8, 1e-14])
 @pytest.mark.parametrize("loss", ["log", "softmax_margin"])
-@pytest.mark.parametrize("kind", ["multiclass", "tied", "untied", "order2", "masked", "segments", "projective"])
+@pytest.mark.parametrize(
+    "kind", ["multiclass", "tied", "untied", "order2", "masked", "segments", "projective"]
+)
 def test_bounds_hold_the_optimum(kind: str, loss: str, l2: float) -> None:
     """Of classes, chains, segments and trees, whose losses at the optimum are far below the rounding of scores."""
     problem, exact = written_out(kind, loss, l2)
@@ -232,9 +237,7 @@ def test_margins_that_can_be_kept(kind: str, name: str) -> None:
     weight=st.sampled_from([1.0, 1e6]),
     solver=st.sampled_from(["lbfgs", "eg-gap"]),
 )
-def test_bounds_of_random_tiny_losses(
-    seed: int, scale: float, l2: float, weight: float, solver: str
-) -> None:
+def test_bounds_of_random_tiny_losses(seed: int, scale: float, l2: float, weight: float, solver: str) -> None:
     random = np.random.default_rng(seed)
     y = np.repeat([0, 1, 2], 4)
     X = scale * (np.eye(3)[y] + 0.1 * random.normal(size=(12, 3))).astype(np.float32).astype(float)
@@ -249,7 +252,7 @@ def test_bounds_of_random_tiny_losses(
     exact.differences = [np.delete(own, k, 0) - own[k] for own, k in zip(features, y, strict=True)]
     exact.costs = [np.zeros(2)] * 12
     assert problem.l2 == l2
-    start = solve(problem.with_l2(max(l2, 1e-6)), LBFGS(), tol=1e-3).weights.reshape(-1, 8)[:, :3]
+    start = solve(problem.with_l2(max(l2, 1e-6)), LBFGS(), tol=1e-3).weights.reshape(-1, 8)[:, :3].T
     low, high = exact.optimum(start.ravel())
     assert Decimal(model.dual_objective_) <= high
     assert low <= Decimal(model.objective_)

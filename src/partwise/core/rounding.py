@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 EPS = float(np.finfo(float).eps)
 _PER_SCORE = 4.0  # Units of rounding of a score, beyond those of sums: costs, the exponential, the logarithm.
-_PER_PART = 16.0  # Units of rounding of a log-partition for each part of a labelling: sums over labels, scaling.
+_PER_PART = (
+    16.0  # Units of rounding of a log-partition for each part of a labelling: sums over labels, scaling.
+)
 _ROWS_AT_ONCE = 4096  # dense rows whose absolute values are in memory together
 
 

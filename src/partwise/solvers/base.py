@@ -53,7 +53,7 @@ class StopReason(Enum):
         "costs, sample weights or features are too large or too small for this precision; rescale them"
     )
     ROUNDING = (
-        "stopped because rounding prevents a tighter proof, and the bounds shown allow for it: scale the data or sample "
+        "stopped because rounding prevents a tighter proof; the bounds shown allow for it: scale the data or sample "
         "weights down, raise l2, or use a larger tol"
     )
 

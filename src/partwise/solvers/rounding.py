@@ -47,5 +47,7 @@ def with_rounding(problem: Problem, found: Certificate, tol: float) -> Certifica
         rounding = max(rounding, 2.0 * seen)
     is_positive = problem.certified in ("exact", "relaxation") and dual + dual_error >= 0.0
     primal, dual = primal + primal_error, dual - dual_error
-    dual = max(dual, 0.0) if is_positive else dual  # no loss is negative: rounding alone can take the dual below zero
+    dual = (
+        max(dual, 0.0) if is_positive else dual
+    )  # no loss is negative: rounding alone can take the dual below zero
     return replace(found, primal=primal, dual=dual, rounding=rounding, noise=noise)

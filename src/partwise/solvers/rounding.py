@@ -11,6 +11,7 @@ from partwise.solvers.base import Certificate
 
 # Rounding below this share of what `tol` allows is added without a closer look.
 _NEGLIGIBLE = 1e-3
+_MUCH = 100.0  # A gap of more than this many times its rounding needs no closer look.
 # A dual above the primal by more than this share of the larger one is no rounding, but a bound that is false.
 _ROUNDING_SEEN = 1e-9
 
@@ -18,8 +19,8 @@ _ROUNDING_SEEN = 1e-9
 def with_rounding(problem: Problem, found: Certificate, tol: float) -> Certificate:
     """The certificate with bounds moved apart by bounds on their rounding.
 
-    If rounding is not negligible, losses are computed anew from differences of scores, and the dual may become that
-    of the model of `found.weights`.
+    If rounding is not negligible beside `tol` and the gap, losses are computed anew from differences of scores, and
+    the dual may become that of the model of `found.weights`.
     """
     if not math.isfinite(found.primal) or found.primal == 0.0:  # zero weights, and nothing to add up
         return found
@@ -32,7 +33,7 @@ def with_rounding(problem: Problem, found: Certificate, tol: float) -> Certifica
     dual, dual_error = found.dual, (1.0 if problem.loss.is_hard else 2.0) * loss_error + sums * dual_size
     rounding = noise = primal_error + dual_error
     allowed = _NEGLIGIBLE * min(tol, 1.0) * abs(primal)
-    if not noise <= allowed:
+    if noise > allowed and found.gap <= _MUCH * noise:
         careful = careful_point(problem, found.weights, allowed / problem.n_examples)
         if careful is not None:
             primal, primal_error = careful.loss + penalty, careful.loss_error + sums * penalty

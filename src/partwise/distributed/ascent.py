@@ -11,7 +11,7 @@ import numpy as np
 from partwise.core.problem import Problem
 from partwise.distributed import competition
 from partwise.distributed.cluster import Cluster
-from partwise.solvers.base import Certificate, Solver, StepInfo, state_type
+from partwise.solvers.base import BlockAscent, Certificate, Solver, StepInfo, state_type
 from partwise.solvers.dual.hard import add_to_average
 from partwise.solvers.needs import Needs
 
@@ -33,7 +33,7 @@ class AscentState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ShardedAscent:
+class ShardedAscent(Solver):
     """A solver that visits examples, at work on every shard; between rounds shards hear of each other.
 
     Parameters
@@ -46,7 +46,7 @@ class ShardedAscent:
         Rounds between two snapshots of all shards.
     """
 
-    inner: Solver
+    inner: BlockAscent
     n_shards: int
     passes_a_round: int = 1
     snapshot_every: int = 5

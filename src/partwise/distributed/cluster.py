@@ -19,7 +19,7 @@ from partwise.distributed.crew import Crew, Request, Tell
 from partwise.distributed.shard import RoundReply, Sums
 from partwise.distributed.split import common_of, cut, deal
 from partwise.distributed.wire import Packed
-from partwise.solvers.base import Solver
+from partwise.solvers.base import BlockAscent
 
 
 class Cluster:
@@ -50,7 +50,7 @@ class Cluster:
         self,
         backend: Backend,
         problem: Problem,
-        solver: Solver | None,
+        solver: BlockAscent | None,
         n_shards: int | None,
         n_workers: int | None,
         timeout: float,

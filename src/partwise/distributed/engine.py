@@ -7,21 +7,20 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from partwise.core.problem import Problem
 from partwise.distributed.ascent import ShardedAscent
 from partwise.distributed.backend import Backend
 from partwise.distributed.cluster import Cluster
-from partwise.distributed.dual_point import VISITORS
 from partwise.distributed.processes import LocalProcesses
 from partwise.distributed.ray_backend import RayActors
-from partwise.distributed.reduced import REDUCERS, ReducedProblem
+from partwise.distributed.reduced import ReducedProblem
 from partwise.distributed.sequential import InThisProcess
 from partwise.errors import InputError
-from partwise.solvers import LBFGS, Auto, ExponentiatedGradient, HardAuto, Solver
-from partwise.solvers.primal.curvature import is_worthwhile
+from partwise.solvers.base import BlockAscent, Solver
+from partwise.solvers.registry import SOLVERS
 
 ENGINES = ("processes", "ray")
 _RUN = "run.npz"  # the driver's own file in a folder of checkpoints
@@ -151,17 +150,17 @@ def at_work_on(
         yield AtWork(problem, solver, {})
         return
     inner = distributed_solver(problem, solver)
-    visits = isinstance(inner, VISITORS)
+    ascent = inner if isinstance(inner, BlockAscent) else None
     settings = _kept_in(engine)
     folder = None if engine.checkpoint is None else os.path.abspath(engine.checkpoint)
     cluster = Cluster(
-        engine.backend(), problem, inner if visits else None, engine.n_shards, engine.n_workers,
+        engine.backend(), problem, ascent, engine.n_shards, engine.n_workers,
         engine.timeout, folder, tell or _tell,
     )  # fmt: skip
     try:
-        if visits:
+        if ascent is not None:
             passes, every = engine.passes_a_round, engine.snapshot_every
-            sharded = ShardedAscent(inner, cluster.n_shards, passes, every, cluster)
+            sharded = ShardedAscent(ascent, cluster.n_shards, passes, every, cluster)
             yield AtWork(problem, sharded, settings)
         else:
             yield AtWork(ReducedProblem.of(problem, cluster), inner, settings)
@@ -177,20 +176,11 @@ def distributed_solver(problem: Problem, solver: Solver) -> Solver:
         )
     if problem.certified == "local":
         raise InputError("an engine needs labels that are known whole: use engine=None")
-    if isinstance(solver, Auto):
-        if is_worthwhile(problem):
-            return LBFGS()
-        return ExponentiatedGradient("gap", "newton", acceleration=None, precision=solver.precision)
-    if isinstance(solver, HardAuto):
-        return solver.online
-    if isinstance(solver, ExponentiatedGradient):
-        return replace(solver, acceleration=None)
-    if not isinstance(solver, (*VISITORS, *REDUCERS)):
-        raise InputError(
-            f"solver {solver.name!r} cannot work on shards: use 'auto', an 'eg' solver, 'sdca', 'bcfw', 'segments', "
-            "'crammer-singer', 'eg-primal', 'lbfgs', 'cg' or 'bmrm', or engine=None"
-        )
-    return solver
+    found = solver.on_shards(problem)
+    if found is None:
+        able = ", ".join(repr(name) for name, each in SOLVERS.items() if each.shards)
+        raise InputError(f"solver {solver.name!r} cannot work on shards: use 'auto', {able}, or engine=None")
+    return found
 
 
 def _kept_in(engine: Engine) -> dict[str, Any]:

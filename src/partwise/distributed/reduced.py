@@ -10,12 +10,6 @@ import numpy as np
 from partwise.core.problem import Evaluation, Problem
 from partwise.distributed.cluster import Cluster
 from partwise.distributed.split import deal
-from partwise.solvers.bundle.cutting_plane import BMRM
-from partwise.solvers.dual.batch_gradient import PrimalEG
-from partwise.solvers.primal.gradient import ConjugateGradient
-from partwise.solvers.primal.lbfgs import LBFGS
-
-REDUCERS = (LBFGS, ConjugateGradient, BMRM, PrimalEG)
 
 
 @dataclass

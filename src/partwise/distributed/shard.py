@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from partwise.core.problem import Problem
-from partwise.distributed.dual_point import linear_part, noted_losses, settled
 from partwise.distributed.split import with_weights
 from partwise.distributed.wire import Packed, packed
-from partwise.solvers.base import Solver
+from partwise.solvers.base import BlockAscent
 from partwise.solvers.checkpoint import state_like
 
 
@@ -61,7 +60,7 @@ class Shard:
     Requests for a round that was answered already get the same answer again, and change nothing.
     """
 
-    def __init__(self, number: int, problem: Problem, solver: Solver | None, seed: int):
+    def __init__(self, number: int, problem: Problem, solver: BlockAscent | None, seed: int):
         self.number, self.problem, self.solver, self.seed = number, problem, solver, seed
         self.inflated = with_weights(problem, problem.example_weight.copy())
         self.state: Any = None
@@ -96,7 +95,7 @@ class Shard:
         change = (self.state.v - before) / before.dtype.type(sigma)
         reply = RoundReply(
             packed(change),
-            linear_part(self.problem, self.state),
+            self.solver.linear_part(self.problem, self.state),
             info.estimated_gap / sigma,
             passes * self.problem.n_examples,
             time.process_time() - begun,
@@ -106,17 +105,17 @@ class Shard:
 
     def settle(self, n_weights: int) -> tuple[Packed, float]:
         """v of the shard's α in double precision, and its linear part of the dual, both exact."""
-        if self.state is None:
+        if self.state is None or self.solver is None:
             return packed(np.zeros(n_weights)), 0.0
-        v = settled(self.problem, self.state)
-        return packed(v), linear_part(self.problem, self.state)
+        v = self.solver.exact_v(self.problem, self.state)
+        return packed(v), self.solver.linear_part(self.problem, self.state)
 
     def losses(self, weights: np.ndarray) -> float:
         """Σ_i c_i ℓ_i at `weights`; gaps of the state are brought up to date."""
         if not self.problem.n_examples:
             return 0.0
-        if self.state is not None:
-            return noted_losses(self.problem, self.state, weights)
+        if self.state is not None and self.solver is not None:
+            return self.solver.exact_losses(self.problem, self.state, weights)
         return float(self.problem.example_weight @ self.problem.losses(weights)[0])
 
     def evaluate(self, weights: np.ndarray, settings: tuple[Any, ...]) -> Sums:

@@ -13,7 +13,7 @@ from partwise.distributed.shard import RoundReply, Shard, Sums
 from partwise.distributed.split import Common, whole
 from partwise.distributed.wire import Packed
 from partwise.errors import InputError
-from partwise.solvers.base import Solver
+from partwise.solvers.base import BlockAscent
 from partwise.storage.atomic import write_atomically
 
 
@@ -44,7 +44,7 @@ class Worker:
         """The number of the worker's process, for those who look after a cluster."""
         return os.getpid()
 
-    def set_up(self, common: Common, solver: Solver | None, seed: int) -> None:
+    def set_up(self, common: Common, solver: BlockAscent | None, seed: int) -> None:
         """Before any shard."""
         self.common, self.solver, self.seed = common, solver, seed
 

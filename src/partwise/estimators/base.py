@@ -21,7 +21,7 @@ from partwise.core.problem import Problem, check_not_negative, check_positive
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError
 from partwise.estimators.answers import Answers
-from partwise.estimators.checks import check_cost, check_solver
+from partwise.estimators.checks import check_cost
 from partwise.estimators.docstrings import completed
 from partwise.estimators.model import compact
 from partwise.estimators.parameters import check_parameters, plain_parameters
@@ -171,7 +171,9 @@ class StructuredEstimator(Fitted, Answers, Estimator):
                 check_positive(name, getattr(self, name))
         if self.callback is not None and not callable(self.callback):
             raise InputError(f"callback must be callable or None, not {self.callback!r}")
-        check_solver(self.solver)
+        from partwise.solvers.registry import check_known
+
+        check_known(self.solver)
         if self.memory_limit is not None:
             from partwise.solvers.memory import bytes_of
 
@@ -201,9 +203,9 @@ class StructuredEstimator(Fitted, Answers, Estimator):
         """Before training: hand what the solver can train to a callback with a method `begin`; say what is worth it."""
         begin = getattr(self.callback, "begin", None)
         if begin is not None:
-            from partwise.solvers.needs import check_solver as check_needs
+            from partwise.solvers.needs import check_solver
 
-            check_needs(problem, self._solver_for(problem))
+            check_solver(problem, self._solver_for(problem))
             begin(problem, encoder)
         if self.verbose and (lines := self._before_training(problem)):
             print("\n".join(lines))

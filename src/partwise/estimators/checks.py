@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
@@ -11,8 +10,6 @@ import numpy as np
 
 from partwise.core.losses import LARGEST_SIZE
 from partwise.errors import InputError
-
-_SOLVER_METHODS = ("check", "init", "step", "certificate")
 
 
 def is_sparse(X: Any) -> bool:
@@ -25,20 +22,6 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """Raise unless `value` is one of the choices."""
     if not isinstance(value, str) or value not in choices:
         raise InputError(f"{name} must be {' or '.join(map(repr, choices))}, not {value!r:.60}")
-
-
-def check_solver(solver: Any) -> None:
-    """Raise unless `solver` is a known name or a solver object."""
-    from partwise.solvers import SOLVERS
-
-    if isinstance(solver, str):
-        if solver not in ("auto", *SOLVERS):
-            raise InputError(f"unknown solver {solver!r:.60}; there are auto, {', '.join(SOLVERS)}")
-    elif inspect.isclass(solver) or not all(
-        callable(getattr(solver, name, None)) for name in _SOLVER_METHODS
-    ):
-        hint = f"{solver.__name__}()" if inspect.isclass(solver) else "partwise.solvers.LBFGS()"
-        raise InputError(f"solver must be a name or a solver object such as {hint}, not {solver!r:.60}")
 
 
 def check_cost(cost: Any) -> None:

@@ -1,163 +1,67 @@
-"""Solvers by name. A new one is one file and one line here."""
+"""How to optimise: an objective goes in, weights and a certificate come out.
+
+Read `base.py` first: it says what a solver is. Each file in `dual/`, `primal/`, `saddle/` and `bundle/` is a solver or
+a part of one; files named `*_pass.py` are its compiled loops. `driver.py` runs any solver; `registry.py` lists them by
+name; `auto.py` and `auto_hard.py` are the solvers behind "auto", and `choice.py` chooses. Names load on first use.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from partwise.core.problem import Problem
-from partwise.errors import InputError
-from partwise.solvers.auto import Auto
-from partwise.solvers.auto_hard import STRONG_PULL, HardAuto, prefers_smoothing
-from partwise.solvers.base import Certificate, Record, Solution, Solver, StepInfo, StopReason, WarmStart
-from partwise.solvers.bundle.cutting_plane import BMRM, SVMStruct
-from partwise.solvers.driver import Progress, solve, with_precision
-from partwise.solvers.dual.batch_gradient import BatchEG, PrimalEG
-from partwise.solvers.dual.block_coordinate import BlockFrankWolfe
-from partwise.solvers.dual.crammer_singer import CrammerSinger
-from partwise.solvers.dual.exponentiated_gradient import Annealing, ExponentiatedGradient
-from partwise.solvers.dual.mixtures import MixtureAscent
-from partwise.solvers.dual.segments import SegmentAscent
-from partwise.solvers.dual.smo import SMO
-from partwise.solvers.dual.smo_eg import SMOThenEG
-from partwise.solvers.effort import is_mostly_dense, is_steep, pull_of_an_example, squared_features
-from partwise.solvers.needs import Needs, refusal
-from partwise.solvers.primal.curvature import is_worthwhile
-from partwise.solvers.primal.gradient import ConjugateGradient
-from partwise.solvers.primal.lbfgs import LBFGS
-from partwise.solvers.primal.mira import MIRA, KBestMIRA, Perceptron
-from partwise.solvers.primal.sgd import SGD
-from partwise.solvers.restarts import n_restarts, solve_surely
-from partwise.solvers.saddle.excessive_gap import ExcessiveGap
-from partwise.solvers.saddle.extragradient import Extragradient
+if TYPE_CHECKING:
+    from partwise.solvers.base import Certificate, Record, Solution, Solver, StopReason, WarmStart  # noqa: F401
+    from partwise.solvers.driver import Progress, solve  # noqa: F401
 
-SOLVERS: dict[str, Solver] = {
-    "eg": ExponentiatedGradient("random"),
-    "eg-cyclic": ExponentiatedGradient("cyclic"),
-    "eg-permuted": ExponentiatedGradient("permuted"),
-    "eg-gap": ExponentiatedGradient("gap", "newton"),
-    "sdca": ExponentiatedGradient("gap", "newton", "arithmetic"),
-    "eg-batch": BatchEG(),
-    "eg-primal": PrimalEG(),
-    "bcfw": BlockFrankWolfe(),
-    "segments": SegmentAscent(),
-    "crammer-singer": CrammerSinger(),
-    "extragradient": Extragradient(),
-    "excessive-gap": ExcessiveGap(),
-    "lbfgs": LBFGS(),
-    "cg": ConjugateGradient(),
-    "sgd": SGD(),
-    "smo": SMO(),
-    "smo-eg": SMOThenEG(),
-    "mira": MIRA(),
-    "kbest-mira": KBestMIRA(),
-    "perceptron": Perceptron(),
-    "svm-struct": SVMStruct(),
-    "bmrm": BMRM(),
+_HOMES = {
+    "BMRM": "bundle.cutting_plane",
+    "LBFGS": "primal.lbfgs",
+    "MIRA": "primal.mira",
+    "SGD": "primal.sgd",
+    "SMO": "dual.smo",
+    "SOLVERS": "registry",
+    "Annealing": "dual.exponentiated_gradient",
+    "Auto": "auto",
+    "BatchEG": "dual.batch_gradient",
+    "BlockFrankWolfe": "dual.block_coordinate",
+    "Certificate": "base",
+    "ConjugateGradient": "primal.gradient",
+    "CrammerSinger": "dual.crammer_singer",
+    "ExcessiveGap": "saddle.excessive_gap",
+    "ExponentiatedGradient": "dual.exponentiated_gradient",
+    "Extragradient": "saddle.extragradient",
+    "HardAuto": "auto_hard",
+    "KBestMIRA": "primal.mira",
+    "MixtureAscent": "dual.mixtures",
+    "Needs": "needs",
+    "Perceptron": "primal.mira",
+    "PrimalEG": "dual.batch_gradient",
+    "Progress": "driver",
+    "Record": "base",
+    "SMOThenEG": "dual.smo_eg",
+    "SVMStruct": "bundle.cutting_plane",
+    "SegmentAscent": "dual.segments",
+    "Solution": "base",
+    "Solver": "base",
+    "StepInfo": "base",
+    "StopReason": "base",
+    "WarmStart": "base",
+    "n_restarts": "restarts",
+    "solve": "driver",
+    "solve_surely": "restarts",
+    "solver_for": "choice",
 }
+__all__ = list(_HOMES)
 
 
-_WEAKEST = 3e-8  # l2 · tol for each example where β = ∞
-_WEAKEST_FITTED = 2e-6  # the same where all margins can surely be kept, and double precision is no slower
-_WEAKEST_SMOOTH = 1e-5  # l2 · tol by the mean weight of the examples
-_POSITIONS_FITTED = 4.0  # by one weight
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
 
 
-def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-3) -> Solver:
-    """The solver of that name, or the one itself; "auto" takes the fastest measured for the problem.
-
-    Its precision follows `tol` and l2 unless it was fixed. Where labels are known in part, online EG
-    has no dual to climb, and `MixtureAscent` is what it stands for.
-    """
-    if solver == "auto":
-        is_dense = problem.certified == "local" and is_worthwhile(problem)
-        solver = LBFGS() if is_dense else _fastest(problem)
-    if isinstance(solver, str):
-        if solver not in SOLVERS:
-            raise InputError(f"unknown solver {solver!r}; there are auto, {', '.join(SOLVERS)}")
-        solver = SOLVERS[solver]
-    if problem.certified == "local" and isinstance(solver, ExponentiatedGradient):
-        solver = MixtureAscent(solver.precision)
-    if getattr(solver, "precision", "") == "auto" and _leaves_small_losses(problem, tol):
-        solver = replace(solver, precision="double")  # type: ignore[type-var]
-    return with_precision(solver, tol)
-
-
-def _leaves_small_losses(problem: Problem, tol: float) -> bool:
-    """Whether the margins of all examples can be kept, so that what is left to lose lies below single precision.
-
-    For β = ∞ and a weak regulariser the objective is (l2 / 2)‖w‖², and its share of an example times `tol` is what
-    scores near 1 must be exact to. Keeping the margin of a row x on its own takes ‖w‖² of about 1 / ‖x‖², and rows
-    share w where there are more of them than attributes. For finite β the same happens where there is a weight for
-    every few positions.
-    """
-    total, n_positions = float(problem.batch.example_weight.sum()), float(problem.lengths.sum())
-    n_weights = sum(kind.n_weights * kind.width / kind.stride for kind in problem.scorer.kinds)  # no padding
-    is_fitted = _POSITIONS_FITTED * n_weights > n_positions
-    if problem.loss.is_hard:
-        is_weak = problem.l2 * tol < _WEAKEST * total
-        if is_weak or not problem.has_features:
-            return is_weak
-        n_attributes = sum(kind.n_weights / kind.stride for kind in problem.scorer.kinds)
-        share = problem.l2 * tol * min(n_attributes, n_positions) / max(squared_features(problem), 1e-300)
-        return bool(share < (_WEAKEST_FITTED if is_fitted else _WEAKEST))
-    return bool(is_fitted and problem.l2 * tol <= _WEAKEST_SMOOTH * total / problem.n_examples)
-
-
-def _fastest(problem: Problem) -> Solver:
-    """By the tables that benchmarks/sequence.py, multiclass.py, dependency.py and segments.py print."""
-    if not problem.loss.is_hard:
-        is_online = problem.l1 > 0.0 and not is_worthwhile(problem) and not is_steep(problem)
-        return ExponentiatedGradient("gap", "newton") if is_online or refusal(problem, Auto.needs) else Auto()
-    structure = problem.structure
-    if structure.n_classes and problem.has_features and not problem.l1:
-        return HardAuto.of(problem) if prefers_smoothing(problem) else CrammerSinger()
-    if problem.lengths.max() == 1 or structure.slows_when_sharp:
-        return BlockFrankWolfe()
-    if problem.is_in_memory and structure.is_first_order:
-        if problem.l1:
-            return BlockFrankWolfe()
-        if prefers_smoothing(problem):
-            return HardAuto.of(problem)
-        is_dense = problem.has_features and is_mostly_dense(problem)
-        return Extragradient() if is_dense and pull_of_an_example(problem) > STRONG_PULL else SegmentAscent()
-    return ExponentiatedGradient("gap", "newton", sharpen=True)
-
-
-__all__ = [
-    "BMRM",
-    "LBFGS",
-    "MIRA",
-    "SGD",
-    "SMO",
-    "SOLVERS",
-    "Annealing",
-    "Auto",
-    "BatchEG",
-    "BlockFrankWolfe",
-    "Certificate",
-    "ConjugateGradient",
-    "CrammerSinger",
-    "ExcessiveGap",
-    "ExponentiatedGradient",
-    "Extragradient",
-    "HardAuto",
-    "KBestMIRA",
-    "MixtureAscent",
-    "Needs",
-    "Perceptron",
-    "PrimalEG",
-    "Progress",
-    "Record",
-    "SMOThenEG",
-    "SVMStruct",
-    "SegmentAscent",
-    "Solution",
-    "Solver",
-    "StepInfo",
-    "StopReason",
-    "WarmStart",
-    "n_restarts",
-    "solve",
-    "solve_surely",
-    "solver_for",
-]
+def __dir__() -> list[str]:
+    return __all__

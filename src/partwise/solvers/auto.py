@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from collections.abc import Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from partwise.core.problem import Problem
-from partwise.solvers.base import Certificate, StepInfo, check_precision
+from partwise.solvers.base import Certificate, Memory, Solver, StepInfo, check_precision
 from partwise.solvers.dual.coded import move_to_model
 from partwise.solvers.dual.coded_pass import CodedPoint
 from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
@@ -123,7 +123,7 @@ class AutoState(_Fields):
 
 
 @dataclass(frozen=True)
-class Auto:
+class Auto(Solver):
     """Online exponentiated gradient and L-BFGS in turns, as the gap falls; for smooth losses.
 
     Parameters
@@ -148,6 +148,22 @@ class Auto:
 
     def check(self, problem: Problem) -> None:
         check_precision(self.precision)
+
+    def memory_needed(self, problem: Problem) -> Memory:
+        """That of the online solver, and the pairs of L-BFGS, which only dense or few attributes are sure to need."""
+        needed, pairs = self.online.memory_needed(problem), history_bytes(problem.n_weights)
+        if is_worthwhile(problem):
+            return needed._replace(weights=needed.weights + pairs)
+        return needed._replace(seldom=pairs)
+
+    def leaner(self, problem: Problem) -> Auto | None:
+        return None if self.online.leaner(problem) is None else replace(self, lean=True)
+
+    def on_shards(self, problem: Problem) -> Solver:
+        """The solver that is likely to be the faster one: there is no change from one to the other on shards."""
+        if is_worthwhile(problem):
+            return LBFGS()
+        return ExponentiatedGradient("gap", "newton", acceleration=None, precision=self.precision)
 
     def init(self, problem: Problem, random: np.random.Generator) -> AutoState:
         effort = np.array([online_pass_effort(problem), evaluation_effort(problem)])
@@ -188,6 +204,18 @@ class Auto:
             weights = shrinkage * problem.weights_at(problem.settled(state.dual_v.astype(np.float64)))
             return self._begin_batch(problem, state, weights, fresh)
         return state
+
+    def grown(
+        self, problem: Problem, old: Problem, state: AutoState, random: np.random.Generator
+    ) -> AutoState | None:
+        """The online solver's potentials stay; L-BFGS starts at their weights if it comes first."""
+        own, fresh = self.as_dual(old, state), self.init(problem, random)
+        dual = fresh.dual()
+        if not self.online.take_over(problem, dual, own):
+            return None
+        if len(fresh.primal_weights):
+            fresh.primal_weights[:] = problem.weights_at(dual.v.astype(np.float64))
+        return fresh
 
     # -- steps ------------------------------------------------------------------------------------
 
@@ -316,6 +344,11 @@ class Auto:
         if state.mode[0] == ONLINE and len(state.primal_weights) and state.primal_value[0] < primal:
             primal, weights = float(state.primal_value[0]), state.primal_weights.copy()
         return state, Certificate(primal, float(state.bound[0]), weights, found.drift)
+
+
+def history_bytes(n_weights: int) -> int:
+    """Bytes of the pairs that L-BFGS keeps."""
+    return 2 * 8 * LBFGS().memory * n_weights
 
 
 def _begins_with_batch(problem: Problem, effort: np.ndarray) -> bool:

@@ -25,7 +25,7 @@ import numpy as np
 
 from partwise.core.losses import Loss
 from partwise.core.problem import Evaluation, Problem
-from partwise.solvers.base import Certificate, StepInfo, check_precision
+from partwise.solvers.base import Certificate, Memory, Solver, StepInfo, check_precision
 from partwise.solvers.dual.crammer_singer import ClassState, CrammerSinger
 from partwise.solvers.dual.segments import SegmentAscent, SegmentState
 from partwise.solvers.effort import (
@@ -47,7 +47,7 @@ _SMOOTHING = 0.5  # of the tolerance, that H / β is to take in the end, or at m
 _MOST_SMOOTHING = 0.6
 _WORTH_A_BOUND = 0.3  # of the tolerance: what the next step may gain where a bound is looked for,
 _FALL = 0.7  # and again at so many times that
-N_KEPT = 15  # points whose mixtures are bounds
+_N_KEPT = 15  # points whose mixtures are bounds
 _SEPARABLE = 0.1  # of P(0), below which margins can nearly all be kept
 _PASSES_BY_PULL = 5.0  # that coordinate ascent takes where they cannot, by the pull of an example
 _EVALUATIONS = 50.0  # that L-BFGS takes over all β
@@ -159,7 +159,7 @@ def _effort_of_ascent(problem: Problem) -> float:
 
 
 @dataclass(frozen=True)
-class HardAuto:
+class HardAuto(Solver):
     """L-BFGS on sharper and sharper β, or exact coordinate ascent; for classes or chains and β = ∞.
 
     Parameters
@@ -199,10 +199,18 @@ class HardAuto:
     def check(self, problem: Problem) -> None:
         check_precision(self.precision)
 
+    def memory_needed(self, problem: Problem) -> Memory:
+        needed = self.online.memory_needed(problem)
+        vectors = 2 * LBFGS().memory + _N_KEPT
+        return needed._replace(weights=needed.weights + 8 * vectors * problem.n_weights)
+
+    def on_shards(self, problem: Problem) -> Solver:
+        return self.online
+
     def init(self, problem: Problem, random: np.random.Generator) -> Any:
         own = (
             np.zeros(1, np.int64), np.full(1, _FIRST_BETA / max(problem.loss.gamma, 1e-300)), np.zeros(1),
-            np.zeros((N_KEPT, problem.n_weights)), np.zeros(N_KEPT), np.zeros(1, np.int64), np.zeros(1),
+            np.zeros((_N_KEPT, problem.n_weights)), np.zeros(_N_KEPT), np.zeros(1, np.int64), np.zeros(1),
             np.full(1, np.inf),
         )  # fmt: skip
         made = HardAutoState if self.parts == "classes" else HardChainState
@@ -245,7 +253,7 @@ class HardAuto:
         return state, StepInfo(info.passes, value - gap, gap)
 
     def _keep(self, problem: Problem, state: Any, cost: float) -> None:
-        row = int(state.n_kept[0]) % N_KEPT
+        row = int(state.n_kept[0]) % _N_KEPT
         state.images[row] = problem.l2 * state.primal_weights - state.primal_gradient
         state.costs[row] = cost
         state.n_kept[0] += 1
@@ -253,7 +261,7 @@ class HardAuto:
     def _look(self, problem: Problem, state: Any) -> None:
         """The best bound of mixtures of the last points."""
         n = int(state.n_kept[0])
-        rows = [k % N_KEPT for k in range(max(0, n - N_KEPT), n)]
+        rows = [k % _N_KEPT for k in range(max(0, n - _N_KEPT), n)]
         if rows:
             gap = float(state.primal_value[0] - state.bound[0])
             found = mixture_bound(problem, state.images[rows], state.costs[rows], gap)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Set
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -172,26 +174,61 @@ class StepInfo(NamedTuple):
     estimated_gap: float = float("nan")
 
 
-class Solver(Protocol):
-    """A frozen dataclass of settings. States are NamedTuples of arrays, changed in place or replaced."""
+class Memory(NamedTuple):
+    """Bytes that a solver needs for a problem, beside the data and what every solver needs.
+
+    Attributes
+    ----------
+    parts : int
+        Of dual variables or labellings of all examples.
+    weights : int
+        Of vectors as long as the weights, and of feature values that visits read instead of those of the rows.
+    seldom : int
+        Of vectors that only some runs need.
+    """
+
+    parts: int = 0
+    weights: int = 0
+    seldom: int = 0
+
+
+class Solver(ABC):
+    """A frozen dataclass of settings. States are NamedTuples of arrays, changed in place or replaced.
+
+    Attributes
+    ----------
+    minimises : bool
+        Whether it converges to the minimum of the objective.
+    shards : {"", "dual", "sums"}
+        How it works on shards of the examples (``engine=``): not at all; each shard climbs its own part of the dual, as
+        in :class:`BlockAscent`; or the shards answer its sums over all examples, and it asks for nothing else.
+    runs_on_gpu : bool
+        Whether a problem whose sums over all examples are computed on a GPU is enough for it.
+    """
+
+    minimises: ClassVar[bool] = True
+    shards: ClassVar[Literal["", "dual", "sums"]] = ""
+    runs_on_gpu: ClassVar[bool] = False
 
     @property
+    @abstractmethod
     def name(self) -> str:
-        """What users call it."""
+        """The name that users call it by."""
 
     @property
+    @abstractmethod
     def needs(self) -> Needs:
         """What a problem must have; the driver refuses others."""
 
-    def check(self, problem: Problem) -> None:
-        """Raise InputError, naming the setting, where a setting cannot be."""
-
+    @abstractmethod
     def init(self, problem: Problem, random: np.random.Generator) -> Any:
         """The starting state."""
 
+    @abstractmethod
     def step(self, problem: Problem, state: Any, random: np.random.Generator) -> tuple[Any, StepInfo]:
         """About one pass over the data."""
 
+    @abstractmethod
     def carry_over(self, problem: Problem, state: Any, changed: Set[str]) -> Any:
         """A state for `problem` from one of another problem of the same structure and sizes.
 
@@ -199,8 +236,83 @@ class Solver(Protocol):
         Whatever followed from that is computed again or forgotten.
         """
 
+    @abstractmethod
     def certificate(self, problem: Problem, state: Any) -> tuple[Any, Certificate]:
         """Primal and dual of the state, in double precision; the state may be repaired on the way."""
+
+    # A solver may leave these as they are.
+
+    def check(self, problem: Problem) -> None:  # noqa: B027
+        """Raise InputError, naming the setting, if a setting is invalid."""
+
+    def memory_needed(self, problem: Problem) -> Memory:
+        """The memory of the state; the default is that of a few vectors of weights in double precision."""
+        return Memory(weights=vectors_bytes(problem))
+
+    def leaner(self, problem: Problem) -> Solver | None:
+        """The same solver with a state as small as possible; None if it has no such form for the problem."""
+        return None
+
+    def for_partial_labels(self) -> Solver:
+        """The solver to use instead if labels are known in part."""
+        return self
+
+    def on_shards(self, problem: Problem) -> Solver | None:
+        """The solver to use instead on shards of the examples; None if it cannot work on shards."""
+        return self if self.shards else None
+
+    def grown(self, problem: Problem, old: Problem, state: Any, random: np.random.Generator) -> Any:
+        """A state for `problem`, which begins with the examples of `old`, from the state there; None to start again."""
+        return None
+
+    def keep(self, state: Any) -> bool:
+        """Save what belongs to the state but lies elsewhere; whether a run can go on from here."""
+        return True
+
+
+class BlockAscent(Solver):
+    """Block-coordinate ascent on the dual, which can work on shards: it visits examples one after another.
+
+    Its states have `v`, `norm`, and for each example `cost`, `gap`, `seen` and `waited`; and `clock`.
+    """
+
+    shards = "dual"
+
+    def linear_part(self, problem: Problem, state: Any) -> float:
+        """Σ_i weight_i (H(α_i)/β + γ expected cost), as visits keep it; the default is for β = ∞."""
+        return float(problem.batch.example_weight @ (problem.loss.gamma * state.cost))
+
+    @abstractmethod
+    def exact_v(self, problem: Problem, state: Any) -> np.ndarray:
+        """v of α in double precision, (n_weights,); costs and entropies become exact too."""
+
+    @abstractmethod
+    def exact_losses(self, problem: Problem, state: Any, weights: np.ndarray) -> float:
+        """Σ_i weight_i ℓ_i at `weights`; gaps are computed anew, and are true if the weights are those of α."""
+
+
+STATE_VECTORS = 4  # vectors as long as the weights that a state holds
+
+
+def vectors_bytes(problem: Problem, n_more: int = 0, itemsize: int = 8) -> int:
+    """Bytes of the vectors of weights in a state, and of `n_more` in double precision."""
+    return (STATE_VECTORS * itemsize + 8 * n_more) * problem.n_weights
+
+
+def with_defaults(solver: Any) -> Solver:
+    """The solver; if its class does not inherit from :class:`Solver`, a copy whose class also does."""
+    kind = type(solver)
+    if isinstance(solver, Solver):
+        return solver
+    if kind not in _completed:
+        own = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+        _completed[kind] = ABCMeta(kind.__name__, (kind, Solver), own)
+    found = copy(solver)
+    object.__setattr__(found, "__class__", _completed[kind])
+    return cast(Solver, found)
+
+
+_completed: dict[type, type] = {}
 
 
 class WarmStart(NamedTuple):

@@ -26,6 +26,7 @@ from partwise.solvers.base import (
     StepInfo,
     StopReason,
     WarmStart,
+    with_defaults,
 )
 from partwise.solvers.checkpoint import load_checkpoint, save_checkpoint, state_like
 from partwise.solvers.fingerprint import changes
@@ -165,6 +166,7 @@ def solve(
     """
     check_positive("tol", tol)
     check_positive("max_passes", max_passes)
+    solver = with_defaults(solver)
     check_solver(problem, solver)
     random = random_generator(random_state)
     run = Run(Schedule(tol, certificate_every))
@@ -253,7 +255,7 @@ class _Loop:
                     record = self._record(certificate)
                     run.schedule.made(run.passes, info, certificate)
                 reason = self._reason(certificate, record)
-                if self.saved_as is not None and self._is_kept(state):
+                if self.saved_as is not None and self.solver.keep(state):
                     path, solver = self.saved_as
                     save_checkpoint(path, self.problem, solver, run, self.random, state)
                 if self._report(info, record, certificate) and reason is None:
@@ -290,11 +292,6 @@ class _Loop:
         losses, _ = self.problem.losses(found.weights)
         negative = int((losses < -1e-9 * (1.0 + np.abs(losses))).sum())
         return state, replace(found, kind=kind, dual=-math.inf, negative_losses=negative)
-
-    def _is_kept(self, state: Any) -> bool:
-        """Whether what a solver keeps elsewhere is kept, so that the state is worth saving."""
-        keep = getattr(self.solver, "keep", None)
-        return keep is None or bool(keep(state))
 
     def _out_of_time(self, step_start: float) -> bool:
         elapsed = self.run_.seconds + working_time()[0] - step_start

@@ -13,36 +13,14 @@ import numpy as np
 from partwise.core.memory_limits import memory_limits
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers import Auto, HardAuto, solver_for
-from partwise.solvers.auto_hard import N_KEPT
-from partwise.solvers.base import Solver, state_type
-from partwise.solvers.bundle.cutting_plane import BMRM
-from partwise.solvers.dual.batch_gradient import BatchEG
-from partwise.solvers.dual.block_coordinate import BlockFrankWolfe
-from partwise.solvers.dual.crammer_singer import CrammerSinger
+from partwise.solvers.base import STATE_VECTORS, Solver
+from partwise.solvers.choice import solver_for
 from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
-from partwise.solvers.dual.mixtures import MixtureAscent
-from partwise.solvers.dual.rescaled import n_scaled
-from partwise.solvers.dual.segments import SegmentAscent
-from partwise.solvers.dual.smo import SMO
-from partwise.solvers.dual.smo_eg import SMOThenEG
 from partwise.solvers.needs import refusal
-from partwise.solvers.primal.curvature import is_worthwhile
 from partwise.solvers.primal.lbfgs import LBFGS
 from partwise.solvers.saddle.excessive_gap import ExcessiveGap
 
-# Numbers that a state, or its certificate, holds for every part; in double precision but for those that can choose.
-_NUMBERS_A_PART: dict[type, int] = {
-    Auto: 2, HardAuto: 1, ExponentiatedGradient: 2, MixtureAscent: 2, BatchEG: 4, CrammerSinger: 1, SMO: 1,
-    SMOThenEG: 3,
-}  # fmt: skip
-_ALWAYS_DOUBLE = (CrammerSinger, HardAuto, SMO, SMOThenEG, BatchEG)
-_OF_WEIGHTS = 4  # vectors as long as the weights: of certificates, in double precision
-_OF_STATE = 4  # and of a state
-_WRITTEN_OUT = 8 * 2**21  # expected counts of some examples at a time, where labellings are kept
-# What `segments` remembers depends on the data, and grows with the run: about so many labels to a segment of each
-# position, which takes some bytes, and some more for each attribute.
-_LABELS_A_SEGMENT, _OF_SEGMENT, _OF_ATTRIBUTE = 11, 104, 24
+_OF_WEIGHTS = 4  # vectors as long as the weights that certificates hold, in double precision
 _OF_EXAMPLES = 16  # numbers that go with each example
 _COMPILED = 20e6  # code that is loaded when training begins
 _OWN_SHARE = 0.5  # of the machine's memory, that training takes without being asked to use less
@@ -156,8 +134,8 @@ def solver_within(
     if limit is None:
         limit = _OWN_SHARE * machine_bytes()
         is_enough = _estimate(problem, chosen).peak <= limit
-        lean = chosen if is_enough else _lean(problem, chosen)
-        return chosen if lean is None or isinstance(solver, ExponentiatedGradient | Auto) else lean
+        lean = None if is_enough or not isinstance(solver, str) else chosen.leaner(problem)
+        return lean or chosen
     estimates = []
     for each in _frugal(problem, chosen, tol, may_choose):
         estimates.append(_estimate(problem, each, worst=True))
@@ -210,13 +188,8 @@ def _physical_bytes() -> float:
 
 def bytes_beside(n_weights: int, n_examples: int, n_jobs: int) -> int:
     """What a process that trains from disk will have in memory beside data and dual state."""
-    vectors = 8 * (_OF_WEIGHTS + n_jobs) + 4 * _OF_STATE
+    vectors = 8 * (_OF_WEIGHTS + n_jobs) + 4 * STATE_VECTORS
     return resident_bytes() + vectors * n_weights + 8 * _OF_EXAMPLES * n_examples + int(_COMPILED)
-
-
-def bytes_of_history(n_weights: int) -> int:
-    """What "auto" takes besides, should it change over to L-BFGS."""
-    return 16 * LBFGS().memory * n_weights
 
 
 def resident_bytes() -> int:
@@ -232,32 +205,21 @@ def shown_bytes(n_bytes: Any) -> str:
     return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"
 
 
-def _lean(problem: Problem, solver: Any) -> Solver | None:
-    """The solver with a state as small as it gets; None where it has no such form here."""
-    has_form = isinstance(solver, (Auto, ExponentiatedGradient)) and not problem.loss.is_hard
-    has_form = has_form and problem.batch.n_tied > 0 and problem.has_features
-    has_form = has_form and not problem.keeps_state_on_disk  # where a full state takes no memory either
-    return replace(solver, lean=True) if has_form else None
-
-
 def _frugal(problem: Problem, chosen: Solver, tol: float, may_choose: bool) -> Iterator[Solver]:
     """Solvers to train with, the fastest first, which take less and less memory."""
     yield chosen
-    lean = _lean(problem, chosen)
+    lean = chosen.leaner(problem)
     if lean is not None:
         yield lean
     if not may_choose:
         return
-    online = ExponentiatedGradient("gap", "newton", sharpen=problem.loss.is_hard)
-    others: list[Any] = [online, replace(online, lean=True), LBFGS(), LBFGS(3), ExcessiveGap()]
-    if isinstance(chosen, Auto):
-        others[0] = replace(online, lean=lean is not None)
-    for each in others:
+    online = ExponentiatedGradient("gap", "newton", sharpen=problem.loss.is_hard, lean=lean is not None)
+    for each in (online, replace(online, lean=True), LBFGS(), LBFGS(3), ExcessiveGap()):
         if refusal(problem, each.needs) is None and problem.certified != "local":
             yield solver_for(problem, each, tol)
 
 
-def _estimate(problem: Problem, solver: Any, worst: bool = False) -> MemoryEstimate:
+def _estimate(problem: Problem, solver: Solver, worst: bool = False) -> MemoryEstimate:
     """What `solver` will take; with `worst`, also what it takes seldom."""
     scorer = problem.scorer
     arrays = [array for kind in scorer.kinds for array in kind if isinstance(array, np.ndarray)]
@@ -265,68 +227,18 @@ def _estimate(problem: Problem, solver: Any, worst: bool = False) -> MemoryEstim
     n_own = problem.n_parts - problem.n_examples * problem.batch.n_tied
     streamed, mapped = problem.streamed_bytes
     n_bytes = sum(array.nbytes for array in arrays) + (4 * n_own if problem.cost.size else 0) - mapped
-    size = np.dtype(state_type(getattr(solver, "precision", "double"))).itemsize
-    in_state = size if isinstance(solver, (ExponentiatedGradient, Auto)) else 8
-    vectors = 8 * (_OF_WEIGHTS + _remembered(problem, solver, worst) + problem.n_jobs) + _OF_STATE * in_state
-    parts = _of_parts(problem, solver, size)
+    needed, of_all = solver.memory_needed(problem), 8 * (_OF_WEIGHTS + problem.n_jobs) * problem.n_weights
+    of_examples = 8 * _OF_EXAMPLES * problem.n_examples
     return MemoryEstimate(
         max(n_bytes, 0),
-        vectors * problem.n_weights
-        + 8 * _OF_EXAMPLES * problem.n_examples
-        + _of_values(problem, solver)
-        + int(_COMPILED),
-        parts,
+        of_all + needed.weights + (needed.seldom if worst else 0) + of_examples + int(_COMPILED),
+        needed.parts,
         solver.name + (", lean" if getattr(solver, "lean", False) else ""),
         resident_bytes(),
         streamed,
         ""
         if not mapped
         else "data on disk"
-        if parts or not problem.keeps_state_on_disk
+        if needed.parts or not problem.keeps_state_on_disk
         else "data and state on disk",
     )
-
-
-def _of_values(problem: Problem, solver: Any) -> int:
-    """Bytes of values that visits may read in place of those of the rows."""
-    may_hold = (
-        isinstance(solver, (Auto, ExponentiatedGradient)) and not solver.lean and not problem.loss.is_hard
-    )
-    return 4 * n_scaled(problem) if may_hold else 0
-
-
-def _of_parts(problem: Problem, solver: Any, size: int) -> int:
-    """Bytes of what a solver keeps for every part."""
-    if problem.keeps_state_on_disk and isinstance(solver, (Auto, ExponentiatedGradient, CrammerSinger)):
-        return 0
-    if getattr(solver, "lean", False) and problem.batch.n_tied and problem.has_features:
-        n_tied = problem.n_examples * problem.batch.n_tied
-        return size * (problem.n_parts - n_tied) + n_tied
-    if isinstance(solver, BlockFrankWolfe):
-        return solver.n_slots * (4 * int(problem.labelling_ptr()[-1]) + 8 * problem.n_examples) + _WRITTEN_OUT
-    if isinstance(solver, SegmentAscent) or (isinstance(solver, HardAuto) and solver.parts == "chains"):
-        return _of_segments(problem) + _WRITTEN_OUT
-    numbers = _NUMBERS_A_PART.get(type(solver), 0)
-    return numbers * (8 if isinstance(solver, _ALWAYS_DOUBLE) else size) * problem.n_parts
-
-
-def _of_segments(problem: Problem) -> int:
-    """Bytes of the segments that `segments` remembers."""
-    n_positions, structure = int(problem.lengths.sum()), problem.structure
-    kinds = (kind for kind, own in zip(problem.scorer.kinds, structure.kinds, strict=True) if not own.tied)
-    n_entries = sum(len(kind.wide_start) + len(kind.narrow_start) + kind.dense.size for kind in kinds)
-    a_position = max(structure.kinds[0].width / _LABELS_A_SEGMENT, 1.0)
-    return int(a_position * (_OF_SEGMENT * n_positions + _OF_ATTRIBUTE * n_entries))
-
-
-def _remembered(problem: Problem, solver: Solver, worst: bool) -> int:
-    """Vectors of weights that a solver keeps of its way: pairs of L-BFGS, cutting planes."""
-    if isinstance(solver, BMRM):
-        return solver.memory
-    if isinstance(solver, Auto):  # changes over to L-BFGS, where few weights have many entries
-        return 2 * LBFGS().memory if worst or is_worthwhile(problem) else 0
-    if isinstance(solver, HardAuto):
-        return 2 * LBFGS().memory + N_KEPT
-    if isinstance(solver, LBFGS):
-        return (8 if problem.l1 else 2) * solver.memory  # with l1, pairs and what they add to the curvature
-    return 0

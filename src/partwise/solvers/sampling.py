@@ -91,3 +91,8 @@ def forget_gaps(seen: np.ndarray, waited: np.ndarray, clock: np.ndarray) -> None
     """The problem has changed: one pass over all examples before gaps decide again."""
     clock[0] = PASSES_BEFORE_GAPS - 1.0
     seen[:], waited[:] = clock[0] - 1.0, 1.0
+
+
+def points_averaged(problem: Problem) -> int:
+    """How many points of a pass to average: up to ten, fewer where weights outnumber what a pass touches."""
+    return int(np.clip(problem.n_touched // (40 * problem.n_weights), 2, 10))

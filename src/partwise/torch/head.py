@@ -17,19 +17,7 @@ from partwise.core.problem import Problem, check_positive
 from partwise.errors import InputError
 from partwise.report.compiling import CompilingLine
 from partwise.report.progress import duration, number, relative_gap
-from partwise.solvers import (
-    BMRM,
-    LBFGS,
-    Auto,
-    ConjugateGradient,
-    Extragradient,
-    Progress,
-    Solution,
-    Solver,
-    StopReason,
-    solve,
-    solver_for,
-)
+from partwise.solvers import BMRM, LBFGS, Progress, Solution, Solver, StopReason, solve, solver_for
 from partwise.structures.contract import Structure
 from partwise.structures.grammar.grammar import Grammar
 from partwise.torch.activations import gather
@@ -39,8 +27,6 @@ from partwise.torch.graph_rows import GraphFeed, feed_for
 from partwise.torch.packed import unpacked
 from partwise.torch.rows import Feed
 
-# Solvers that ask for sums over all examples only.
-_ON_DEVICE = (LBFGS, ConjugateGradient, BMRM, Extragradient)
 _FIRST_PASSES = 150  # of cutting planes on a device, which end there where they end at all within reason
 _SILENCE = 2.0  # seconds between lines that tell of progress, and before the first
 
@@ -274,10 +260,10 @@ def _solved(
     found: tuple[Solution, Solver] | None = None
     for chosen, most in attempts:
         problem = plain
-        if is_there and isinstance(chosen, _ON_DEVICE):
+        if is_there and chosen.runs_on_gpu:
             problem = there = there or DeviceProblem.of(plain, feed, where)
         solution = solve(problem, chosen, tol=tol, max_passes=most, callback=tell.progress)
-        if solution.stop_reason is StopReason.STALLED and isinstance(chosen, Auto):
+        if solution.stop_reason is StopReason.STALLED and chosen.name == "auto" and not plain.loss.is_hard:
             chosen = LBFGS()  # activations too large for dual steps
             solution = solve(problem, chosen, tol=tol, max_passes=most, callback=tell.progress)
         gap = solution.certificate.relative_gap

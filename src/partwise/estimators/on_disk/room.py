@@ -39,7 +39,8 @@ def room_for(data: EncodedDataset, estimator: Any, scorer: Scorer, state_bytes: 
     state_bytes : int
         Of dual state, true labels and costs.
     """
-    from partwise.solvers.memory import bytes_beside, bytes_of_history, limit_below_machine
+    from partwise.solvers.auto import history_bytes
+    from partwise.solvers.memory import bytes_beside, limit_below_machine
 
     everything = data.n_bytes + state_bytes
     limit, state_dir = limit_below_machine(estimator.memory_limit), data.state_dir
@@ -50,7 +51,7 @@ def room_for(data: EncodedDataset, estimator: Any, scorer: Scorer, state_bytes: 
     else:
         beside = bytes_beside(scorer.n_weights, scorer.n_examples, scorer.n_jobs)
         free = max(min((1.0 - _MARGIN) * limit - beside, memory_there_is()), 0.0)
-        history = bytes_of_history(scorer.n_weights)
+        history = history_bytes(scorer.n_weights)
         free -= history if history <= 0.5 * free else 0
         fits = everything <= free
         if state_dir is None and not fits and state_bytes > 0.5 * free and os.access(data.path, os.W_OK):

@@ -15,7 +15,15 @@ import numpy as np
 from partwise.compiled.examples import Scratch
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import Certificate, StepInfo, evaluate_model, model_primal
+from partwise.solvers.base import (
+    Certificate,
+    Memory,
+    Solver,
+    StepInfo,
+    evaluate_model,
+    model_primal,
+    vectors_bytes,
+)  # fmt: skip
 from partwise.solvers.bundle.active_set import maximise_on_simplex
 from partwise.solvers.bundle.cutting_plane_pass import (
     REPLACED,
@@ -54,7 +62,7 @@ class PlanesState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SVMStruct:
+class SVMStruct(Solver):
     """SVM-struct with n slacks and margin rescaling, for β = ∞ (Tsochantaridis et al. 2005).
 
     Parameters
@@ -191,7 +199,7 @@ class BundleState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BMRM:
+class BMRM(Solver):
     """The bundle method with one slack, for every loss (Teo, Vishwanathan, Smola, Le 2010).
 
     Parameters
@@ -210,9 +218,14 @@ class BMRM:
     memory: int = 100
     name = "bmrm"
     needs = Needs(ridge=True)
+    shards = "sums"
+    runs_on_gpu = True
 
     def check(self, problem: Problem) -> None:
         _check_memory(self.memory, 3)
+
+    def memory_needed(self, problem: Problem) -> Memory:
+        return Memory(weights=vectors_bytes(problem, self.memory))
 
     def init(self, problem: Problem, random: np.random.Generator) -> BundleState:
         offset, share = np.zeros((2, self.memory))

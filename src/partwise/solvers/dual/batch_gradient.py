@@ -19,7 +19,7 @@ import numpy as np
 from partwise.core.bounds import safe_batch_step
 from partwise.core.problem import Evaluation, Problem
 from partwise.errors import InputError
-from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.base import Certificate, Memory, Solver, StepInfo, vectors_bytes
 from partwise.solvers.dual.potentials import GOLD_POTENTIAL, starting_point
 from partwise.solvers.needs import Needs
 
@@ -47,7 +47,7 @@ class PrimalState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _BatchSettings:
+class _BatchSettings(Solver):
     """Settings the two share.
 
     Parameters
@@ -104,6 +104,9 @@ class BatchEG(_BatchSettings):
 
     name = "eg-batch"
 
+    def memory_needed(self, problem: Problem) -> Memory:
+        return Memory(4 * 8 * problem.n_parts, vectors_bytes(problem))
+
     def init(self, problem: Problem, random: np.random.Generator) -> BatchState:
         point = starting_point(problem, self.start, np.float64)
         dual = problem.dual(_as_evaluation(problem, point.theta))
@@ -139,6 +142,7 @@ class PrimalEG(_BatchSettings):
     """`eg-primal`: the same iterates in memory O(d + parts of one example)."""
 
     name = "eg-primal"
+    shards = "sums"
 
     def init(self, problem: Problem, random: np.random.Generator) -> PrimalState:
         gold = GOLD_POTENTIAL if self.start == "smoothed" else 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -11,16 +11,14 @@ import numpy as np
 from partwise.compiled.examples import Batch, Scratch
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import Certificate, StepInfo, check_precision, state_type
+from partwise.solvers.base import Memory, StepInfo, check_precision, state_type, vectors_bytes
 from partwise.solvers.crew import Crew
 from partwise.solvers.dual.frank_wolfe_pass import CornerPoint, corner_counts, frank_wolfe_pass
 from partwise.solvers.dual.hard import (
+    COUNTS_BYTES,
+    HardAscent,
     add_to_average,
-    certificate_of_mixture,
-    counts_of_mixture,
-    forget_averages,
     hard_dual,
-    settle,
 )
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import due_chunks, expected_gap, note_visits
@@ -57,7 +55,7 @@ class CornerState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BlockFrankWolfe:
+class BlockFrankWolfe(HardAscent):
     """Moves mass from each example's worst labelling to its best by exact line search; no step size at all.
 
     Parameters
@@ -88,6 +86,16 @@ class BlockFrankWolfe:
                 f"n_slots must be >= 2 and n_cached >= 0, not {self.n_slots} and {self.n_cached}"
             )
 
+    def memory_needed(self, problem: Problem) -> Memory:
+        labellings = 4 * int(problem.labelling_ptr()[-1]) + 8 * problem.n_examples
+        return Memory(self.n_slots * labellings + COUNTS_BYTES, vectors_bytes(problem))
+
+    def _point(self, problem: Problem, state: CornerState) -> CornerPoint:
+        return state.point(problem)
+
+    def _shares(self, problem: Problem, state: CornerState) -> np.ndarray:
+        return state.alpha
+
     def init(self, problem: Problem, random: np.random.Generator) -> CornerState:
         batch, n = problem.batch, problem.n_examples
         n_slots, n_classes = self.n_slots, problem.structure.n_classes
@@ -113,12 +121,6 @@ class BlockFrankWolfe:
             v.copy(),
             np.zeros(1),
         )
-
-    def carry_over(self, problem: Problem, state: CornerState, changed: Set[str]) -> CornerState:
-        """Labellings and their shares stay."""
-        settle(problem, counts_of_mixture(problem, state), state.point(problem))
-        forget_averages(state)
-        return state
 
     def step(
         self, problem: Problem, state: CornerState, random: np.random.Generator
@@ -157,7 +159,3 @@ class BlockFrankWolfe:
             chunk = max(1, n // 10)
             for first in range(0, n, chunk):
                 yield shard[order[first : first + chunk]]
-
-    def certificate(self, problem: Problem, state: CornerState) -> tuple[CornerState, Certificate]:
-        point = state.point(problem)
-        return certificate_of_mixture(problem, state, point, point.alpha, counts_of_mixture(problem, state))

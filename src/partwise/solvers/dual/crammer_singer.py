@@ -13,15 +13,9 @@ import numpy as np
 
 from partwise.compiled.examples import Batch, Scratch
 from partwise.core.problem import Problem
-from partwise.solvers.base import Certificate, StepInfo, check_precision, state_type
+from partwise.solvers.base import Memory, StepInfo, check_precision, state_type, vectors_bytes
 from partwise.solvers.dual.crammer_singer_pass import ClassPoint, class_pass, squared_features
-from partwise.solvers.dual.hard import (
-    add_to_average,
-    certificate_of_mixture,
-    forget_averages,
-    hard_dual,
-    settle,
-)
+from partwise.solvers.dual.hard import HardAscent, add_to_average, hard_dual
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import expected_gap, note_visits
 
@@ -57,7 +51,7 @@ class ClassState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CrammerSinger:
+class CrammerSinger(HardAscent):
     """Finds the best distribution of one example over all labels, the others fixed; no step size at all.
 
     Most examples end at their true label with room to spare. Sweeps over those that had something to gain when they
@@ -75,6 +69,16 @@ class CrammerSinger:
 
     def check(self, problem: Problem) -> None:
         check_precision(self.precision)
+
+    def memory_needed(self, problem: Problem) -> Memory:
+        in_memory = 0 if problem.keeps_state_on_disk else problem.n_parts
+        return Memory(8 * in_memory, vectors_bytes(problem))
+
+    def _shares(self, problem: Problem, state: ClassState) -> np.ndarray:
+        return state.mu.reshape(problem.n_examples, -1)
+
+    def _counts(self, problem: Problem, state: ClassState) -> np.ndarray:
+        return state.mu
 
     def init(self, problem: Problem, random: np.random.Generator) -> ClassState:
         n = problem.n_examples
@@ -95,9 +99,8 @@ class CrammerSinger:
         )
 
     def carry_over(self, problem: Problem, state: ClassState, changed: Set[str]) -> ClassState:
-        """Distributions stay."""
-        settle(problem, state.mu, state.point())
-        forget_averages(state)
+        """Distributions stay, and the next sweep is over all examples."""
+        super().carry_over(problem, state, changed)
         state.full_at[0] = 0.0
         return state
 
@@ -124,10 +127,6 @@ class CrammerSinger:
             done += len(order)
         gap = expected_gap(point.gap, state.seen, state.waited, float(state.clock[0]))
         return state, StepInfo(done / n, hard_dual(problem, point), float(weight @ gap))
-
-    def certificate(self, problem: Problem, state: ClassState) -> tuple[ClassState, Certificate]:
-        shares = state.mu.reshape(problem.n_examples, -1)
-        return certificate_of_mixture(problem, state, state.point(), shares, state.mu)
 
 
 def _next_sweep(state: ClassState, random: np.random.Generator) -> tuple[np.ndarray, bool]:

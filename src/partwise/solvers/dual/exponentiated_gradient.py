@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,11 +12,21 @@ from partwise.compiled.examples import Batch, Scratch
 from partwise.core.bounds import safe_steps
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import CHUNK, PRECISIONS, Certificate, StepInfo, state_type
+from partwise.solvers.base import (
+    CHUNK,
+    PRECISIONS,
+    BlockAscent,
+    Certificate,
+    Memory,
+    StepInfo,
+    state_type,
+    vectors_bytes,
+)  # fmt: skip
 from partwise.solvers.crew import Crew
 from partwise.solvers.dual.acceleration import Acceleration, unaccelerated
 from partwise.solvers.dual.coded import no_codes, recode, with_room
 from partwise.solvers.dual.coded_pass import CodedPoint, CodedRule
+from partwise.solvers.dual.mixtures import MixtureAscent
 from partwise.solvers.dual.online_pass import (
     FIXED,
     HALVING,
@@ -33,6 +43,7 @@ from partwise.solvers.dual.potentials import (
     starting_coded_point,
     starting_point,
 )
+from partwise.solvers.dual.rescaled import n_scaled
 from partwise.solvers.effort import chunks_worthwhile
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import (
@@ -42,6 +53,7 @@ from partwise.solvers.sampling import (
     most_due,
     note_exact,
     note_visits,
+    points_averaged,
 )
 
 _LIFT = 2.0
@@ -73,7 +85,7 @@ class Annealing(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ExponentiatedGradient:
+class ExponentiatedGradient(BlockAscent):
     """Block-coordinate ascent on the dual along exponentiated-gradient steps: `eg`, its orders, and `sdca`.
 
     Parameters
@@ -143,12 +155,39 @@ class ExponentiatedGradient:
                 "the loss itself never falls: use one of them"
             )
 
+    def memory_needed(self, problem: Problem) -> Memory:
+        size = np.dtype(state_type(self.precision)).itemsize
+        weights = vectors_bytes(problem, itemsize=size)
+        if not self.lean and not problem.loss.is_hard:
+            weights += 4 * n_scaled(problem)
+        if problem.keeps_state_on_disk:
+            return Memory(weights=weights)
+        if self._is_lean(problem):
+            n_tied = problem.n_examples * problem.batch.n_tied
+            return Memory(size * (problem.n_parts - n_tied) + n_tied, weights)
+        return Memory(2 * size * problem.n_parts, weights)
+
+    def _is_lean(self, problem: Problem) -> bool:
+        return self.lean and problem.batch.n_tied > 0 and problem.has_features
+
+    def leaner(self, problem: Problem) -> ExponentiatedGradient | None:
+        """The lean form; None if it saves no memory, or if β = ∞."""
+        lean = replace(self, lean=True)
+        is_apt = not problem.loss.is_hard and not problem.keeps_state_on_disk
+        return lean if is_apt and lean._is_lean(problem) else None
+
+    def for_partial_labels(self) -> MixtureAscent:
+        """Online EG has no dual to climb then."""
+        return MixtureAscent(self.precision)
+
+    def on_shards(self, problem: Problem) -> ExponentiatedGradient:
+        return replace(self, acceleration=None)
+
     # -- start ----------------------------------------------------------------------------------
 
     def init(self, problem: Problem, random: np.random.Generator) -> EGState:
         dtype = state_type(self.precision)
-        is_lean = self.lean and problem.batch.n_tied > 0 and problem.has_features
-        if is_lean:
+        if self._is_lean(problem):
             point: AnyPoint = starting_coded_point(problem, self.start, dtype)
             kept = {**point._asdict(), "mu": np.zeros(0, dtype)}
             del kept["trial"], kept["trial_scale"]
@@ -275,6 +314,23 @@ class ExponentiatedGradient:
         state.step_l2[0] = problem.l2
         return state
 
+    def grown(
+        self, problem: Problem, old: Problem, state: EGState, random: np.random.Generator
+    ) -> EGState | None:
+        found = self.init(problem, random)
+        return found if self.take_over(problem, found, state) else None
+
+    def take_over(self, problem: Problem, fresh: EGState, state: EGState) -> bool:
+        """Give the first examples of a fresh state their potentials in `state`; False if only one of both is lean."""
+        if fresh.code.shape[1:] != state.code.shape[1:]:
+            return False
+        for name in ("theta", "gap", "visited", "code", "scale", "share", "reference"):
+            kept = getattr(state, name)
+            getattr(fresh, name)[: len(kept)] = kept
+        refresh(problem, fresh.point())
+        fresh.average[:] = fresh.v
+        return True
+
     def is_behind(self, problem: Problem, state: EGState, changed: Set[str]) -> bool:
         """Whether l2 has fallen so far that the true labels, where the dual is 0, are a better start."""
         return changed == {"l2"} and self._dual(problem, state.point()) < 0.0
@@ -327,6 +383,24 @@ class ExponentiatedGradient:
 
     # -- certificate ----------------------------------------------------------------------------
 
+    def linear_part(self, problem: Problem, state: EGState) -> float:
+        value = problem.loss.gamma * state.cost + problem.loss.inverse_beta * state.entropy
+        return float(problem.batch.example_weight @ value)
+
+    def exact_v(self, problem: Problem, state: EGState) -> np.ndarray:
+        return refresh(problem, state.point())
+
+    def exact_losses(self, problem: Problem, state: EGState, weights: np.ndarray) -> float:
+        found = certify(problem, state.point(), np.zeros(0), weights).primal - problem.penalty(weights)
+        self._note_gaps(problem, state)
+        return found
+
+    def _note_gaps(self, problem: Problem, state: EGState) -> None:
+        """All gaps were computed just now, for β = ∞; visits need those of the sharpened problem."""
+        if problem.loss.is_hard and state.beta[0] < np.inf:
+            state.gap[:] = np.maximum(state.gap - state.entropy / state.beta[0], 0.0)
+        note_exact(state.seen, state.waited, state.clock)
+
     def certificate(self, problem: Problem, state: EGState) -> tuple[EGState, Certificate]:
         point = state.point()
         kept = self._dual(problem, point)
@@ -339,9 +413,7 @@ class ExponentiatedGradient:
         if state.passes[0] > 0:
             weights = problem.weights_at(problem.settled(state.average.astype(np.float64)))
         certificate = certify(problem, point, v, weights)
-        note_exact(state.seen, state.waited, state.clock)
-        if problem.loss.is_hard and state.beta[0] < np.inf:  # gaps of the sharpened problem are wanted
-            point.gap[:] = np.maximum(point.gap - point.entropy / state.beta[0], 0.0)
+        self._note_gaps(problem, state)
         drift = abs(kept - certificate.dual)
         return state, Certificate(certificate.primal, certificate.dual, weights, drift)
 
@@ -386,8 +458,3 @@ def _average_in(state: EGState, hard: bool) -> None:
     k = state.n_averaged[0]
     share = 8.0 / (k + 7.0) if hard else 1.0 / k
     state.average[:] += (state.v - state.average) * np.float32(share)
-
-
-def points_averaged(problem: Problem) -> int:
-    """How many points of a pass to average: up to ten, fewer where weights outnumber what a pass touches."""
-    return int(np.clip(problem.n_touched // (40 * problem.n_weights), 2, 10))

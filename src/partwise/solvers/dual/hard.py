@@ -1,8 +1,9 @@
-"""What solvers that keep a distribution of each example for β = ∞ have in common."""
+"""The common part of solvers for β = ∞ that keep a distribution over labellings for each example."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Set
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,27 +11,72 @@ import numpy as np
 from partwise.compiled.examples import Batch, Scratch
 from partwise.core.batch_pass import loss_pass
 from partwise.core.problem import Problem
-from partwise.solvers.base import Certificate
+from partwise.solvers.base import BlockAscent, Certificate
 from partwise.solvers.dual.frank_wolfe_pass import mixture_pass
 from partwise.solvers.sampling import note_exact
 
 _PARTS_AT_ONCE = 2**21  # whose expected counts are written out together, where a state keeps them otherwise
+COUNTS_BYTES = 8 * _PARTS_AT_ONCE
 
 # Expected counts of some examples, (their parts,), and the batch whose parts begin with those of the first of them.
 Counts: TypeAlias = Callable[[Batch, int, int], tuple[Batch, np.ndarray]]
 
 
-def counts_of_mixture(problem: Problem, state: Any) -> Counts:
-    """Of a state that knows them otherwise and can ``add_counts(problem, batch, first, last, mu)``."""
+class HardAscent(BlockAscent):
+    """Block-coordinate ascent for β = ∞ whose states keep, for every example, shares of labellings.
 
-    def counts(batch: Batch, first: int, last: int) -> tuple[Batch, np.ndarray]:
-        start, end = batch.part_ptr[[first, last]]
-        batch = batch._replace(part_ptr=batch.part_ptr - start, cost=batch.cost[start:])
-        mu = np.zeros(end - start)
-        state.add_counts(problem, batch, first, last, mu)
-        return batch, mu
+    States also have `average` and `n_averaged`, the weighted mean of v and the number of points in it, and the method
+    ``add_counts(problem, batch, first, last, mu)``, unless a solver has its own `_counts`.
+    """
 
-    return counts
+    def _point(self, problem: Problem, state: Any) -> Any:
+        """What visits change: v, norm, cost and gap among others."""
+        return state.point()
+
+    @abstractmethod
+    def _shares(self, problem: Problem, state: Any) -> np.ndarray:
+        """Shares of the labellings that a state keeps, one row for an example or a position."""
+
+    def _counts(self, problem: Problem, state: Any) -> Counts | np.ndarray:
+        """Expected part counts of the shares."""
+
+        def counts(batch: Batch, first: int, last: int) -> tuple[Batch, np.ndarray]:
+            start, end = batch.part_ptr[[first, last]]
+            batch = batch._replace(part_ptr=batch.part_ptr - start, cost=batch.cost[start:])
+            mu = np.zeros(end - start)
+            state.add_counts(problem, batch, first, last, mu)
+            return batch, mu
+
+        return counts
+
+    def carry_over(self, problem: Problem, state: Any, changed: Set[str]) -> Any:
+        """Labellings and their shares stay."""
+        settle(problem, self._counts(problem, state), self._point(problem, state))
+        forget_averages(state)
+        return state
+
+    def exact_v(self, problem: Problem, state: Any) -> np.ndarray:
+        shares = self._shares(problem, state)
+        shares /= shares.sum(axis=1, keepdims=True)
+        return settle(problem, state.expected_counts(problem), self._point(problem, state))
+
+    def exact_losses(self, problem: Problem, state: Any, weights: np.ndarray) -> float:
+        loss, inner = problem.losses(weights, state.expected_counts(problem))
+        state.gap[:] = np.maximum(loss - inner, 0.0)
+        note_exact(state.seen, state.waited, state.clock)
+        return float(problem.batch.example_weight @ loss)
+
+    def certificate(self, problem: Problem, state: Any) -> tuple[Any, Certificate]:
+        """Shares are made to add up to one, and what follows from them is computed anew."""
+        point, shares = self._point(problem, state), self._shares(problem, state)
+        counts, kept = self._counts(problem, state), hard_dual(problem, point)
+        for first, last in problem.in_order():
+            shares[first:last] /= shares[first:last].sum(axis=1, keepdims=True)
+        v = settle(problem, counts, point)
+        average = state.average if state.n_averaged[0] else None
+        certificate = hard_certificate(problem, counts, point, v, kept, average)
+        note_exact(state.seen, state.waited, state.clock)
+        return state, certificate
 
 
 def _counted(
@@ -128,20 +174,3 @@ def hard_certificate(
             best_primal, best_weights = primal, weights
     point.gap[:] = np.maximum(loss - inner, 0.0)  # at w(α), the last candidate
     return Certificate(best_primal, dual, best_weights, abs(kept - dual))
-
-
-def certificate_of_mixture(
-    problem: Problem, state: Any, point: Any, shares: np.ndarray, counts: Counts | np.ndarray
-) -> tuple[Any, Certificate]:
-    """The certificate of a state that keeps, for every example, `shares` (n_examples, …) of labellings.
-
-    Shares are made to add up to one, and what follows from them, as `counts` do, is computed anew.
-    """
-    kept = hard_dual(problem, point)
-    for first, last in problem.in_order():
-        shares[first:last] /= shares[first:last].sum(axis=1, keepdims=True)
-    v = settle(problem, counts, point)
-    average = state.average if state.n_averaged[0] else None
-    certificate = hard_certificate(problem, counts, point, v, kept, average)
-    note_exact(state.seen, state.waited, state.clock)
-    return state, certificate

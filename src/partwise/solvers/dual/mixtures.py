@@ -20,13 +20,20 @@ import numpy as np
 from partwise.compiled.examples import Batch, Scratch
 from partwise.core.partial import PartialProblem
 from partwise.core.problem import Problem
-from partwise.solvers.base import Certificate, StepInfo, check_precision, state_type
+from partwise.solvers.base import (
+    Certificate,
+    Memory,
+    Solver,
+    StepInfo,
+    check_precision,
+    state_type,
+    vectors_bytes,
+)  # fmt: skip
 from partwise.solvers.crew import Crew
 from partwise.solvers.dual.acceleration import Acceleration, unaccelerated
-from partwise.solvers.dual.exponentiated_gradient import points_averaged
 from partwise.solvers.dual.mixtures_pass import MixturePoint, mixtures_pass
 from partwise.solvers.needs import Needs
-from partwise.solvers.sampling import due_chunks, expected_gap, note_visits
+from partwise.solvers.sampling import due_chunks, expected_gap, note_visits, points_averaged
 
 _ACCELERATION = Acceleration(may_hold=False)
 _FIRST_STEP = 0.1
@@ -64,7 +71,7 @@ class MixtureState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MixtureAscent:
+class MixtureAscent(Solver):
     """Mixes the model, and its completions of what is not known, into every example's own.
 
     Parameters
@@ -79,6 +86,10 @@ class MixtureAscent:
 
     def check(self, problem: Problem) -> None:
         check_precision(self.precision)
+
+    def memory_needed(self, problem: Problem) -> Memory:
+        size = np.dtype(state_type(self.precision)).itemsize
+        return Memory(2 * size * problem.n_parts, vectors_bytes(problem))
 
     def init(self, problem: Problem, random: np.random.Generator) -> MixtureState:
         assert isinstance(problem, PartialProblem)

@@ -17,14 +17,12 @@ from partwise.core.arrays import offsets
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.mercer.problem import KernelProblem
-from partwise.solvers.base import Certificate, StepInfo, check_precision, state_type
+from partwise.solvers.base import Memory, StepInfo, check_precision, state_type, vectors_bytes
 from partwise.solvers.dual.hard import (
+    COUNTS_BYTES,
+    HardAscent,
     add_to_average,
-    certificate_of_mixture,
-    counts_of_mixture,
-    forget_averages,
     hard_dual,
-    settle,
 )
 from partwise.solvers.dual.segment_pass import segment_pass, sweep
 from partwise.solvers.dual.segment_point import ChainView, PathRoom, SegmentPoint, pair_counts
@@ -48,6 +46,9 @@ from partwise.solvers.sampling import due_chunks, expected_gap, note_visits
 
 _FEW_SLOTS = 4  # per position, to begin with
 _WORTH_WHILE = 0.2  # of the mean gain: segments above it make up nine tenths of what a sweep gains
+# Estimate of what a run remembers in the end: a segment at each position for so many labels, in bytes for itself and
+# for each attribute. Measured on tagging and chunking; it depends on the data.
+_LABELS_A_SEGMENT, _OF_SEGMENT, _OF_ATTRIBUTE = 11, 104, 24
 _UNIFORM_SHARE = 0.1  # of the other segments are visited too, at random
 
 
@@ -131,7 +132,7 @@ class SegmentState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SegmentAscent:
+class SegmentAscent(HardAscent):
     """Moves mass between two labellings of a run of positions by exact line search; no step size at all.
 
     A visit takes a step wherever the best labelling of an example differs from the worst in use. All segments are
@@ -171,6 +172,19 @@ class SegmentAscent:
                 "memory: raise cache_mb, or use 'bcfw'"
             )
 
+    def memory_needed(self, problem: Problem) -> Memory:
+        """Of about as many segments as runs on real data remember."""
+        kinds = zip(problem.scorer.kinds, problem.structure.kinds, strict=True)
+        own = [rows for rows, kind in kinds if not kind.tied]
+        n_entries = sum(len(rows.wide_start) + len(rows.narrow_start) + rows.dense.size for rows in own)
+        n_segments = max(n_labels_of(problem) / _LABELS_A_SEGMENT, 1.0)
+        n_positions = int(problem.lengths.sum())
+        kept = int(n_segments * (_OF_SEGMENT * n_positions + _OF_ATTRIBUTE * n_entries))
+        return Memory(kept + COUNTS_BYTES, vectors_bytes(problem))
+
+    def _shares(self, problem: Problem, state: SegmentState) -> np.ndarray:
+        return state.mass
+
     def init(self, problem: Problem, random: np.random.Generator) -> SegmentState:
         # A table of scores is small beside the kernel matrix, and moves by small steps far more often than weights.
         precision = self.precision if problem.has_features else "double"
@@ -196,9 +210,8 @@ class SegmentAscent:
         """Pairs of labels and their mass stay; segments, which hold features and costs, mostly do not."""
         if changed != {"l2"}:
             state = state._replace(**_empty_store(problem.n_examples, state.v.dtype)._asdict())
-        settle(problem, counts_of_mixture(problem, state), state.point())
-        forget_averages(state)
-        return state
+        carried: SegmentState = super().carry_over(problem, state, changed)
+        return carried
 
     def step(
         self, problem: Problem, state: SegmentState, random: np.random.Generator
@@ -239,10 +252,6 @@ class SegmentAscent:
         weight, gamma, l2 = problem.batch.example_weight, problem.loss.gamma, problem.l2
         has_no_slot = sweep(order, _scored_point(problem, state), state.store(), weight, gamma, l2, space)
         return state.with_slots() if has_no_slot else state
-
-    def certificate(self, problem: Problem, state: SegmentState) -> tuple[SegmentState, Certificate]:
-        point = state.point()
-        return certificate_of_mixture(problem, state, point, point.mass, counts_of_mixture(problem, state))
 
 
 def _scored_point(problem: Problem, state: SegmentState) -> SegmentPoint:

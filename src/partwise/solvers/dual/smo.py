@@ -11,7 +11,7 @@ import numpy as np
 from partwise.compiled.examples import Batch, Scratch
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.base import Certificate, Memory, Solver, StepInfo, vectors_bytes
 from partwise.solvers.crew import Crew
 from partwise.solvers.dual.hard import (
     add_to_average,
@@ -46,7 +46,7 @@ class SMOState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SMO:
+class SMO(Solver):
     """Moves mass between two labellings of one example at a time, in the space of marginals; no step size.
 
     After a first pass over all examples, those come next whose gaps are estimated to be largest (`sampling.py`).
@@ -72,6 +72,9 @@ class SMO:
     def check(self, problem: Problem) -> None:
         if self.mass not in ("marginals", "entropy"):
             raise InputError(f"mass must be marginals or entropy, not {self.mass!r}")
+
+    def memory_needed(self, problem: Problem) -> Memory:
+        return Memory(8 * problem.n_parts, vectors_bytes(problem))
 
     def init(self, problem: Problem, random: np.random.Generator) -> SMOState:
         view, n = untied(problem), problem.n_examples

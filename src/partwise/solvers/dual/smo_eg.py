@@ -15,7 +15,7 @@ import numpy as np
 
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.base import Certificate, Memory, Solver, StepInfo, vectors_bytes
 from partwise.solvers.dual.acceleration import unaccelerated
 from partwise.solvers.dual.coded import no_codes
 from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
@@ -59,7 +59,7 @@ class HybridState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SMOThenEG:
+class SMOThenEG(Solver):
     """`smo` for the first passes, then online EG, by gaps, from SMO's marginals.
 
     Tied chains stay untied in both: the marginals are kept exactly, at the cost of n·L² numbers for θ and
@@ -83,6 +83,9 @@ class SMOThenEG:
         self.smo.check(problem)
         if isinstance(self.smo_passes, bool) or not isinstance(self.smo_passes, int) or self.smo_passes < 1:
             raise InputError(f"smo_passes must be an integer of at least 1, not {self.smo_passes!r}")
+
+    def memory_needed(self, problem: Problem) -> Memory:
+        return Memory(3 * 8 * problem.n_parts, vectors_bytes(problem))
 
     def init(self, problem: Problem, random: np.random.Generator) -> HybridState:
         start, n = self.smo.init(problem, random), problem.n_examples

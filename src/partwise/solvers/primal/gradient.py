@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from partwise.core.problem import Problem
-from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.base import Certificate, Solver, StepInfo
 from partwise.solvers.needs import Needs
 from partwise.solvers.primal.ray import Point, Ray, evaluate
 
@@ -39,21 +39,16 @@ class CGState(NamedTuple):
     previous: np.ndarray
 
 
-class BatchGradient:
+class BatchGradient(Solver):
     """Start at zero, certify from what the state holds."""
 
-    name = ""
-
-    def check(self, problem: Problem) -> None:
-        """There are no settings."""
+    shards = "sums"
+    runs_on_gpu = True
 
     def carry_over(self, problem: Problem, state: Any, changed: Set[str]) -> Any:
         """The weights stay; what was computed at them is forgotten."""
         fresh = self.init(problem, np.random.default_rng(0))
         return fresh._replace(weights=state.weights)
-
-    def init(self, problem: Problem, random: np.random.Generator) -> Any:
-        raise NotImplementedError
 
     def certificate(self, problem: Problem, state: Any) -> tuple[object, Certificate]:
         """From the evaluation of the state's own weights, in double precision: no further pass."""

@@ -20,7 +20,7 @@ from scipy.linalg.lapack import dtrtrs
 from partwise.core.problem import Problem
 from partwise.core.products import on_own_thread
 from partwise.errors import InputError
-from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.base import Certificate, Memory, StepInfo, vectors_bytes
 from partwise.solvers.needs import Needs
 from partwise.solvers.primal.curvature import Curvature, is_worthwhile
 from partwise.solvers.primal.gradient import BatchGradient, current_point
@@ -94,6 +94,10 @@ class LBFGS(BatchGradient):
     def check(self, problem: Problem) -> None:
         if not isinstance(self.memory, int) or self.memory < 1:
             raise InputError(f"memory must be an integer of at least 1, not {self.memory!r}")
+
+    def memory_needed(self, problem: Problem) -> Memory:
+        """With an l1 term, of pairs and of their products with the curvature."""
+        return Memory(weights=vectors_bytes(problem, (8 if problem.l1 else 2) * self.memory))
 
     def init(self, problem: Problem, random: np.random.Generator) -> LBFGSState:
         moves, changes = np.zeros((2, self.memory, problem.n_weights))

@@ -16,7 +16,7 @@ import numpy as np
 from partwise.core.arrays import offsets
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import Certificate, StepInfo, evaluate_model, model_primal
+from partwise.solvers.base import Certificate, Solver, StepInfo, evaluate_model, model_primal
 from partwise.solvers.needs import Needs
 from partwise.solvers.primal.mira_pass import HalfSpaces, augmented_scores, half_space_visit, mira_pass
 from partwise.solvers.sampling import shuffled_chunks
@@ -50,19 +50,15 @@ class OnlineState(NamedTuple):
         return self.weights + (self.weights - self.moments) / max(int(self.n_visits[0]), 1)
 
 
-class _Averaged:
+class _Averaged(Solver):
     """What the three share: a new order every pass, the average, the certificate.
 
     The dual point is α_i = p_i(average w) for finite β, and for β = ∞ a mean over the labels met on i, one a
     pass, later passes weighing more. Either is then moved towards the true labels as far as that raises D.
     """
 
-    name = ""
     minimises = False
     needs = Needs(features=True, ridge=True)
-
-    def check(self, problem: Problem) -> None:
-        """There are no settings."""
 
     def init(self, problem: Problem, random: np.random.Generator) -> OnlineState:
         weights, moments = np.zeros((2, problem.n_weights))

@@ -11,7 +11,7 @@ import numpy as np
 
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers.base import Certificate, StepInfo, evaluate_model, primal_certificate
+from partwise.solvers.base import Certificate, Solver, StepInfo, evaluate_model, primal_certificate
 from partwise.solvers.needs import Needs
 from partwise.solvers.primal.sgd_pass import sample_loss, sgd_pass
 from partwise.solvers.sampling import shuffled_chunks
@@ -51,7 +51,7 @@ class SGDState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SGD:
+class SGD(Solver):
     """w ← w − η (∇ℓ_i(w) + (l2/n) w) with η = η₀/(1 + k/n) after k updates, in a new order every pass.
 
     Parameters

@@ -24,7 +24,7 @@ import numpy as np
 from partwise.core.bounds import dual_smoothness
 from partwise.core.problem import Problem, check_positive
 from partwise.errors import InputError
-from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.base import Certificate, Solver, StepInfo
 from partwise.solvers.needs import Needs
 
 _SHRINK, _BACK_OFF = 0.9, 1.5  # of the trial L after a success, after a failure
@@ -65,7 +65,7 @@ class _Smoothed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ExcessiveGap:
+class ExcessiveGap(Solver):
     """For β = ∞. Streams over the examples; memory does not grow with their number.
 
     Parameters

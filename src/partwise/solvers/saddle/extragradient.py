@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from partwise.core.problem import Problem
-from partwise.solvers.base import Certificate, StepInfo
+from partwise.solvers.base import Certificate, Solver, StepInfo
 from partwise.solvers.needs import Needs
 
 _TARGET, _SHRINK, _GROWTH = 0.8, 0.7, 10.0
@@ -132,14 +132,12 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Extragradient:
+class Extragradient(Solver):
     """Extragradient on weights and labels together, for every loss; no step size to choose."""
 
     name = "extragradient"
     needs = Needs(ridge=True)
-
-    def check(self, problem: Problem) -> None:
-        """There are no settings."""
+    runs_on_gpu = True
 
     def init(self, problem: Problem, random: np.random.Generator) -> ExtragradientState:
         d = problem.n_weights

@@ -224,28 +224,15 @@ def warm_state(estimator: Any, problem: Problem, previous: Training | None) -> A
     """
     if previous is None:
         return None
-    from partwise.solvers import Auto, WarmStart
-    from partwise.solvers.dual.potentials import EGState, refresh
+    from partwise.solvers.base import WarmStart
 
     solver = estimator._solver_for(problem)
     old, state = previous.problem, previous.state
     if type(solver) is not type(previous.solver) or old.structure.kinds != problem.structure.kinds:
         return None
-    has_dual = isinstance(solver, Auto) or isinstance(state, EGState)
-    if has_dual and _begins_with(problem, old) and _has_grown(problem, old):
-        own = solver.as_dual(old, state) if isinstance(solver, Auto) else state
-        fresh = solver.init(problem, random_generator(estimator.random_state))
-        grown = fresh.dual() if isinstance(solver, Auto) else fresh
-        if grown.code.shape[1:] != own.code.shape[1:]:  # one of them is lean
-            return None
-        for name in ("theta", "gap", "visited", "code", "scale", "share", "reference"):
-            kept = getattr(own, name)
-            getattr(grown, name)[: len(kept)] = kept
-        refresh(problem, grown.point())
-        grown.average[:] = grown.v
-        if isinstance(solver, Auto) and len(fresh.primal_weights):  # it begins with those
-            fresh.primal_weights[:] = problem.weights_at(grown.v.astype(np.float64))
-        return WarmStart(problem, fresh)
+    if _begins_with(problem, old) and _has_grown(problem, old):
+        grown = solver.grown(problem, old, state, random_generator(estimator.random_state))
+        return None if grown is None else WarmStart(problem, grown)
     return WarmStart(old, state)
 
 

@@ -84,7 +84,7 @@ def measured(problem: Any, name: str, n_shards: int, n_passes: int) -> dict[str,
     with at_work_on(engine, problem, solver_for(problem, name)) as at_work:
         is_sharded = hasattr(at_work.solver, "cluster")
         cluster = (at_work.solver if is_sharded else at_work.problem).cluster
-        ask, spent = cluster.crew.ask, []  # what was asked of shards, and processor time of all together
+        ask, spent = cluster.pool.ask, []  # what was asked of shards, and processor time of all together
 
         def timed(method: str, *arguments: Any, **settings: Any) -> Any:
             begun = time.process_time()
@@ -92,11 +92,11 @@ def measured(problem: Any, name: str, n_shards: int, n_passes: int) -> dict[str,
             spent.append((method, time.process_time() - begun))
             return found
 
-        cluster.crew.ask = timed
+        cluster.pool.ask = timed
         begun = time.process_time()
         solution = solve(at_work.problem, at_work.solver, tol=1e-3, max_passes=MOST_PASSES)
         seconds = time.process_time() - begun
-        n_bytes = cluster.crew.n_bytes
+        n_bytes = cluster.pool.n_bytes
     rounds = [each for method, each in spent if method in ("run_round", "evaluate")]
     n_rounds, by_shards = len(rounds), sum(each for _, each in spent)
     return {

@@ -85,7 +85,7 @@ def task_bracket(data: dict[str, Any]) -> dict[str, Any]:
             check_solver(problem, solver)
         except InputError:
             continue
-        if getattr(solver, "minimises", True):
+        if solver.minimises:
             names.append(name)
     limit = 60 * data.get("minutes", 4.0)
     best = solver_for(problem, "auto", tol=1e-8)

@@ -19,9 +19,7 @@ from commands import ENVIRONMENT, refused, run, without_compiling  # noqa: F401
 
 import partwise
 from partwise.cli import main
-from partwise.cli.options import SOLVER_NAMES
 from partwise.data.conll import parse_conll
-from partwise.solvers import SOLVERS
 from partwise.tasks.sequences.options import preset_for
 
 SENTENCES = [
@@ -77,10 +75,6 @@ def test_train_predict_evaluate(run, tmp_path):
     scores = json.loads(out)
     assert code == 0 and scores["accuracy"] == 1.0 and scores["f1"] == 1.0
     assert sorted(os.listdir(tmp_path)) == ["dev.txt.gz", "m.pw", "train.txt"]
-
-
-def test_help_names_all_solvers():
-    assert list(SOLVER_NAMES) == list(SOLVERS)
 
 
 def test_the_package_runs_as_a_module():

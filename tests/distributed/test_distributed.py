@@ -138,13 +138,13 @@ def test_processes_agree_with_one_process_to_the_bit_and_leave_nothing_behind(st
 def stop_answering(cluster: Any, pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker hangs, and is waited for two seconds, which is long for a round; the next one has time to start."""
     os.kill(pid, signal.SIGSTOP)
-    timeout, start = cluster.crew.timeout, cluster.backend.start
+    timeout, start = cluster.pool.timeout, cluster.backend.start
 
     def start_with_time(worker: int) -> None:
-        cluster.crew.timeout = timeout
+        cluster.pool.timeout = timeout
         start(worker)
 
-    cluster.crew.timeout = 2.0
+    cluster.pool.timeout = 2.0
     monkeypatch.setattr(cluster.backend, "start", start_with_time)
 
 

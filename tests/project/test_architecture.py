@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from pathlib import Path
 
 import pytest
 from data_paths import ROOT
+
+from partwise.solvers import SOLVERS
+from partwise.solvers.base import Solver
 
 SOURCE = ROOT / "src" / "partwise"
 
@@ -66,3 +70,61 @@ def test_imports_follow_the_arrows(name: str) -> None:
     may = reachable(arrows(), folder)
     wrong = [f"line {line}: {other}" for other, line in imported(modules()[name]) if other not in may]
     assert not wrong, f"{name} imports what stands behind no arrow of {folder}: {wrong}"
+
+
+def imported_modules(name: str) -> set[str]:
+    """Modules of the package that a module imports, anywhere in it."""
+    tree = ast.parse(modules()[name].read_text(encoding="utf-8"))
+    return {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+
+
+@pytest.mark.parametrize("name", [n for n in sorted(modules()) if n.startswith(("solvers/", "distributed/"))])
+def test_solvers_know_structures_by_their_contract_alone(name: str) -> None:
+    known = {module for module in imported_modules(name) if module.startswith("partwise.structures")}
+    assert known <= {"partwise.structures.contract"}
+
+
+@pytest.mark.parametrize("name", [n for n in sorted(modules()) if n.startswith("structures/")])
+def test_structures_know_no_solver(name: str) -> None:
+    assert not [module for module in imported_modules(name) if module.startswith("partwise.solvers")]
+
+
+def solver_classes() -> dict[str, str]:
+    """Every concrete solver with the module that defines it."""
+    found: dict[str, str] = {}
+    waiting = [Solver]
+    for solver in SOLVERS.values():
+        found[type(solver).__name__] = type(solver).__module__
+    while waiting:
+        for kind in waiting.pop().__subclasses__():
+            waiting.append(kind)
+            if kind.__module__.startswith("partwise.") and not inspect.isabstract(kind):
+                found[kind.__name__] = kind.__module__
+    return found
+
+
+def asked_types(path: Path) -> set[str]:
+    """Names of the classes that a module asks for by isinstance."""
+    calls = [
+        node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)
+    ]
+    return {
+        part.attr if isinstance(part, ast.Attribute) else part.id
+        for call in calls
+        if getattr(call.func, "id", "") == "isinstance" and len(call.args) == 2
+        for part in ast.walk(call.args[1])
+        if isinstance(part, (ast.Name, ast.Attribute))
+    }
+
+
+def test_nobody_asks_which_solver_it_is() -> None:
+    """What depends on the solver is a method of the solver."""
+    homes = solver_classes()
+    assert len(homes) > 20
+    wrong = {
+        f"{name}: {kind}"
+        for name, path in modules().items()
+        for kind in asked_types(path) & set(homes)
+        if "partwise." + name.replace("/", ".") != homes[kind]
+    }
+    assert not wrong

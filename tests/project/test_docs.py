@@ -295,7 +295,7 @@ def test_the_guide_names_every_solver_loss_and_template_function() -> None:
     from partwise.features.functions import FUNCTIONS
     from partwise.features.templates import PRESETS
     from partwise.solvers import SOLVERS, StopReason, solver_for
-    from partwise.solvers.support_table import STRUCTURES, tiny_problem
+    from partwise.support_table import STRUCTURES, tiny_problem
 
     guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
     templates = (ROOT / "docs/templates.md").read_text(encoding="utf-8")

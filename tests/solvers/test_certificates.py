@@ -35,8 +35,9 @@ from partwise.solvers import (
     solver_for,
 )
 from partwise.solvers.driver import Schedule, with_precision
-from partwise.solvers.dual.exponentiated_gradient import _crew, _visit
+from partwise.solvers.dual.exponentiated_gradient import _threads, _visit
 from partwise.solvers.fingerprint import changes, fingerprint
+from partwise.solvers.base import Solver
 from partwise.solvers.needs import check_solver, refusal
 from partwise.structures import Chain
 
@@ -183,7 +184,7 @@ class Played(NamedTuple):
     turn: np.ndarray
 
 
-class Recital:
+class Recital(Solver):
     """Certificates as given, one a step, the last again and again."""
 
     name, needs = "recital", Needs()
@@ -371,7 +372,7 @@ def test_warm_starts_keep_nothing_stale(name: str, key: str) -> None:
         assert certificate.dual <= best * (1 + 1e-6) + 1e-12
         if after.converged:
             assert certificate.primal <= best * 1.011
-    if getattr(solver, "minimises", True):
+    if solver.minimises:
         assert solve(new, solver, tol=5e-2, max_passes=2000, warm_start=before).converged
     for ours, theirs in zip(before.state, kept, strict=True):
         np.testing.assert_array_equal(ours, theirs)  # the earlier solution is still what it was
@@ -475,8 +476,8 @@ def test_safe_steps_never_lower_the_dual(loss: str, start: Any) -> None:
     assert start != "gold" or before == 0.0
     for example in [i for _ in range(5) for i in random.permutation(problem.n_examples)]:
         rule = solver._rule(problem, point)
-        with _crew(problem) as crew:
-            _visit(crew, np.array([example]), point, problem.loss.beta, problem.l2, rule)
+        with _threads(problem) as threads:
+            _visit(threads, np.array([example]), point, problem.loss.beta, problem.l2, rule)
         now = problem.dual(problem.at_potentials(point.theta, point.visited))
         assert now >= before - 1e-10 * (1.0 + abs(before))
         before = now

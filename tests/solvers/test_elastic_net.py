@@ -19,8 +19,8 @@ from partwise.solvers import SOLVERS, Solution, solver_for
 from partwise.solvers import solve as solve_with
 from partwise.solvers.needs import refusal
 from partwise.solvers.primal.kronecker import pieces_at
+from partwise.solvers.primal.line_search import Point, evaluate, pseudo_gradient
 from partwise.solvers.primal.proximal import proximal_direction
-from partwise.solvers.primal.ray import Point, evaluate, pseudo_gradient
 from partwise.structures import Chain, Multiclass
 
 SMOOTH = ("eg", "eg-cyclic", "eg-gap", "sdca", "eg-batch", "eg-primal", "lbfgs")

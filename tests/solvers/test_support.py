@@ -22,8 +22,8 @@ from data_paths import ROOT
 from partwise.core.losses import Loss
 from partwise.errors import InputError
 from partwise.solvers import SOLVERS, solve
-from partwise.solvers.support_table import LOSSES, STRUCTURES, main, refusal, with_table
 from partwise.structures import Brute, FactorGraph, SecondOrderProjective, SecondOrderSpanning, Structure
+from partwise.support_table import LOSSES, STRUCTURES, main, refusal, with_tables
 
 PAGE = ROOT / "docs" / "solvers.md"
 CASES_OF = {
@@ -41,9 +41,10 @@ CASES_OF = {
 LOSS_NAMES = {Loss.of(loss): name for name, loss in MORE_LOSSES.items()}
 
 
-def test_page_is_up_to_date() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert text == with_table(text), "run: python -m partwise.solvers.support_table docs/solvers.md"
+@pytest.mark.parametrize("name", ["solvers.md", "guide.md"])
+def test_pages_are_up_to_date(name: str) -> None:
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert text == with_tables(text), f"run: python -m partwise.support_table docs/{name}"
 
 
 def test_every_solver_has_a_paragraph() -> None:
@@ -89,7 +90,7 @@ def test_cells_are_true(name: str, loss: Loss) -> None:
                 with pytest.raises(InputError):
                     solve(problem, solver)
                 continue
-            minimises = getattr(solver, "minimises", True)
+            minimises = solver.minimises
             found = solve(problem, solver, tol=2e-3, max_passes=600 if minimises else 20)
             best, scale = optimum(case, LOSS_NAMES[loss]), optimum(case, "hinge")
             assert found.certificate.dual <= best + 1e-6 * scale

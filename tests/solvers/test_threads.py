@@ -15,23 +15,23 @@ from partwise import Classifier, SequenceLabeler
 from partwise.compiled.dispatch import entry
 from partwise.compiled.lock import acquire, release
 from partwise.core.problem import Problem
-from partwise.solvers import SOLVERS, BlockFrankWolfe, ExponentiatedGradient, crew, solve, solver_for
+from partwise.solvers import SOLVERS, BlockFrankWolfe, ExponentiatedGradient, solve, solver_for, threads
 from partwise.solvers.combining import BLOCK, combine_pass
-from partwise.solvers.crew import Crew, n_worthwhile, pieces_of, shares_of
+from partwise.solvers.threads import Threads, n_worthwhile, pieces_of, shares_of
 
 
 @pytest.fixture(autouse=True)
 def threads_for_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if waking a thread cost nothing and many were as good as two: the problems here are far too small."""
-    monkeypatch.setattr(crew, "_A_THREAD", 0.0)
-    monkeypatch.setattr(crew, "_MOST_IN_ROUNDS", 100)
+    monkeypatch.setattr(threads, "_A_THREAD", 0.0)
+    monkeypatch.setattr(threads, "_MOST_IN_ROUNDS", 100)
 
 
 @pytest.fixture
 def sharing(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if visits touched few weights."""
-    monkeypatch.setattr(crew, "_MOST_TOUCHED", np.inf)
-    monkeypatch.setattr(crew, "_FEWEST_AT_ONCE", 2)
+    monkeypatch.setattr(threads, "_MOST_TOUCHED", np.inf)
+    monkeypatch.setattr(threads, "_FEWEST_AT_ONCE", 2)
 
 
 BLOCKWISE = {
@@ -89,7 +89,7 @@ def test_shared_weights_are_those_of_the_dual_variables_and_the_dual_rises(lean:
     problem = small("tied", "log", features="real", n=200, n_jobs=4, weighted=True, l1=l1).problem
     solver = ExponentiatedGradient("gap", "newton", precision="double", acceleration=None, lean=lean)
     state, random = solver.init(problem, np.random.default_rng(0)), np.random.default_rng(0)
-    assert Crew(problem, may_share=True).is_sharing and Crew(problem, may_share=True).n_threads == 4
+    assert Threads(problem, may_share=True).is_sharing and Threads(problem, may_share=True).n_threads == 4
     dual = -np.inf
     for _ in range(6):
         state, info = solver.step(problem, state, random)
@@ -220,7 +220,7 @@ def test_an_error_in_a_thread_is_raised_when_all_have_ended() -> None:
         raise ValueError("no")
 
     before = threading.active_count()
-    with pytest.raises(ValueError, match="no"), Crew(problem) as own:
+    with pytest.raises(ValueError, match="no"), Threads(problem) as own:
         own.visit(np.arange(60), state.point(), fail)
     assert len(set(ended)) == 3 and threading.active_count() == before
 
@@ -237,7 +237,7 @@ def test_sigma_is_what_examples_that_share_all_need() -> None:
     for same in (True, False):
         direction = np.zeros((40, problem.n_weights))
         direction[np.arange(4), 0 if same else np.arange(4)] = 1.0
-        with Crew(problem) as own:
+        with Threads(problem) as own:
             own.visit(np.arange(4), point, run)
             needed.append(own.sigma)
     assert needed[0] == 2.0 and needed[1] == pytest.approx(1.1)
@@ -248,7 +248,7 @@ def test_threads_that_would_have_nothing_to_do_are_not_asked(monkeypatch: pytest
     problem = small("tied", "log", n=100, n_jobs=4).problem
     assert n_worthwhile(problem) == 4
     assert n_worthwhile(small("tied", "log", n=45, n_jobs=4).problem) == 2
-    monkeypatch.setattr(crew, "_A_THREAD", 2e5)
+    monkeypatch.setattr(threads, "_A_THREAD", 2e5)
     assert n_worthwhile(problem) == 1
 
 

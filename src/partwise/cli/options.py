@@ -12,15 +12,11 @@ import typer
 from typer.core import TyperGroup
 
 from partwise.errors import InputError
+from partwise.solvers.registry import SOLVERS
 
 ModelFile = Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")]
 OneObject = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Top = Annotated[int, typer.Option(min=0, help="How many of the largest weights to show.")]
-SOLVER_NAMES = (  # known without loading them
-    "eg", "eg-cyclic", "eg-permuted", "eg-gap", "sdca", "eg-batch", "eg-primal", "bcfw", "segments",
-    "crammer-singer", "extragradient", "excessive-gap", "lbfgs", "cg", "sgd", "smo", "smo-eg", "mira", "kbest-mira",
-    "perceptron", "svm-struct", "bmrm",
-)  # fmt: skip
 OtherFormat = Annotated[
     str | None,
     typer.Option(
@@ -69,9 +65,7 @@ class Objective:
         float,
         typer.Option("--l1", help="Strength of an l1 term, which makes most weights zero; CRFsuite's c1."),
     ] = 0.0
-    solver: Annotated[str, typer.Option("--solver", help=f"auto, or one of {', '.join(SOLVER_NAMES)}.")] = (
-        "auto"
-    )
+    solver: Annotated[str, typer.Option("--solver", help=f"auto, or one of {', '.join(SOLVERS)}.")] = "auto"
     tol: Annotated[float, typer.Option("--tol", help="Relative duality gap to stop at.")] = 1e-3
     max_passes: Annotated[float, typer.Option("--max-passes", help="Most passes over the data.")] = 200
 

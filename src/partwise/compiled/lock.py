@@ -100,7 +100,7 @@ def arrive(counter, n):  # type: ignore
             _give_way()
 
 
-if IS_OFF:  # one thread, see `solvers/crew.py`
+if IS_OFF:  # one thread, see `solvers/threads.py`
 
     def acquire(lock):
         """Nobody else is there."""

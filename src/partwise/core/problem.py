@@ -332,7 +332,7 @@ class Problem:
         With l1, scores are those of v shrunk, and the growth that scatter returns is that of :meth:`squared_norm`.
 
         `asks` is for visits that ask the structure for more than the loss needs. Threads that visit at the same time
-        have numbers, and a `v` each (`solvers/crew.py`).
+        have numbers, and a `v` each (`solvers/threads.py`).
 
         Returns what `run` returned, once or for one piece of `order` after another.
         """

@@ -1,4 +1,4 @@
-"""Dual ascent on shards that talk once a round: CoCoA+ (see `shard.py`), accelerated (see `competition.py`)."""
+"""Dual ascent on shards that talk once a round: CoCoA+ (see `shard.py`), accelerated (see `cocoa.py`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from partwise.core.problem import Problem
-from partwise.distributed import competition
+from partwise.distributed import cocoa
 from partwise.distributed.cluster import Cluster
 from partwise.solvers.base import BlockAscent, Certificate, Solver, StepInfo, state_type
 from partwise.solvers.dual.hard import add_to_average
@@ -118,18 +118,18 @@ class ShardedAscent(Solver):
 
     def _pull(self, problem: Problem, state: AscentState) -> float:
         """κ of the next round."""
-        return competition.pull(problem.l2, int(state.place[1])) if len(state.anchor) else 0.0
+        return cocoa.pull(problem.l2, int(state.place[1])) if len(state.anchor) else 0.0
 
     def _accelerated(self, problem: Problem, state: AscentState, pull: float) -> AscentState:
         """z of the next round."""
         if not len(state.anchor):
             return state
-        if competition.begins(int(state.place[1])):
+        if cocoa.begins(int(state.place[1])):
             return state._replace(anchor=state.v / problem.l2, previous=state.v / problem.l2)
         if not pull:
             return state
         weights = (state.v + pull * state.anchor) / (problem.l2 + pull)
-        momentum = competition.momentum(problem.l2, pull)
+        momentum = cocoa.momentum(problem.l2, pull)
         return state._replace(anchor=weights + momentum * (weights - state.previous), previous=weights)
 
     def _ready(self, problem: Problem, state: AscentState) -> AscentState:
@@ -141,7 +141,7 @@ class ShardedAscent(Solver):
             state = self._settled(problem, state)
         pull = self._pull(problem, state)
         start = state.v + pull * state.anchor if pull else state.v
-        self.cluster.crew.hold("v", start.astype(state_type(getattr(self.inner, "precision", "double"))))
+        self.cluster.pool.hold("v", start.astype(state_type(getattr(self.inner, "precision", "double"))))
         return state
 
     def _settled(self, problem: Problem, state: AscentState) -> AscentState:

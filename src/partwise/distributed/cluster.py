@@ -14,8 +14,8 @@ import numpy as np
 
 from partwise.core.problem import Problem
 from partwise.distributed.backend import Backend
-from partwise.distributed.competition import sigma
-from partwise.distributed.crew import Crew, Request, Tell
+from partwise.distributed.cocoa import sigma
+from partwise.distributed.pool import Request, Tell, WorkerPool
 from partwise.distributed.shard import RoundReply, Sums
 from partwise.distributed.split import common_of, cut, deal
 from partwise.distributed.wire import Packed
@@ -61,7 +61,7 @@ class Cluster:
         n_workers = n_workers or backend.most_workers()
         self.n_shards = n_shards or n_workers
         n_workers = min(n_workers, self.n_shards)
-        self.crew = Crew(backend, self.n_shards, n_workers, timeout, tell, self._prepare, self._lost)
+        self.pool = WorkerPool(backend, self.n_shards, n_workers, timeout, tell, self._prepare, self._lost)
         self.place, self.stale, self.seconds = (-1, -1), False, [0.0] * self.n_shards
         self._seed, self._common = 0, None
         self._data: list[Any] = []
@@ -75,25 +75,25 @@ class Cluster:
             self._common = self.backend.put(common_of(self.problem))
             for examples in deal(self.problem, self.n_shards):
                 self._data.append(self.backend.put(cut(self.problem, examples)))
-            self.crew.start()
+            self.pool.start()
         self.place, self._seed, self._snapshots = (run, at_round), seed, {}
         if self.folder is not None and at_round:
             paths = {k: self._path(self.folder, k, at_round) for k in range(self.n_shards)}
             self._snapshots = {k: path for k, path in paths.items() if os.path.exists(path)}
-        is_at_zero = self.crew.prepare_all()
+        is_at_zero = self.pool.prepare_all()
         is_exact = all(is_at_zero) if at_round == 0 else len(self._snapshots) == self.n_shards
         self.stale = not is_exact
 
     def _prepare(self, worker: int) -> list[Request]:
         requests = [Request("set_up", (self._common, self.solver, self._seed))]
-        for k in self.crew.shards_of(worker):
+        for k in self.pool.shards_of(worker):
             requests.append(Request("init_shard", (k, self._data[k], self._snapshots.get(k)), k))
         return requests
 
     def _lost(self, worker: int, again: bool) -> None:
         self.stale = self.solver is not None
         if again and self.folder is None:  # its snapshots may be what is lost
-            for k in self.crew.shards_of(worker):
+            for k in self.pool.shards_of(worker):
                 self._snapshots.pop(k, None)
 
     # -- the dual -------------------------------------------------------------------------------------
@@ -101,11 +101,11 @@ class Cluster:
     def run_round(self, round_id: int, pull: float, n_passes: int) -> list[RoundReply]:
         """A round on all shards from the vector "v"; shards that were lost sit it out."""
         asked = round_id, sigma(self.n_shards), pull, n_passes
-        replies = self.crew.ask("run_round", lambda k: asked, "v", is_repeated=False)
+        replies = self.pool.ask("run_round", lambda k: asked, "v", is_repeated=False)
         self.place = self.place[0], round_id
         found: list[RoundReply] = [reply for reply in replies if isinstance(reply, RoundReply)]
         self.seconds = [0.0 if reply is None else reply.seconds for reply in replies]
-        self.crew.n_bytes += sum(reply.change.nbytes for reply in found)
+        self.pool.n_bytes += sum(reply.change.nbytes for reply in found)
         return found
 
     def settle(self) -> tuple[np.ndarray, float]:
@@ -113,27 +113,27 @@ class Cluster:
         v, linear = np.zeros(self.problem.n_weights), 0.0
         while True:
             self.stale = False
-            replies: list[tuple[Packed, float]] = self.crew.ask("settle", lambda k: (len(v),))
+            replies: list[tuple[Packed, float]] = self.pool.ask("settle", lambda k: (len(v),))
             if not self.stale:
                 break  # else a shard was lost after it had answered for another state
         for own, value in replies:
             own.add_to(v)
-            self.crew.n_bytes += own.nbytes
+            self.pool.n_bytes += own.nbytes
             linear += value
         return v, linear
 
     def losses(self, weights: np.ndarray) -> float:
         """Σ_i weight_i ℓ_i over all examples."""
-        self.crew.hold("weights", weights)
-        return sum(self.crew.ask("losses", lambda k: (), "weights"))
+        self.pool.hold("weights", weights)
+        return sum(self.pool.ask("losses", lambda k: (), "weights"))
 
     # -- sums -----------------------------------------------------------------------------------------
 
     def evaluate(self, weights: np.ndarray, settings: tuple[Any, ...]) -> list[Sums]:
         """The sums of every shard at `weights`."""
-        self.crew.hold("weights", weights)
-        found: list[Sums] = self.crew.ask("evaluate", lambda k: (settings,), "weights")
-        self.crew.n_bytes += sum(each.v.nbytes for each in found)
+        self.pool.hold("weights", weights)
+        found: list[Sums] = self.pool.ask("evaluate", lambda k: (settings,), "weights")
+        self.pool.n_bytes += sum(each.v.nbytes for each in found)
         return found
 
     # -- snapshots ------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class Cluster:
 
         if self.stale:
             return False
-        found = self.crew.ask("snapshot", where, keep=folder is None, is_repeated=False)
+        found = self.pool.ask("snapshot", where, keep=folder is None, is_repeated=False)
         self._snapshots.update({k: each for k, each in enumerate(found) if each is not None})
         if folder is not None:
             self._forget_older(folder)

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Copies of v that threads have changed, brought together (see `crew.py`)."""
+"""Copies of v that threads have changed, brought together (see `threads.py`)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from partwise.compiled.examples import Batch, Scratch
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import Memory, StepInfo, check_precision, state_type, vectors_bytes
-from partwise.solvers.crew import Crew
 from partwise.solvers.dual.frank_wolfe_pass import CornerPoint, corner_counts, frank_wolfe_pass
 from partwise.solvers.dual.hard import (
     COUNTS_BYTES,
@@ -22,6 +21,7 @@ from partwise.solvers.dual.hard import (
 )
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import due_chunks, expected_gap, note_visits
+from partwise.solvers.threads import Threads
 
 
 class CornerState(NamedTuple):
@@ -134,9 +134,9 @@ class BlockFrankWolfe(HardAscent):
                 batch, order, own, problem.loss.gamma, problem.l2, self.n_cached, parts, values, scratch
             )
 
-        with Crew(problem) as crew:
+        with Threads(problem) as threads:
             for here in self._chunks(problem, state, random):
-                crew.visit(here, point, run)
+                threads.visit(here, point, run)
                 note_visits(here, state.seen, state.waited, state.clock)
                 add_to_average(state.average, state.n_averaged, point.v)
         gap = expected_gap(point.gap, state.seen, state.waited, float(state.clock[0]))

@@ -22,7 +22,6 @@ from partwise.solvers.base import (
     state_type,
     vectors_bytes,
 )  # fmt: skip
-from partwise.solvers.crew import Crew
 from partwise.solvers.dual.acceleration import Acceleration, unaccelerated
 from partwise.solvers.dual.coded import no_codes, recode, with_room
 from partwise.solvers.dual.coded_pass import CodedPoint, CodedRule
@@ -55,6 +54,7 @@ from partwise.solvers.sampling import (
     note_visits,
     points_averaged,
 )
+from partwise.solvers.threads import Threads
 
 _LIFT = 2.0
 _LARGEST_STEP = 1e4  # for β = ∞: steps that always succeed are multiplied every time and would overflow
@@ -240,8 +240,8 @@ class ExponentiatedGradient(BlockAscent):
         for _ in range(40):
             trial = type(point)(*(array.copy() for array in start))
             trial.step[:] = step
-            with _crew(problem) as crew:
-                _, improved = _visit(crew, sample, trial, problem.loss.beta, problem.l2, rule)
+            with _threads(problem) as threads:
+                _, improved = _visit(threads, sample, trial, problem.loss.beta, problem.l2, rule)
             if improved >= 0.95 * n_sample:
                 return step
             step *= 0.5
@@ -277,9 +277,9 @@ class ExponentiatedGradient(BlockAscent):
         if not problem.loss.is_hard:
             state.n_averaged[0] = 0.0
         done = 0
-        with _crew(at_work) as crew:
+        with _threads(at_work) as threads:
             for here in self._chunks(problem, state, random):
-                chunk_tried, _ = _visit(crew, here, point, beta, l2, rule)
+                chunk_tried, _ = _visit(threads, here, point, beta, l2, rule)
                 note_visits(here, state.seen, state.waited, state.clock)
                 tried, done = tried + chunk_tried, done + len(here)
                 if done >= next_average or done >= n:
@@ -432,22 +432,22 @@ def _all_seen(state: EGState) -> bool:
     return bool((state.seen >= 0.0).all())
 
 
-def _crew(problem: Problem) -> Crew:
-    return Crew(problem, ("sums", "best") if problem.loss.is_hard else None, may_share=True)
+def _threads(problem: Problem) -> Threads:
+    return Threads(problem, ("sums", "best") if problem.loss.is_hard else None, may_share=True)
 
 
 def _visit(
-    crew: Crew, order: np.ndarray, point: AnyPoint, beta: float, l2: float, rule: Any
+    threads: Threads, order: np.ndarray, point: AnyPoint, beta: float, l2: float, rule: Any
 ) -> tuple[int, int]:
     """EG steps on the examples of `order`; how many were tried, and how many visits gained."""
-    gamma = crew.problem.loss.gamma
+    gamma = threads.problem.loss.gamma
 
     def run(batch: Batch, here: np.ndarray, own: AnyPoint, scratch: Scratch) -> tuple[int, int]:
         if isinstance(own, CodedPoint):
-            own = with_room(crew.problem, own)
+            own = with_room(threads.problem, own)
         return online_pass(batch, here, own, beta, gamma, l2, rule, scratch)
 
-    results = crew.visit(order, point, run)
+    results = threads.visit(order, point, run)
     return sum(tried for tried, _ in results), sum(improved for _, improved in results)
 
 

@@ -29,11 +29,11 @@ from partwise.solvers.base import (
     state_type,
     vectors_bytes,
 )  # fmt: skip
-from partwise.solvers.crew import Crew
 from partwise.solvers.dual.acceleration import Acceleration, unaccelerated
 from partwise.solvers.dual.mixtures_pass import MixturePoint, mixtures_pass
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import due_chunks, expected_gap, note_visits, points_averaged
+from partwise.solvers.threads import Threads
 
 _ACCELERATION = Acceleration(may_hold=False)
 _FIRST_STEP = 0.1
@@ -130,10 +130,10 @@ class MixtureAscent(Solver):
             )
 
         visits, averaged, average_at = 0, 0, 1.0 / points_averaged(problem)
-        with Crew(problem) as crew:
+        with Threads(problem) as threads:
             for here in due_chunks(state, problem, random):
                 floor = _FLOOR * float(np.nan_to_num(state.gap).mean())
-                crew.visit(here, point, run)
+                threads.visit(here, point, run)
                 note_visits(here, state.seen, state.waited, state.clock)
                 visits += len(here)
                 if visits >= (averaged + 1) * average_at * problem.n_examples:

@@ -12,7 +12,6 @@ from partwise.compiled.examples import Batch, Scratch
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import Certificate, Memory, Solver, StepInfo, vectors_bytes
-from partwise.solvers.crew import Crew
 from partwise.solvers.dual.hard import (
     add_to_average,
     forget_averages,
@@ -24,6 +23,7 @@ from partwise.solvers.dual.smo_pass import MarginalPoint, log_conditionals, smo_
 from partwise.solvers.dual.untied import untied
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import due_chunks, expected_gap, note_exact, note_visits
+from partwise.solvers.threads import Threads
 
 
 class SMOState(NamedTuple):
@@ -107,9 +107,9 @@ class SMO(Solver):
         def run(batch: Batch, order: np.ndarray, own: MarginalPoint, scratch: Scratch) -> None:
             smo_pass(batch, order, n_labels_of(view), own, view.loss.gamma, view.l2, entropic, scratch)
 
-        with Crew(view, ("sums", "best")) as crew:
+        with Threads(view, ("sums", "best")) as threads:
             for here in due_chunks(state, problem, random):
-                crew.visit(here, point, run)
+                threads.visit(here, point, run)
                 note_visits(here, state.seen, state.waited, state.clock)
                 visits += len(here)
                 add_to_average(state.average, state.n_averaged, point.v)

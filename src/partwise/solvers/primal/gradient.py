@@ -16,7 +16,7 @@ import numpy as np
 from partwise.core.problem import Problem
 from partwise.solvers.base import Certificate, Solver, StepInfo
 from partwise.solvers.needs import Needs
-from partwise.solvers.primal.ray import Point, Ray, evaluate
+from partwise.solvers.primal.line_search import LineSearch, Point, evaluate
 
 
 class CGState(NamedTuple):
@@ -77,9 +77,9 @@ class ConjugateGradient(BatchGradient):
             before = point.value + 0.5 * math.sqrt(max(norm, 0.0))  # makes the first move about one long
         if norm <= 0.0:
             return _stay(state, point, passes)
-        ray = Ray(problem, point, direction)
-        new = ray.search(0.4, before)
-        passes += ray.evaluations
+        line = LineSearch(problem, point, direction)
+        new = line.search(0.4, before)
+        passes += line.evaluations
         if new is None:
             return _stay(state._replace(direction=np.zeros_like(direction)), point, passes)
         # Polak–Ribière+: a negative factor means starting afresh.

@@ -25,9 +25,9 @@ from partwise.solvers.needs import Needs
 from partwise.solvers.primal.curvature import Curvature, is_worthwhile
 from partwise.solvers.primal.gradient import BatchGradient, current_point
 from partwise.solvers.primal.kronecker import pieces_at
+from partwise.solvers.primal.line_search import LineSearch, Point, SparseLineSearch, pseudo_gradient
 from partwise.solvers.primal.mixture_bound import mixture_bound
 from partwise.solvers.primal.proximal import proximal_direction
-from partwise.solvers.primal.ray import Point, Ray, SparseRay, pseudo_gradient
 
 _STEPS_BETWEEN_LOOKS = 10  # at the curvature, after one at zero
 _STEPS_BETWEEN_CLOSE_LOOKS = 25  # after another one
@@ -153,9 +153,9 @@ class LBFGS(BatchGradient):
         slope = _slope(problem, point)
         if not problem.inner(state.direction, slope) < 0:
             return state, self._told(problem, state, max(passes, 1))
-        ray = (SparseRay if problem.l1 else Ray)(problem, point, state.direction)
-        new = ray.search(0.9, None)
-        passes += ray.evaluations
+        line = (SparseLineSearch if problem.l1 else LineSearch)(problem, point, state.direction)
+        new = line.search(0.9, None)
+        passes += line.evaluations
         if new is None:
             state.n_pairs[0] = 0
         else:

@@ -17,8 +17,8 @@ import numpy as np
 
 from partwise.core.problem import Problem
 from partwise.solvers.primal.kronecker import Piece
+from partwise.solvers.primal.line_search import Point, pseudo_gradient
 from partwise.solvers.primal.proximal_pass import sweep
-from partwise.solvers.primal.ray import Point, pseudo_gradient
 
 _MOST_SWEEPS = 300
 _OF_FALL = 1e-2  # a sweep that gains less than this share of all sweeps is the last

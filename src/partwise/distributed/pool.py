@@ -46,7 +46,7 @@ class _Vector:
     handles: dict[bool, Any] = field(default_factory=dict)  # of the change, and of all of it
 
 
-class Crew:
+class WorkerPool:
     """Workers and the shards that they have.
 
     Parameters

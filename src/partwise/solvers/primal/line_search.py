@@ -23,7 +23,7 @@ class Point(NamedTuple):
     dual: float
 
 
-class Ray:
+class LineSearch:
     """P along w + t·direction; remembers the last point, which is the one a line search accepts."""
 
     def __init__(self, problem: Problem, start: Point, direction: np.ndarray):
@@ -85,7 +85,7 @@ def evaluate(problem: Problem, weights: np.ndarray) -> Point:
     return Point(weights, gradient, model_primal(problem, weights, model), problem.dual(model))
 
 
-class SparseRay(Ray):
+class SparseLineSearch(LineSearch):
     """P with an l1 term along w + t·direction, which ends at weights that are zero where they are meant to be."""
 
     def search(self, curvature: float, previous_value: float | None) -> Point | None:

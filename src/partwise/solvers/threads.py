@@ -50,7 +50,7 @@ _FEWEST_AT_ONCE = 16  # visits of a thread before it looks whether there are mor
 Run = Callable[[Batch, np.ndarray, Any, Scratch], Any]
 
 
-class Crew:
+class Threads:
     """The threads of one step of a block-coordinate solver, at most the problem's `n_jobs`; a context.
 
     Parameters
@@ -73,7 +73,7 @@ class Crew:
         self.weight = problem.batch.example_weight.copy()  # of examples, times σ in rounds
         self.helpers: list[_Helper] = []
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> Threads:
         self.helpers = [_Helper() for _ in range(1, self.n_threads)]
         return self
 

@@ -1,8 +1,8 @@
-"""Which solver works for which loss and structure, asked of the solvers themselves.
+"""The tables of the documentation that list solvers, made from what solvers declare.
 
-    python -m partwise.solvers.support_table docs/solvers.md
+    python -m partwise.support_table docs/solvers.md docs/guide.md
 
-writes the table between the two markers of that page.
+writes each table between its two markers on a page.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.rows import AttributeRows, RowData
 from partwise.errors import InputError
-from partwise.solvers import SOLVERS
 from partwise.solvers.needs import check_solver
+from partwise.solvers.registry import SOLVERS
 from partwise.structures import (
     Chain,
     FactorKind,
@@ -51,7 +51,6 @@ STRUCTURES: dict[str, tuple[Structure, int | GraphShape]] = {
     "semi-Markov chain": (SemiMarkov(2, 2, tokens=True), 2),
     "grammar": (Grammar(2, [(0, 1, 1)], unaries=[(0, 1)]), 2),
 }
-BEGIN, END = "<!-- support table -->", "<!-- end of support table -->"
 _OTHER_NEEDS = {
     "features": "features, not a kernel function",
     "whole_labels": "true labels, not expectations of them",
@@ -92,8 +91,17 @@ def refusal(solver: str, loss: Loss, structure: str) -> str | None:
     return None
 
 
-def table() -> str:
-    """The table, below it the reasons its cells refer to, and who needs what else."""
+def list_of_solvers() -> str:
+    """Every solver with its one-line summary and the β of its losses."""
+    words = {"any": "any", "smooth": "finite", "hard": "∞"}
+    lines = ["| name | what it is | β |", "|---|---|---|"]
+    for name, solver in SOLVERS.items():
+        lines.append(f"| `{name}` | {SOLVERS.summary(name)} | {words[solver.needs.loss]} |")
+    return "\n".join(lines) + "\n"
+
+
+def support_table() -> str:
+    """Which solver works for which loss and structure, the reasons its cells refer to, and who needs what else."""
     notes: list[str] = []
     lines = ["| solver | " + " | ".join(_name(loss) for loss in LOSSES) + " |"]
     lines.append("|---" * (1 + len(LOSSES)) + "|")
@@ -119,7 +127,7 @@ def _cell(solver: str, loss: Loss, notes: list[str]) -> str:
     reasons = {structure: refusal(solver, loss, structure) for structure in STRUCTURES}
     out = [structure for structure, reason in reasons.items() if reason is not None]
     marks = [reason for reason in reasons.values() if reason is not None]
-    if len(out) < len(reasons) and not getattr(SOLVERS[solver], "minimises", True):
+    if len(out) < len(reasons) and not SOLVERS[solver].minimises:
         marks.append(_NOT_MINIMISING)
     text = "–" if len(out) == len(reasons) else f"all but {', '.join(out)}" if out else "all"
     numbers = [_number(mark, notes) for mark in dict.fromkeys(marks)]
@@ -132,25 +140,33 @@ def _number(note: str, notes: list[str]) -> int:
     return notes.index(note) + 1
 
 
-def with_table(page: str) -> str:
-    """The page with what is between the markers replaced."""
-    head, begin, rest = page.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise InputError(f"has no lines {BEGIN} and {END} to put the table between")
-    return f"{head}{BEGIN}\n\n{table()}\n{END}{tail}"
+TABLES = {"support table": support_table, "list of solvers": list_of_solvers}
+
+
+def with_tables(page: str) -> str:
+    """The page with the text between the markers of each table replaced."""
+    found = 0
+    for name, table in TABLES.items():
+        head, begin, rest = page.partition(f"<!-- {name} -->")
+        _, end, tail = rest.partition(f"<!-- end of {name} -->")
+        if begin and end:
+            page, found = f"{head}{begin}\n\n{table()}\n{end}{tail}", found + 1
+    if not found:
+        markers = " or ".join(f"<!-- {name} --> and <!-- end of {name} -->" for name in TABLES)
+        raise InputError(f"has no lines {markers} to put a table between")
+    return page
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 1:
-        print("usage: python -m partwise.solvers.support_table PAGE.md", file=sys.stderr)
+    if not arguments:
+        print("usage: python -m partwise.support_table PAGE.md [PAGE.md ...]", file=sys.stderr)
         return 2
-    path = Path(arguments[0])
-    try:
-        path.write_text(with_table(path.read_text(encoding="utf-8")), encoding="utf-8")
-    except (OSError, UnicodeDecodeError, InputError) as error:
-        print(f"{path}: {error}", file=sys.stderr)
-        return 2
+    for path in map(Path, arguments):
+        try:
+            path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")
+        except (OSError, UnicodeDecodeError, InputError) as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            return 2
     return 0
 
 

@@ -34,10 +34,10 @@ from partwise.solvers import (
     solve,
     solver_for,
 )
+from partwise.solvers.base import Solver
 from partwise.solvers.driver import Schedule, with_precision
 from partwise.solvers.dual.exponentiated_gradient import _threads, _visit
 from partwise.solvers.fingerprint import changes, fingerprint
-from partwise.solvers.base import Solver
 from partwise.solvers.needs import check_solver, refusal
 from partwise.structures import Chain
 

@@ -200,10 +200,10 @@ class Solver(ABC):
     minimises : bool
         Whether it converges to the minimum of the objective.
     shards : {"", "dual", "sums"}
-        How it works on shards of the examples (``engine=``): not at all; each shard climbs its own part of the dual, as
-        in :class:`BlockAscent`; or the shards answer its sums over all examples, and it asks for nothing else.
+        How it works on shards of the examples (``engine=``): not at all; each shard climbs its part of the
+        dual, as in :class:`BlockAscent`; or shards answer its sums over all examples, all that it asks for.
     runs_on_gpu : bool
-        Whether a problem whose sums over all examples are computed on a GPU is enough for it.
+        Whether it can train on a problem whose sums over all examples are computed on a GPU.
     """
 
     minimises: ClassVar[bool] = True

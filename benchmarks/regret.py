@@ -23,7 +23,7 @@ from common import ONE_THREAD, table, write_json
 os.environ.update(ONE_THREAD)  # before NumPy is imported
 
 SMOOTH = ("lbfgs", "eg-gap", "sdca", "eg-permuted", "cg")
-HARD = ("crammer-singer", "segments", "bcfw", "eg-gap sharpened", "extragradient", "svm-struct")
+HARD = ("crammer-singer", "chain-cd", "bcfw", "eg-gap sharpened", "extragradient", "svm-struct")
 REPEATS, SHORT = 4, 1.0
 SLACK = 1.1  # of the best time so far: no solver needs longer to show that it is not the best
 

@@ -37,7 +37,7 @@ from common import (
 TARGETS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)
 SPACING = 0.04  # evaluations this share of the passes apart
 WARM_UP = 8  # steps on few examples; `smo-eg` changes its kind of step after five
-BOLD = ("auto", "eg-gap", "sdca", "bcfw", "segments")
+BOLD = ("auto", "eg-gap", "sdca", "bcfw", "chain-cd")
 SHARPENED = "eg-gap sharpened"  # for β = ∞, through finite β: a setting, not a name
 
 

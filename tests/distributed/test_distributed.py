@@ -26,7 +26,7 @@ from partwise.solvers import Solution, solve, solver_for
 TOL = 1e-5
 CASES = {
     "multiclass": ("eg-gap", "crammer-singer"),
-    "tied": ("eg-gap", "segments"),
+    "tied": ("eg-gap", "chain-cd"),
     "spanning": ("eg", "bcfw"),
     "graph": ("eg-gap", "bcfw"),
 }

@@ -169,7 +169,7 @@ def test_a_few_steps_tell_whether_dense_classes_overlap(noise: float, solver: st
 
 
 def test_max_margin_chains_of_large_dense_attributes_do_not_take_segments() -> None:
-    for l2, name in ((1.0, "auto"), (100.0, "segments")):
+    for l2, name in ((1.0, "auto"), (100.0, "chain-cd")):
         problem = dense_chains(l2, "hinge")
         solver = solver_for(problem, "auto")
         assert solver.name == name

@@ -18,9 +18,9 @@ from partwise.core.rows import RowData
 from partwise.distributed.engine import distributed_solver
 from partwise.solvers import (
     BlockFrankWolfe,
+    ChainCoordinateAscent,
     CrammerSinger,
     HardAuto,
-    SegmentAscent,
     StopReason,
     solve,
     solver_for,
@@ -107,13 +107,13 @@ def _chains(noise: float, l2: float, n: int = 40, length: int = 12, width: int =
 def test_chains_of_dense_attributes() -> None:
     """Sharper and sharper losses where labels overlap, segments where margins can be kept or l2 is strong."""
     noisy, kept, strong = _chains(0.2, 0.1), _chains(0.0, 0.001), _chains(0.2, 100.0)
-    for problem, ends_with in ((noisy, "lbfgs"), (kept, "segments")):
+    for problem, ends_with in ((noisy, "lbfgs"), (kept, "chain-cd")):
         solver = solver_for(problem)
         assert isinstance(solver, HardAuto)
         found = solve(problem, solver, max_passes=2000)
         assert found.converged and found.state.at_work() == ends_with
         np.testing.assert_allclose(found.certificate.primal, problem.primal(found.weights), rtol=1e-12)
-    assert isinstance(solver_for(strong), SegmentAscent)
+    assert isinstance(solver_for(strong), ChainCoordinateAscent)
     exact = solve(noisy, BlockFrankWolfe(precision="double"), tol=1e-5, max_passes=100_000).certificate
     found = solve(noisy, solver_for(noisy))
     assert exact.dual <= found.certificate.primal and found.certificate.dual <= exact.primal
@@ -127,7 +127,7 @@ def test_strong_regulariser_is_coordinate_ascent_from_the_start() -> None:
 
 @pytest.mark.parametrize(
     ("parts", "tol", "stops", "ends_with"),
-    [("classes", 1e-4, (1, 4, 9, 15), "lbfgs"), ("chains", 1e-5, (2, 25, 40), "segments")],
+    [("classes", 1e-4, (1, 4, 9, 15), "lbfgs"), ("chains", 1e-5, (2, 25, 40), "chain-cd")],
 )
 def test_resumes_bit_for_bit(
     parts: Any, tol: float, stops: tuple[int, ...], ends_with: str, tmp_path: Path

@@ -138,7 +138,7 @@ print(json.dumps([estimate.peak, peak, limit, estimate.solver]))
         ("log", "auto", 0, "auto"),
         ("log", "auto", 70_000_000, "auto, lean"),
         ("log", "lbfgs", 0, "lbfgs"),
-        ("hinge", "auto", 0, "segments"),
+        ("hinge", "auto", 0, "chain-cd"),
     ],
 )
 def test_estimates_are_what_processes_take(loss: str, solver: str, lacking: int, expected: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from partwise import SequenceLabeler
 from partwise.errors import InputError
-from partwise.solvers import SOLVERS, Needs, StepInfo, solver_for
+from partwise.solvers import SOLVERS, ChainCoordinateAscent, Needs, SegmentAscent, StepInfo, solve, solver_for
 from partwise.solvers.base import Solver, evaluate_model, primal_certificate, with_defaults
 from partwise.solvers.memory import memory_estimate
 from partwise.support_table import list_of_solvers, support_table
@@ -123,3 +123,23 @@ def test_every_solver_is_where_the_registry_says(name: str) -> None:
 def test_names_that_are_none_are_refused_with_all_that_are() -> None:
     with pytest.raises(InputError, match="unknown solver 'EG'; there are auto, eg, eg-cyclic"):
         solver_for(None, "EG")  # type: ignore[arg-type]
+
+
+def test_a_former_name_still_works(tmp_path: Path) -> None:
+    """For programs, and for checkpoints of solvers as they were written then."""
+    assert "segments" in SOLVERS and "segments" not in list(SOLVERS)
+    assert SOLVERS["segments"] is SOLVERS["chain-cd"] and SegmentAscent is ChainCoordinateAscent
+    file, settings = tmp_path / "run", {"loss": "hinge", "solver": "segments", "tol": 1e-9}
+    model = SequenceLabeler(max_passes=2, **settings).fit(X, Y)
+    problem, solver = model._training.problem, SegmentAscent(precision="double")
+    solve(problem, solver, tol=1e-9, max_passes=20, checkpoint=file, callback=lambda progress: True)
+    with np.load(file) as saved:
+        arrays = dict(saved)
+    header = arrays["header"].tobytes().decode()
+    assert "ChainCoordinateAscent(" in header
+    former = header.replace("ChainCoordinateAscent(", "SegmentAscent(").encode()
+    with file.open("wb") as handle:
+        np.savez(handle, **{**arrays, "header": np.frombuffer(former, np.uint8)})
+    again = solve(problem, solver, tol=1e-9, max_passes=20, checkpoint=file, resume=True)
+    whole = solve(problem, solver, tol=1e-9, max_passes=20)
+    np.testing.assert_array_equal(again.weights, whole.weights)

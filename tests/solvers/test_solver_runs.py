@@ -121,8 +121,8 @@ def test_unknown_solver_is_named() -> None:
     [
         ("tied", "log", "auto"),
         ("spanning", "log", "auto"),
-        ("tied", "hinge", "segments"),
-        ("untied", "hinge", "segments"),
+        ("tied", "hinge", "chain-cd"),
+        ("untied", "hinge", "chain-cd"),
         ("order2", "hinge", "eg-gap"),
         ("multiclass", "hinge", "crammer-singer"),
         ("projective", "hinge", "bcfw"),

@@ -130,7 +130,7 @@ def test_online_learners_certify_what_they_have(name: str) -> None:
     check_online_learner("selection", name)
 
 
-@pytest.mark.parametrize("name", ["segments", "smo", "smo-eg"])
+@pytest.mark.parametrize("name", ["chain-cd", "smo", "smo-eg"])
 def test_solvers_for_chains_refuse_in_one_line(name: str) -> None:
     with pytest.raises(InputError, match="bcfw") as refused:
         solve(problem_of("selection", "hinge").problem, SOLVERS[name])

@@ -211,7 +211,7 @@ def test_reaches_the_optimum(name: str, loss: str) -> None:
     check_optimum("segments", name, loss, REACHED[name, loss], 1500)
 
 
-@pytest.mark.parametrize("name", ["segments", "smo", "smo-eg"])
+@pytest.mark.parametrize("name", ["chain-cd", "smo", "smo-eg"])
 def test_solvers_for_chains_refuse_in_one_line(name: str) -> None:
     with pytest.raises(InputError, match="this structure has other parts: use an 'eg' solver or 'bcfw'"):
         solve(problem_of("segments", "hinge").problem, SOLVERS[name])

@@ -26,8 +26,8 @@ import numpy as np
 from partwise.core.losses import Loss
 from partwise.core.problem import Evaluation, Problem
 from partwise.solvers.base import Certificate, Memory, Solver, StepInfo, check_precision
+from partwise.solvers.dual.chain_cd import ChainCoordinateAscent, ChainState
 from partwise.solvers.dual.crammer_singer import ClassState, CrammerSinger
-from partwise.solvers.dual.segments import SegmentAscent, SegmentState
 from partwise.solvers.effort import (
     evaluation_effort,
     is_mostly_dense,
@@ -101,14 +101,14 @@ class HardAutoState(_Both, _fields_with(ClassState)):  # type: ignore[misc]
     of_dual, ascent = ClassState, "crammer-singer"
 
 
-class HardChainState(_Both, _fields_with(SegmentState)):  # type: ignore[misc]
+class HardChainState(_Both, _fields_with(ChainState)):  # type: ignore[misc]
     """Of chains."""
 
     __slots__ = ()
-    of_dual, ascent = SegmentState, "segments"
+    of_dual, ascent = ChainState, "chain-cd"
 
     def growing(self) -> tuple[str, ...]:
-        """Names of the arrays that are larger the longer a run takes."""
+        """Names of the arrays that grow during a run."""
         return tuple(f"dual_{name}" for name in self.dual().growing())
 
     def is_sound(self) -> bool:
@@ -189,11 +189,11 @@ class HardAuto(Solver):
         )
 
     @property
-    def online(self) -> CrammerSinger | SegmentAscent:
+    def online(self) -> CrammerSinger | ChainCoordinateAscent:
         return (
             CrammerSinger(self.precision)
             if self.parts == "classes"
-            else SegmentAscent(precision=self.precision)
+            else ChainCoordinateAscent(precision=self.precision)
         )
 
     def check(self, problem: Problem) -> None:

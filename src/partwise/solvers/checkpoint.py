@@ -25,6 +25,12 @@ def _made_with(problem: Problem, solver: Solver) -> dict[str, str]:
     return {"solver": repr(solver), **fingerprint(problem)}
 
 
+def with_present_names(solver: Any) -> Any:
+    """The text of a solver, as a file holds it, with the names that solvers have now; anything else as it is."""
+    is_text = isinstance(solver, str)
+    return solver.replace("SegmentAscent(", "ChainCoordinateAscent(") if is_text else solver
+
+
 def save_checkpoint(
     path: str | os.PathLike[str],
     problem: Problem,
@@ -61,6 +67,7 @@ def load_checkpoint(
             header = json.loads(file["header"].tobytes())
             arrays = {n.removeprefix("state."): file[n] for n in file.files if n.startswith("state.")}
         made_with = dict(header["problem"])
+        made_with["solver"] = with_present_names(made_with["solver"])
     except Exception as error:  # a damaged archive can raise nearly anything
         raise damaged from error
     for name, value in _made_with(problem, solver).items():

@@ -10,9 +10,9 @@ from partwise.solvers.auto_hard import STRONG_PULL, HardAuto, prefers_smoothing
 from partwise.solvers.base import Solver, with_defaults
 from partwise.solvers.driver import with_precision
 from partwise.solvers.dual.block_coordinate import BlockFrankWolfe
+from partwise.solvers.dual.chain_cd import ChainCoordinateAscent
 from partwise.solvers.dual.crammer_singer import CrammerSinger
 from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
-from partwise.solvers.dual.segments import SegmentAscent
 from partwise.solvers.effort import is_mostly_dense, is_steep, pull_of_an_example, squared_features
 from partwise.solvers.needs import refusal
 from partwise.solvers.primal.curvature import is_worthwhile
@@ -83,5 +83,9 @@ def _fastest(problem: Problem) -> Solver:
         if prefers_smoothing(problem):
             return HardAuto.of(problem)
         is_dense = problem.has_features and is_mostly_dense(problem)
-        return Extragradient() if is_dense and pull_of_an_example(problem) > STRONG_PULL else SegmentAscent()
+        return (
+            Extragradient()
+            if is_dense and pull_of_an_example(problem) > STRONG_PULL
+            else ChainCoordinateAscent()
+        )
     return ExponentiatedGradient("gap", "newton", sharpen=True)

@@ -50,7 +50,7 @@ NEEDS_FIRST_ORDER = (
     "keeps marginals of classes, or of neighbours in chains of order 1, and this structure has other parts: use an "
     "'eg' solver or 'bcfw'"
 )
-NEEDS_CLASSES = "is for classes, and this structure has other parts: use an 'eg' solver, 'bcfw' or 'segments'"
+NEEDS_CLASSES = "is for classes, and this structure has other parts: use an 'eg' solver, 'bcfw' or 'chain-cd'"
 
 
 def refusal(problem: Problem, needs: Needs) -> str | None:

@@ -43,13 +43,17 @@ _METHODS = ("check", "init", "step", "certificate")  # that tell a solver object
 
 
 class Registry(MutableMapping[str, "Solver"]):
-    """Solvers by name; listing the names imports no solver. ``SOLVERS["mine"] = Mine()`` adds one."""
+    """Solvers by name; listing the names imports no solver. ``SOLVERS["mine"] = Mine()`` adds one.
 
-    def __init__(self, entries: dict[str, Entry]):
+    A former name finds its solver but is not listed.
+    """
+
+    def __init__(self, entries: dict[str, Entry], former: dict[str, str]):
         self._known: dict[str, Entry | Solver] = dict(entries)
+        self._former = former
 
     def __getitem__(self, name: str) -> Solver:
-        found = self._known[name]
+        found = self._known[self._former.get(name, name)]
         return _loaded(found) if isinstance(found, Entry) else found
 
     def __setitem__(self, name: str, solver: Solver) -> None:
@@ -65,7 +69,7 @@ class Registry(MutableMapping[str, "Solver"]):
         return len(self._known)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._known
+        return name in self._known or name in self._former
 
     def summary(self, name: str) -> str:
         """One line that says what the solver is."""
@@ -76,7 +80,7 @@ class Registry(MutableMapping[str, "Solver"]):
 
 
 _EG = "dual.exponentiated_gradient", "ExponentiatedGradient"
-SOLVERS = Registry({
+_ENTRIES = {
     "eg": Entry(*_EG, ("random",), "online exponentiated gradient on the dual, examples drawn at random"),
     "eg-cyclic": Entry(*_EG, ("cyclic",), "the same, in a fixed order"),
     "eg-permuted": Entry(*_EG, ("permuted",), "the same, in a new order every pass"),
@@ -92,9 +96,9 @@ SOLVERS = Registry({
         "dual.batch_gradient", "PrimalEG", (), "the same, with one vector in place of dual variables"
     ),
     "bcfw": Entry("dual.block_coordinate", "BlockFrankWolfe", (), "block-coordinate Frank–Wolfe"),
-    "segments": Entry(
-        "dual.segments", "SegmentAscent", (),
-        "coordinate ascent along the runs of positions in which labellings differ; as `smo` not for every structure",
+    "chain-cd": Entry(
+        "dual.chain_cd", "ChainCoordinateAscent", (),
+        "dual coordinate ascent on the pair marginals of chains; like `smo` not for every structure",
     ),
     "crammer-singer": Entry(
         "dual.crammer_singer", "CrammerSinger", (),
@@ -123,13 +127,14 @@ SOLVERS = Registry({
         "bundle.cutting_plane", "SVMStruct", (), "cutting planes, a working set per example"
     ),
     "bmrm": Entry("bundle.cutting_plane", "BMRM", (), "cutting planes, one bundle for the whole loss"),
-})  # fmt: skip
+}  # fmt: skip
+SOLVERS = Registry(_ENTRIES, former={"segments": "chain-cd"})
 
 
 def check_known(solver: Any) -> None:
     """Raise InputError unless `solver` is "auto", a known name or a solver object."""
     if isinstance(solver, str):
-        if solver not in ("auto", *SOLVERS):
+        if solver != "auto" and solver not in SOLVERS:
             raise InputError(f"unknown solver {solver!r:.60}; there are auto, {', '.join(SOLVERS)}")
     elif isinstance(solver, type) or not all(callable(getattr(solver, name, None)) for name in _METHODS):
         hint = f"{solver.__name__}()" if isinstance(solver, type) else "partwise.solvers.LBFGS()"

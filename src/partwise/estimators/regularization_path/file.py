@@ -15,7 +15,7 @@ import numpy as np
 from partwise.errors import InputError
 from partwise.estimators.regularization_path.run import PathRun, Point
 from partwise.solvers import Certificate, Record, Solution, StopReason, WarmStart
-from partwise.solvers.checkpoint import state_like
+from partwise.solvers.checkpoint import state_like, with_present_names
 from partwise.solvers.driver import with_precision
 from partwise.solvers.fingerprint import fingerprint
 from partwise.storage.checks import expect_array
@@ -88,7 +88,7 @@ class PathFile:
             )
         made_with = header.get("made_with")
         for name, value in self.made_with(run).items():
-            if not isinstance(made_with, dict) or made_with.get(name) != value:
+            if not isinstance(made_with, dict) or with_present_names(made_with.get(name)) != value:
                 raise InputError(
                     f"this path was made with another {name}: use the same data and settings, or another file",
                     self.path,

@@ -1,7 +1,8 @@
-"""`segments`: coordinate ascent along the segments in which labellings of a chain differ, for β = ∞.
+"""`chain-cd`: dual coordinate ascent on the pair marginals of chains, for β = ∞.
 
-The steps are those of dual coordinate descent for linear classifiers (Hsieh, Chang, Lin, Keerthi, Sundararajan
-2008), on the pair marginals of Taskar, Guestrin and Koller (2004).
+A direction moves mass from one labelling of a run of positions to another. The steps are those of dual coordinate
+descent for linear classifiers (Hsieh, Chang, Lin, Keerthi, Sundararajan 2008); the pair marginals are those of Taskar,
+Guestrin and Koller (2004).
 """
 
 from __future__ import annotations
@@ -18,16 +19,10 @@ from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.mercer.problem import KernelProblem
 from partwise.solvers.base import Memory, StepInfo, check_precision, state_type, vectors_bytes
-from partwise.solvers.dual.hard import (
-    COUNTS_BYTES,
-    HardAscent,
-    add_to_average,
-    hard_dual,
-)
-from partwise.solvers.dual.segment_pass import segment_pass, sweep
-from partwise.solvers.dual.segment_point import ChainView, PathRoom, SegmentPoint, pair_counts
-from partwise.solvers.dual.segment_space import FeatureSpace, KernelSpace, close_space, kernel_space
-from partwise.solvers.dual.segment_store import (
+from partwise.solvers.dual.chain_cd_pass import chain_cd_pass, sweep
+from partwise.solvers.dual.chain_cd_point import ChainView, PairPoint, PathWorkspace, pair_counts
+from partwise.solvers.dual.chain_cd_space import FeatureSpace, KernelSpace, close_space, kernel_space
+from partwise.solvers.dual.chain_cd_store import (
     ENTRY,
     EXAMPLE,
     FIRST,
@@ -36,27 +31,35 @@ from partwise.solvers.dual.segment_store import (
     N_PAIRS,
     OLDER,
     PATH,
-    SegmentStore,
+    DirectionStore,
+    enlarged,
     make_store,
-    with_room,
+)
+from partwise.solvers.dual.hard import (
+    COUNTS_BYTES,
+    HardAscent,
+    add_to_average,
+    hard_dual,
 )
 from partwise.solvers.dual.smo import n_labels_of
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import due_chunks, expected_gap, note_visits
 
-_FEW_SLOTS = 4  # per position, to begin with
-_WORTH_WHILE = 0.2  # of the mean gain: segments above it make up nine tenths of what a sweep gains
-# Estimate of what a run remembers in the end: a segment at each position for so many labels, in bytes for itself and
+_FEW_SLOTS = 4  # pairs of labels that a position has room for at the start; runs double it when they need to
+_WORTH_WHILE = (
+    0.2  # sweeps visit directions whose last gain exceeds this share of the mean: 90 % of what sweeps gain
+)
+# Estimate of what a run remembers in the end: a direction at each position for so many labels, in bytes for itself and
 # for each attribute. Measured on tagging and chunking; it depends on the data.
-_LABELS_A_SEGMENT, _OF_SEGMENT, _OF_ATTRIBUTE = 11, 104, 24
-_UNIFORM_SHARE = 0.1  # of the other segments are visited too, at random
+_LABELS_A_DIRECTION, _OF_DIRECTION, _OF_ATTRIBUTE = 11, 104, 24
+_UNIFORM_SHARE = 0.1  # share of the other directions that a sweep visits too, at random
 
 
-class SegmentState(NamedTuple):
-    """A :class:`SegmentPoint` and a :class:`SegmentStore`, when examples were visited (see `sampling.py`), the
-    weighted mean of v so far, and how many points went into it.
+class ChainState(NamedTuple):
+    """A :class:`PairPoint`, a :class:`DirectionStore`, times of visits (see `sampling.py`), and a weighted mean of v.
 
-    With kernel functions v is the coefficients and their image, and the mean that of the coefficients alone.
+    `n_averaged` points are in the mean. With kernel functions v holds the coefficients and their image, and the mean
+    is that of the coefficients alone.
     """
 
     pair: np.ndarray
@@ -78,11 +81,11 @@ class SegmentState(NamedTuple):
     average: np.ndarray
     n_averaged: np.ndarray
 
-    def point(self) -> SegmentPoint:
-        return SegmentPoint(*self[:6])
+    def point(self) -> PairPoint:
+        return PairPoint(*self[:6])
 
-    def store(self) -> SegmentStore:
-        return SegmentStore(*self[6:13])
+    def store(self) -> DirectionStore:
+        return DirectionStore(*self[6:13])
 
     def expected_counts(self, problem: Problem) -> np.ndarray:
         """μ of all parts, (n_parts,)."""
@@ -91,23 +94,23 @@ class SegmentState(NamedTuple):
         return mu
 
     def add_counts(self, problem: Problem, batch: Batch, first: int, last: int, mu: np.ndarray) -> None:
-        """Add those of some examples, where `batch` says that their parts lie."""
+        """Add those of the examples `first` … `last` − 1, whose parts lie where `batch` says."""
         pair_counts(batch, first, last, _chain_view(problem), self.point(), mu)
 
     def growing(self) -> tuple[str, ...]:
-        """Names of the arrays that are larger the longer a run takes."""
+        """Names of the arrays that grow during a run."""
         return "pair", "mass", "head", "number", "path", "entry", "value"
 
     def is_sound(self) -> bool:
-        """Whether all indices read from a file are within their arrays: compiled code does not check bounds."""
-        n_segments, n_pairs, n_entries = (int(count) for count in self.used)
-        head, n_positions = self.head[:n_segments], len(self.pair)
+        """Whether all indices read from a file lie within their arrays; compiled code does not check bounds."""
+        n_directions, n_pairs, n_entries = (int(count) for count in self.used)
+        head, n_positions = self.head[:n_directions], len(self.pair)
         return bool(
             self.pair.shape == self.mass.shape
             and len(self.head) == len(self.number)
             and len(self.entry) == len(self.value)
-            and min(n_segments, n_pairs, n_entries) >= 0
-            and n_segments <= len(self.head)
+            and min(n_directions, n_pairs, n_entries) >= 0
+            and n_directions <= len(self.head)
             and n_pairs <= len(self.path)
             and n_entries <= len(self.entry)
             and (head[:, :OLDER] >= 0).all()
@@ -116,15 +119,15 @@ class SegmentState(NamedTuple):
             and (head[:, PATH] + 2 * head[:, N_PAIRS] <= n_pairs).all()
             and (head[:, ENTRY] + head[:, N_ENTRIES] <= n_entries).all()
             and (head[:, OLDER] >= -1).all()
-            and (head[:, OLDER] < np.arange(n_segments)).all()
+            and (head[:, OLDER] < np.arange(n_directions)).all()
             and (self.newest >= -1).all()
-            and (self.newest < n_segments).all()
+            and (self.newest < n_directions).all()
             and (self.entry[:n_entries] >= 0).all()
             and (self.entry[:n_entries] < len(self.average)).all()
         )
 
-    def with_slots(self) -> SegmentState:
-        """The same with twice as many slots a position."""
+    def with_slots(self) -> ChainState:
+        """The same state with twice as many slots for each position."""
         free = np.full_like(self.pair, -1)
         return self._replace(
             pair=np.hstack([self.pair, free]), mass=np.hstack([self.mass, np.zeros_like(self.mass)])
@@ -132,29 +135,30 @@ class SegmentState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SegmentAscent(HardAscent):
+class ChainCoordinateAscent(HardAscent):
     """Moves mass between two labellings of a run of positions by exact line search; no step size at all.
 
-    A visit takes a step wherever the best labelling of an example differs from the worst in use. All segments are
-    remembered with their features, and after every tenth of a pass sweeps go over those that have something to
-    gain: that costs no search for labellings, and balances examples that share features.
+    A visit takes a step along each run of positions in which the best labelling of an example differs from the worst
+    labelling in use. Every direction is kept with its difference of features. After every tenth of a pass, sweeps go
+    over the directions that still gain. Sweeps need no search for labellings, and they balance examples that share
+    features. The solver was called `segments` before; that name still works.
 
     Parameters
     ----------
     n_sweeps : int
-        After each tenth of a pass. More of them take fewer passes.
+        Sweeps after each tenth of a pass. More sweeps take fewer passes.
     precision : {"auto", "single", "double"}
         Of v; "auto" follows `tol`. Certificates are always computed in double precision.
 
     Notes
     -----
-    A position keeps the pairs of labels that have mass, mostly one. A segment keeps as many numbers as its
-    labellings differ in features: what grows with the run is the number of segments, a few for every example.
+    A position keeps the pairs of labels that have mass, mostly one. A direction keeps one number for each feature in
+    which its two labellings differ. The number of directions grows with the run, to a few for every example.
     """
 
     n_sweeps: int = 2
     precision: Literal["auto", "single", "double"] = "auto"
-    name = "segments"
+    name = "chain-cd"
     needs = Needs(loss="hard", first_order=True, whole_labels=True, exact=True, ridge=True)
 
     def check(self, problem: Problem) -> None:
@@ -163,30 +167,30 @@ class SegmentAscent(HardAscent):
             raise InputError(f"n_sweeps must be >= 0, not {self.n_sweeps}")
         if not problem.is_in_memory and problem.has_features:
             raise InputError(
-                "solver 'segments' moves between all examples at any time and needs them in memory: raise shard_mb, or "
+                "solver 'chain-cd' moves between all examples at any time and needs them in memory: raise shard_mb, or "
                 "use 'eg-gap' or 'bcfw'"
             )
         if not problem.is_in_memory:
             raise InputError(
-                "solver 'segments' keeps the scores of all points up to date and needs the whole kernel matrix in "
+                "solver 'chain-cd' keeps the scores of all points up to date and needs the whole kernel matrix in "
                 "memory: raise cache_mb, or use 'bcfw'"
             )
 
     def memory_needed(self, problem: Problem) -> Memory:
-        """Of about as many segments as runs on real data remember."""
+        """An estimate for as many directions as runs on real data keep."""
         kinds = zip(problem.scorer.kinds, problem.structure.kinds, strict=True)
         own = [rows for rows, kind in kinds if not kind.tied]
         n_entries = sum(len(rows.wide_start) + len(rows.narrow_start) + rows.dense.size for rows in own)
-        n_segments = max(n_labels_of(problem) / _LABELS_A_SEGMENT, 1.0)
+        n_directions = max(n_labels_of(problem) / _LABELS_A_DIRECTION, 1.0)
         n_positions = int(problem.lengths.sum())
-        kept = int(n_segments * (_OF_SEGMENT * n_positions + _OF_ATTRIBUTE * n_entries))
+        kept = int(n_directions * (_OF_DIRECTION * n_positions + _OF_ATTRIBUTE * n_entries))
         return Memory(kept + COUNTS_BYTES, vectors_bytes(problem))
 
-    def _shares(self, problem: Problem, state: SegmentState) -> np.ndarray:
+    def _shares(self, problem: Problem, state: ChainState) -> np.ndarray:
         return state.mass
 
-    def init(self, problem: Problem, random: np.random.Generator) -> SegmentState:
-        # A table of scores is small beside the kernel matrix, and moves by small steps far more often than weights.
+    def init(self, problem: Problem, random: np.random.Generator) -> ChainState:
+        # Scores of kernels take more small steps than weights, and need little memory beside the kernel matrix.
         precision = self.precision if problem.has_features else "double"
         n, dtype = problem.n_examples, state_type(precision)
         pair = np.full((int(problem.lengths.sum()), _FEW_SLOTS), -1, np.int32)
@@ -194,9 +198,9 @@ class SegmentAscent(HardAscent):
         mass = np.zeros(pair.shape)
         mass[:, 0] = 1.0
         v = np.zeros(problem.n_weights, dtype)
-        point = SegmentPoint(pair, mass, v, np.zeros(n), np.full(n, np.nan), np.zeros(1))
+        point = PairPoint(pair, mass, v, np.zeros(n), np.full(n, np.nan), np.zeros(1))
         store = _empty_store(n, dtype)
-        return SegmentState(
+        return ChainState(
             **point._asdict(),
             **store._asdict(),
             seen=np.full(n, -1.0),
@@ -206,16 +210,16 @@ class SegmentAscent(HardAscent):
             n_averaged=np.zeros(1),
         )
 
-    def carry_over(self, problem: Problem, state: SegmentState, changed: Set[str]) -> SegmentState:
-        """Pairs of labels and their mass stay; segments, which hold features and costs, mostly do not."""
+    def carry_over(self, problem: Problem, state: ChainState, changed: Set[str]) -> ChainState:
+        """Pairs of labels and their mass stay. Directions stay if only l2 has changed: they hold features and costs."""
         if changed != {"l2"}:
             state = state._replace(**_empty_store(problem.n_examples, state.v.dtype)._asdict())
-        carried: SegmentState = super().carry_over(problem, state, changed)
+        carried: ChainState = super().carry_over(problem, state, changed)
         return carried
 
     def step(
-        self, problem: Problem, state: SegmentState, random: np.random.Generator
-    ) -> tuple[SegmentState, StepInfo]:
+        self, problem: Problem, state: ChainState, random: np.random.Generator
+    ) -> tuple[ChainState, StepInfo]:
         weight, space = problem.batch.example_weight, _space(problem, state)
         for here in due_chunks(state, problem, random):
             state = self._visit(problem, state, here, space)
@@ -228,24 +232,24 @@ class SegmentAscent(HardAscent):
         gap = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
         return state, StepInfo(1.0, hard_dual(problem, state.point()), float(weight @ gap))
 
-    def _visit(self, problem: Problem, state: SegmentState, here: np.ndarray, space: Any) -> SegmentState:
+    def _visit(self, problem: Problem, state: ChainState, here: np.ndarray, space: Any) -> ChainState:
         scratch, chain, done = problem.scorer.scratch(state.v.dtype, asks=("best",)), _chain_view(problem), 0
         while done < len(here):
-            room = _path_room(problem, state)
-            visited, has_no_slot = segment_pass(
+            workspace = _path_workspace(problem, state)
+            visited, has_no_slot = chain_cd_pass(
                 problem.batch, here[done:], chain, _scored_point(problem, state), state.store(), problem.loss.gamma,
-                problem.l2, space, room, scratch,
+                problem.l2, space, workspace, scratch,
             )  # fmt: skip
             done += visited
             if has_no_slot:
                 state = state.with_slots()
             if done < len(here):
-                state = state._replace(**with_room(state.store())._asdict())
+                state = state._replace(**enlarged(state.store())._asdict())
         return state
 
     def _sweep(
-        self, problem: Problem, state: SegmentState, space: Any, random: np.random.Generator
-    ) -> SegmentState:
+        self, problem: Problem, state: ChainState, space: Any, random: np.random.Generator
+    ) -> ChainState:
         gain = state.number[: state.used[0], GAIN]
         is_due = gain > _WORTH_WHILE * gain.mean() if len(gain) else np.zeros(0, bool)
         order = random.permutation(np.flatnonzero(is_due | (random.random(len(gain)) < _UNIFORM_SHARE)))
@@ -254,13 +258,13 @@ class SegmentAscent(HardAscent):
         return state.with_slots() if has_no_slot else state
 
 
-def _scored_point(problem: Problem, state: SegmentState) -> SegmentPoint:
-    """The point whose v scores are read from: with kernel functions the image of the coefficients."""
+def _scored_point(problem: Problem, state: ChainState) -> PairPoint:
+    """The point with the v that scores are read from: with kernel functions, the image of the coefficients."""
     point = state.point()
     return point if problem.has_features else point._replace(v=state.v[problem.n_sums :])
 
 
-def _space(problem: Problem, state: SegmentState) -> FeatureSpace | KernelSpace:
+def _space(problem: Problem, state: ChainState) -> FeatureSpace | KernelSpace:
     if isinstance(problem, KernelProblem):
         return kernel_space(problem, state.v)
     return FeatureSpace(np.zeros(problem.n_weights))
@@ -270,21 +274,24 @@ def _chain_view(problem: Problem) -> ChainView:
     return ChainView(n_labels_of(problem), offsets(problem.lengths))
 
 
-def _empty_store(n: int, dtype: Any) -> SegmentStore:
+def _empty_store(n: int, dtype: Any) -> DirectionStore:
     return make_store(n, 4 * n, 16 * n, 256 * n, dtype)
 
 
 def _gold_pairs(problem: Problem) -> np.ndarray:
-    """The pair of true labels at every position, (n_positions,)."""
+    """The pair of true labels at every position, int (n_positions,)."""
     labels = problem.structure.decode_all(problem.gold, problem.scorer.shapes)
     before = np.concatenate([[0], labels[:-1]])
     before[offsets(problem.lengths)[:-1]] = 0
     return before * n_labels_of(problem) + labels
 
 
-def _path_room(problem: Problem, state: SegmentState) -> PathRoom:
+def _path_workspace(problem: Problem, state: ChainState) -> PathWorkspace:
     longest, n_slots = int(problem.lengths.max()), state.pair.shape[1]
     labels = np.zeros((2, longest), np.int64)
-    return PathRoom(
+    return PathWorkspace(
         np.zeros((longest, n_slots)), np.zeros((longest, n_slots), np.int32), labels[0], labels[1]
     )
+
+
+SegmentAscent = ChainCoordinateAscent  # the name before, for programs that use it

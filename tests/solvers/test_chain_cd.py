@@ -1,4 +1,4 @@
-"""`segments`: the contract, marginals, the features of segments, and arrays that grow."""
+"""`chain-cd`: the contract, marginals, the features of directions, and arrays that grow."""
 
 from __future__ import annotations
 
@@ -17,17 +17,26 @@ from partwise.errors import InputError
 from partwise.mercer.functions import KernelFunction
 from partwise.mercer.gram import Gram
 from partwise.mercer.problem import KernelProblem
-from partwise.solvers import SegmentAscent, solve, solver_for
-from partwise.solvers.dual.segment_store import COST, ENTRY, EXAMPLE, FIRST, N_ENTRIES, N_PAIRS, PATH, SQUARED
-from partwise.solvers.dual.segments import SegmentState
+from partwise.solvers import ChainCoordinateAscent, solve, solver_for
+from partwise.solvers.dual.chain_cd import ChainState
+from partwise.solvers.dual.chain_cd_store import (
+    COST,
+    ENTRY,
+    EXAMPLE,
+    FIRST,
+    N_ENTRIES,
+    N_PAIRS,
+    PATH,
+    SQUARED,
+)
 from partwise.solvers.dual.untied import untied
 from partwise.structures import Chain
 
 CASES = ("multiclass", "tied", "untied", "masked")
-SOLVER = SegmentAscent(precision="double")
+SOLVER = ChainCoordinateAscent(precision="double")
 
 
-def marginals(problem: Problem, state: SegmentState) -> np.ndarray:
+def marginals(problem: Problem, state: ChainState) -> np.ndarray:
     """Those of the untied problem, written out in full."""
     view, width = untied(problem), problem.structure.n_labels
     mu = np.zeros(view.n_parts)
@@ -42,7 +51,7 @@ def marginals(problem: Problem, state: SegmentState) -> np.ndarray:
     return mu
 
 
-class TestSegmentAscent(SolverContract):
+class TestChainCoordinateAscent(SolverContract):
     solver, hard_only, cases = SOLVER, True, CASES
 
     def dual_point(self, written: WrittenOut, state: Any) -> list[np.ndarray]:
@@ -73,8 +82,8 @@ def test_dual_never_falls_and_marginals_stay_consistent(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_segments_carry_the_difference_of_their_labellings(case: str) -> None:
-    """Features and costs, against those of two whole labellings that differ in the segment only."""
+def test_directions_carry_the_difference_of_their_labellings(case: str) -> None:
+    """Features and costs, against those of two whole labellings that differ along the direction only."""
     data = problem_of(case, "hinge")
     problem, written = data.problem, data.written_out
     width = problem.structure.n_labels
@@ -140,17 +149,19 @@ def test_a_file_that_would_lead_compiled_code_astray_is_refused(name: str, tmp_p
 
 
 def test_single_precision_is_as_good_as_it_says() -> None:
-    found = solve(problem_of("tied", "hinge").problem, SegmentAscent(), tol=1e-4, max_passes=500)
+    found = solve(problem_of("tied", "hinge").problem, ChainCoordinateAscent(), tol=1e-4, max_passes=500)
     assert found.converged
     assert found.certificate.primal <= optimum("tied", "hinge") * (1 + 1.1e-4)
 
 
 def test_auto_takes_it_for_max_margin_chains() -> None:
-    assert isinstance(solver_for(problem_of("tied", "hinge").problem), SegmentAscent)
-    assert solver_for(problem_of("untied", "hinge").problem, tol=1e-6) == SegmentAscent(precision="double")
-    assert not isinstance(solver_for(problem_of("order2", "hinge").problem), SegmentAscent)
-    assert isinstance(solver_for(kernelised(small("tied", "hinge"))), SegmentAscent)
-    assert not isinstance(solver_for(kernelised(small("tied", "hinge"), 1e-3)), SegmentAscent)
+    assert isinstance(solver_for(problem_of("tied", "hinge").problem), ChainCoordinateAscent)
+    assert solver_for(problem_of("untied", "hinge").problem, tol=1e-6) == ChainCoordinateAscent(
+        precision="double"
+    )
+    assert not isinstance(solver_for(problem_of("order2", "hinge").problem), ChainCoordinateAscent)
+    assert isinstance(solver_for(kernelised(small("tied", "hinge"))), ChainCoordinateAscent)
+    assert not isinstance(solver_for(kernelised(small("tied", "hinge"), 1e-3)), ChainCoordinateAscent)
 
 
 @pytest.mark.parametrize(
@@ -163,9 +174,9 @@ def test_auto_takes_it_for_max_margin_chains() -> None:
 )
 def test_what_it_cannot_do_is_refused(problem: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        solve(problem(), SegmentAscent())
+        solve(problem(), ChainCoordinateAscent())
     with pytest.raises(InputError, match="n_sweeps"):
-        solve(problem_of("tied", "hinge").problem, SegmentAscent(n_sweeps=-1))
+        solve(problem_of("tied", "hinge").problem, ChainCoordinateAscent(n_sweeps=-1))
 
 
 @pytest.mark.parametrize("case", CASES)

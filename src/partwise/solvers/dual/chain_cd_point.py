@@ -1,10 +1,10 @@
 # mypy: ignore-errors
-"""The dual variables of chains as what is in use of their pair marginals.
+"""The dual variables of chains: the pair marginals that are not zero.
 
-At an optimum for β = ∞ most positions have one pair of labels (y_{t-1}, y_t) with any mass, few have more than
-three. Each position keeps a short list of them. Marginals of a chain that are consistent and not negative are
-always those of a distribution, so that mass can move between two labellings of a *segment*, a run of positions
-with the same labels on both of its sides, whatever the rest of the sentence does.
+At an optimum for β = ∞ most positions have one pair of labels (y_{t-1}, y_t) with mass, few have more than three. Each
+position keeps a short list of such pairs. Consistent marginals of a chain that are not negative are always those of
+a distribution. So mass can move between two labellings of a run of positions that have the same labels on both sides of
+the run, whatever the rest of the sentence is.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from partwise.compiled.dispatch import entry, fragment, inner
 from partwise.compiled.examples import length_of
 
-_DUST = 1e-13  # masses below this are what rounding left
+_DUST = 1e-13  # a mass below this is rounding error, and its pair is dropped
 
 
-class SegmentPoint(NamedTuple):
+class PairPoint(NamedTuple):
     """Arrays are changed in place.
 
     Attributes
@@ -44,7 +44,7 @@ class SegmentPoint(NamedTuple):
 
 
 class ChainView(NamedTuple):
-    """What segments know of chains: classes are chains of length 1.
+    """Sizes of chains; classes are chains of length 1.
 
     Attributes
     ----------
@@ -57,8 +57,8 @@ class ChainView(NamedTuple):
     position_ptr: np.ndarray
 
 
-class PathRoom(NamedTuple):
-    """Room for the labellings of one example.
+class PathWorkspace(NamedTuple):
+    """Workspace for the labellings of one example.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ def mass_along(point, first, path, start, n_pairs):  # type: ignore
 
 
 @fragment
-def has_room(point, first, path, start, n_pairs):  # type: ignore
+def has_slots_for(point, first, path, start, n_pairs):  # type: ignore
     """Whether every pair of the path has a slot or could get one."""
     k, n_slots = 0, point.pair.shape[1]
     while k < n_pairs and slot_of(point, first + k, path[start + k]) < n_slots:
@@ -128,7 +128,7 @@ def edge_part(batch, i, chain, t, pair):  # type: ignore
 
 
 @inner
-def worst_in_use(batch, i, chain, point, potentials, room):  # type: ignore
+def worst_in_use(batch, i, chain, point, potentials, workspace):  # type: ignore
     """The labelling of least score all of whose pairs have mass into `worst`; its score, and the mean under μ.
 
     The score is inf where rounding has left no whole labelling.
@@ -146,18 +146,21 @@ def worst_in_use(batch, i, chain, point, potentials, room):  # type: ignore
                 own += potentials[edge_part(batch, i, chain, t, pair)]
                 least, k = np.inf, 0
                 while k < n_slots and point.pair[first + t - 1, k] >= 0:
-                    if point.pair[first + t - 1, k] % n_labels == before and room.value[t - 1, k] < least:
-                        least, back = room.value[t - 1, k], k
+                    if (
+                        point.pair[first + t - 1, k] % n_labels == before
+                        and workspace.value[t - 1, k] < least
+                    ):
+                        least, back = workspace.value[t - 1, k], k
                     k += 1
             mean += point.mass[first + t, slot] * own
-            room.value[t, slot] = own + least
-            room.back[t, slot] = back
+            workspace.value[t, slot] = own + least
+            workspace.back[t, slot] = back
             if t == length - 1 and own + least < total:
                 end, total = slot, own + least
             slot += 1
     for t in range(length - 1, -1, -1):
-        room.worst[t] = point.pair[first + t, end] % n_labels
-        end = room.back[t, end]
+        workspace.worst[t] = point.pair[first + t, end] % n_labels
+        end = workspace.back[t, end]
     return total, mean
 
 

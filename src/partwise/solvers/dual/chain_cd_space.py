@@ -1,10 +1,10 @@
 # mypy: ignore-errors
-"""Where the weights of `segments` live: vectors of features, or combinations of training rows under a kernel function.
+"""Vectors of weights as `chain-cd` sees them: entries of features, or combinations of training rows under a kernel.
 
-A segment's difference d is a short list of entries and values. With features they are weights. With kernel functions
-entry (row, label) stands for φ(row) ⊗ label: inner products of d with the weights are read off the table of scores of
-all rows; lengths and moves go through the kernel matrix, which must be in memory. That table is kept label by label,
-so that a move of one row and label is one row of the matrix times a number.
+The difference d of a direction is a short list of entries and values. With features, entries are weights. With a kernel
+function, entry (row, label) stands for φ(row) ⊗ label. Inner products of d with the weights are read off the table of
+scores of all rows. Lengths and moves use the kernel matrix, which must be in memory. The table is kept label by label,
+so that a move of one row and label adds a multiple of one row of the matrix.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def move_along(space, v, entry, value, start, end, shift):  # type: ignore
 
 @chosen_by_type
 def bring_up(space, v, batch, i):  # type: ignore
-    """Have what example i is scored from in v."""
+    """Write the scores that example i reads into v."""
     raise TypeError
 
 
@@ -184,7 +184,7 @@ def _bring_up_scores(space, v, batch, i):  # type: ignore
 
 
 def kernel_space(problem: KernelProblem, v: np.ndarray) -> KernelSpace:
-    """With tables of their own, for the coefficients and their image `v` (n_weights,)."""
+    """The space with its own tables, for the coefficients and their image `v` (n_weights,)."""
     half, (nodes, *others) = problem.n_sums, problem.scorer.kinds
     gram = problem.grams["node"].kept
     first, stride, image = np.array([nodes.first_weight, half]), np.array([nodes.stride, 1]), v[half:]

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""Segments that steps have been taken along, each with its difference of features written out.
+"""Directions of past steps, each with its difference of features.
 
-A segment says how two labellings of a run of positions differ. What a step along it needs, d = φ(to) − φ(off), is a
-short list of weights: kept, it makes a further step as cheap as a coordinate step of a linear classifier.
+A direction is a run of positions with two labellings, `off` and `to`. A step along it needs d = φ(to) − φ(off), a short
+list of weights. If this list is kept, another step is as cheap as a coordinate step of a linear classifier.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from partwise.compiled.boundary import load_record, record_address, row_address
 from partwise.compiled.dispatch import fragment, inner
 from partwise.compiled.examples import length_of
 from partwise.compiled.rows import FIRST_PART, FIRST_ROW, KIND, N_ROWS, KindRows, Rows
-from partwise.solvers.dual.segment_point import edge_part
-from partwise.solvers.dual.segment_space import squared_length
+from partwise.solvers.dual.chain_cd_point import edge_part
+from partwise.solvers.dual.chain_cd_space import squared_length
 
-# Columns of `head` and of `number`: what a step looks at lies together, a segment's head in one cache line.
+# Columns of `head` and of `number`. The head of a direction is one cache line.
 EXAMPLE, FIRST, N_PAIRS, PATH, ENTRY, N_ENTRIES, OLDER = range(7)
 SQUARED, COST, GAIN = range(3)
 
 
-class SegmentStore(NamedTuple):
-    """Arrays with room for more segments than there are.
+class DirectionStore(NamedTuple):
+    """Directions in arrays that are longer than needed.
 
     Attributes
     ----------
     used : ndarray (3,) of int64
-        Segments, pairs of paths and entries there are.
-    head : ndarray (n_segments, 8) of int64
-        Whose the segment is, the position of its first pair among all, how many pairs change, where its paths
-        stand, where its entries, how many these are, and the segment before it of the same example, −1 without.
-    number : ndarray (n_segments, 3)
-        ‖d‖², the difference of costs, and by how much the last step along it raised the dual.
+        Numbers of directions, of pairs in paths, and of entries.
+    head : ndarray (n_directions, 8) of int64
+        Example, position of the first pair among all positions, number of pairs that change, first place in `path`,
+        first entry, number of entries, and the previous direction of the same example or −1.
+    number : ndarray (n_directions, 3)
+        ‖d‖², the difference of costs, and the gain of the dual by the last step.
     path : ndarray of int32
-        For each segment the pairs to take mass off, and as many to give it to.
+        For each direction the pairs that lose mass, then as many pairs that gain it.
     entry, value : ndarray of int32, ndarray
-        d: weights and what it is there.
+        Weights in which d is not zero, and its values.
     newest : ndarray (n_examples,) of int32
-        The last segment of each example, −1 without.
+        The last direction of each example, or −1.
     """
 
     used: np.ndarray
@@ -80,7 +80,7 @@ def list_entries(kind, row, label, sign, entry, value, at):  # type: ignore
 
 @fragment
 def most_entries(kind, row):  # type: ignore
-    """How many weights one label of the row can have."""
+    """The most weights that one label of the row has."""
     n_sparse = kind.wide_ptr[row + 1] - kind.wide_ptr[row] + kind.narrow_ptr[row + 1] - kind.narrow_ptr[row]
     return n_sparse + kind.dense_start.size
 
@@ -101,13 +101,13 @@ def list_part(batch, i, part, sign, entry, value, at):  # type: ignore
 
 @inner
 def fits(batch, i, store):  # type: ignore
-    """Whether all that a visit of the example could add has room."""
+    """Whether the arrays are long enough for a visit of the example."""
     length, n_entries = length_of(batch, i), 0
     table = load_record(Rows, record_address(batch.rows))
     for r in range(table.run_ptr[i], table.run_ptr[i + 1]):
         run = table.runs[r]
         kind = load_record(KindRows, row_address(table.kinds, run[KIND]))
-        # Each side has one label of a row, and a pair changes in two segments; a tied row serves all pairs.
+        # Each side has one label of a row, and a pair changes in two directions; a tied row serves all pairs.
         times = 4 * length if r + 1 == table.run_ptr[i + 1] and batch.n_tied > 0 else 4
         for row in range(run[FIRST_ROW], run[FIRST_ROW] + run[N_ROWS]):
             n_entries += times * most_entries(kind, row)
@@ -120,7 +120,7 @@ def fits(batch, i, store):  # type: ignore
 
 @inner
 def _is_same(store, k, first, n_pairs, at):  # type: ignore
-    """Whether segment k is the one whose paths stand at path[at:], in either direction."""
+    """Whether direction k has the paths at path[at:], in this order or swapped."""
     forward = store.head[k, FIRST] == first and store.head[k, N_PAIRS] == n_pairs
     backward = forward
     start, j = store.head[k, PATH], 0
@@ -135,7 +135,7 @@ def _is_same(store, k, first, n_pairs, at):  # type: ignore
 
 @inner
 def _add_up(store, start, end, tally):  # type: ignore
-    """Entries of the same weight become one; the new end."""
+    """Merge entries of the same weight; returns the new end."""
     entry, value = store.entry, store.value
     for k in range(start, end):
         tally[entry[k]] += value[k]
@@ -151,7 +151,7 @@ def _add_up(store, start, end, tally):  # type: ignore
 
 @inner
 def _write_difference(batch, i, chain, store, first, n_pairs, space):  # type: ignore
-    """d of the segment whose paths stand behind all others, behind all entries; ‖d‖², cost and the end."""
+    """Append d of the direction whose paths come last; returns ‖d‖², the cost and the end of the entries."""
     t0, n_labels, part = first - chain.position_ptr[i], chain.n_labels, batch.part_ptr[i]
     at, cost = store.used[2], 0.0
     off_path = store.used[1]
@@ -174,7 +174,7 @@ def _write_difference(batch, i, chain, store, first, n_pairs, space):  # type: i
 
 @inner
 def remember(batch, i, chain, store, first, n_pairs, space):  # type: ignore
-    """The segment whose paths stand behind all others: found among the example's own, or added."""
+    """The number of the direction whose paths come last: one that the example has already, or a new one."""
     at, k = store.used[1], store.newest[i]
     while k >= 0 and not _is_same(store, k, first, n_pairs, at):
         k = store.head[k, OLDER]
@@ -190,12 +190,14 @@ def remember(batch, i, chain, store, first, n_pairs, space):  # type: ignore
     return k
 
 
-def make_store(n_examples: int, n_segments: int, n_pairs: int, n_entries: int, dtype: Any) -> SegmentStore:
-    """An empty store with room for that many segments, pairs of paths and entries, these of type `dtype`."""
-    return SegmentStore(
+def make_store(
+    n_examples: int, n_directions: int, n_pairs: int, n_entries: int, dtype: Any
+) -> DirectionStore:
+    """An empty store for so many directions, pairs in paths, and entries of type `dtype`."""
+    return DirectionStore(
         used=np.zeros(3, np.int64),
-        head=np.zeros((n_segments, 8), np.int64),
-        number=np.zeros((n_segments, 3)),
+        head=np.zeros((n_directions, 8), np.int64),
+        number=np.zeros((n_directions, 3)),
         path=np.zeros(n_pairs, np.int32),
         entry=np.zeros(n_entries, np.int32),
         value=np.zeros(n_entries, dtype),
@@ -203,10 +205,16 @@ def make_store(n_examples: int, n_segments: int, n_pairs: int, n_entries: int, d
     )
 
 
-def with_room(store: SegmentStore) -> SegmentStore:
-    """The same segments in arrays half as large again; what of them is not used yet takes no memory."""
-    n_segments, n_pairs, n_entries = (int(count) for count in store.used)
-    used = {"head": n_segments, "number": n_segments, "path": n_pairs, "entry": n_entries, "value": n_entries}
+def enlarged(store: DirectionStore) -> DirectionStore:
+    """The same directions in arrays that are 1.5 times as long; pages not written yet need no memory."""
+    n_directions, n_pairs, n_entries = (int(count) for count in store.used)
+    used = {
+        "head": n_directions,
+        "number": n_directions,
+        "path": n_pairs,
+        "entry": n_entries,
+        "value": n_entries,
+    }
     larger = {}
     for name, n in used.items():
         array = getattr(store, name)

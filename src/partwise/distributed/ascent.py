@@ -17,10 +17,10 @@ from partwise.solvers.needs import Needs
 
 
 class AscentState(NamedTuple):
-    """What the driver knows; all else is with the shards.
+    """The state of the driver; everything else is with the shards.
 
-    `v` is in double precision, like its mean (empty for smooth losses) and the weights `anchor` and `previous` (empty
-    where nothing is accelerated); `dual` is D and its linear part; `place` the run, the round and the seed.
+    `v`, its mean `average` (empty for smooth losses) and the weights `anchor` and `previous` (empty if nothing is
+    accelerated) are in double precision. `dual` is D and its linear part. `place` is the run, the round and the seed.
     """
 
     v: np.ndarray
@@ -34,14 +34,14 @@ class AscentState(NamedTuple):
 
 @dataclass(frozen=True)
 class ShardedAscent(Solver):
-    """A solver that visits examples, at work on every shard; between rounds shards hear of each other.
+    """A solver that visits examples, at work on every shard; shards exchange weights between rounds.
 
     Parameters
     ----------
     inner : Solver
     n_shards : int
     passes_a_round : int
-        Over each shard's examples between two exchanges.
+        Passes over each shard's examples between two exchanges.
     snapshot_every : int
         Rounds between two snapshots of all shards.
     """
@@ -78,7 +78,7 @@ class ShardedAscent(Solver):
         )
 
     def carry_over(self, problem: Problem, state: AscentState, changed: Set[str]) -> AscentState:
-        """Shards of another problem are gone."""
+        """Start again: the shards of another problem are gone."""
         return self.init(problem, np.random.default_rng(int(state.place[2])))
 
     # -- rounds ---------------------------------------------------------------------------------------
@@ -110,9 +110,9 @@ class ShardedAscent(Solver):
         return state, StepInfo(max(visits, 1.0) / problem.n_examples, float(state.dual[0]), gap)
 
     def keep(self, state: AscentState) -> bool:
-        """Keep the shards' states, if that is due; whether a run can go on from here.
+        """Keep the states of the shards, if that is due; whether a run can go on from here.
 
-        The driver asks when it would save its own state, after a certificate, which changes those of the shards too.
+        The driver calls it before it saves its own state. Certificates change the states of the shards, too.
         """
         return int(state.place[1]) % self.snapshot_every == 0 and self.cluster.snapshot()
 
@@ -133,7 +133,7 @@ class ShardedAscent(Solver):
         return state._replace(anchor=weights + momentum * (weights - state.previous), previous=weights)
 
     def _ready(self, problem: Problem, state: AscentState) -> AscentState:
-        """Have the shards where the state says they are, or v where they are; workers hold v + κ z."""
+        """Bring the shards to the round of the state, or v to the shards' α; workers then hold v + κ z."""
         run, at_round, seed = (int(each) for each in state.place)
         if self.cluster.place != (run, at_round):
             self.cluster.begin(run, at_round, seed)
@@ -145,7 +145,7 @@ class ShardedAscent(Solver):
         return state
 
     def _settled(self, problem: Problem, state: AscentState) -> AscentState:
-        """The state with the v and the dual of the shards' own α, exact."""
+        """The state with the exact v and dual of the shards' own α."""
         v, linear = self.cluster.settle()
         dual = linear - problem.squared_norm(v) / (2.0 * problem.l2)
         return state._replace(v=v, dual=np.array([dual, linear]))
@@ -153,7 +153,7 @@ class ShardedAscent(Solver):
     # -- certificate ----------------------------------------------------------------------------------
 
     def certificate(self, problem: Problem, state: AscentState) -> tuple[AscentState, Certificate]:
-        """P of the weights so far, or of their mean where that is better, against D of the shards' α."""
+        """P of the weights, or of their mean if that is better, against D of the shards' α."""
         state = self._ready(problem, state)
         kept = float(state.dual[0])
         state = self._settled(problem, state)
@@ -162,7 +162,7 @@ class ShardedAscent(Solver):
         candidates = [state.previous if is_accelerated else problem.weights_at(state.v)]
         if problem.loss.is_hard and state.n_averaged[0]:
             candidates.insert(0, problem.weights_at(state.average))
-        for weights in candidates:  # those of α last: gaps are wanted there
+        for weights in candidates:  # the weights of α come last: gaps must belong to them
             primal = self.cluster.losses(weights) + problem.penalty(weights)
             found.append(Certificate(primal, dual, weights, abs(kept - dual)))
         return state, min(found, key=lambda each: each.primal)

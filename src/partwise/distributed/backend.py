@@ -1,4 +1,4 @@
-"""What an engine must be able to do: start workers, carry requests, tell which have answered and which are gone."""
+"""The interface of engines: start workers, send requests, report which workers have answered and which are lost."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ class Backend(Protocol):
     Attributes
     ----------
     folder : str or None
-        Where workers may write snapshots that outlive them; None where only the backend itself can keep them.
+        Folder for snapshots that outlive the workers; None if only the backend itself can keep snapshots.
     """
 
     folder: str | None
 
     def most_workers(self) -> int:
-        """How many can work at the same time."""
+        """How many workers can run at the same time."""
 
     def put(self, value: Any) -> Any:
-        """Something that all workers will read, as a handle to be used as an argument."""
+        """Store a value that all workers will read; returns a handle, to be passed as an argument."""
 
     def drop(self, handle: Any) -> None:
-        """It is not needed any more."""
+        """Forget a stored value."""
 
     def start(self, worker: int) -> None:
-        """Start a worker, or another in the place of one that was lost."""
+        """Start a worker, also to replace a lost one."""
 
     def send(self, worker: int, method: str, arguments: tuple[Any, ...]) -> None:
         """Ask for a method of `Worker`; returns at once."""
 
     def wait(self, workers: set[int], timeout: float) -> list[int]:
-        """Those of `workers` that have answered or are lost, after at most `timeout` seconds."""
+        """The workers that have answered or are lost, after at most `timeout` seconds."""
 
     def collect(self, worker: int, keep: bool = False) -> Any:
-        """The answer, with `keep` as a handle where it is large; raises `Lost`."""
+        """The answer, or with `keep` a handle of it if it is large; raises `Lost`."""
 
     def kill(self, worker: int) -> None:
-        """End a worker, whatever it does."""
+        """End a worker at once."""
 
     def close(self) -> None:
-        """End all, and leave nothing behind."""
+        """End all workers and remove all stored values."""

@@ -1,7 +1,7 @@
-"""The shards of a problem on their workers: rounds, sums, snapshots.
+"""The shards of a problem on their workers: rounds, sums and snapshots.
 
-Sums are made in the order of the shards, whatever engine runs them and however many workers there are, so that equal
-shards give equal bits.
+Sums are made in the order of the shards, for every engine and every number of workers, so that equal shards give equal
+bits.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from partwise.solvers.base import BlockAscent
 
 
 class Cluster:
-    """The driver's view.
+    """The shards as the driver sees them.
 
     Parameters
     ----------
     solver : Solver or None
-        What works on each shard's dual; None where they only evaluate.
+        The solver that climbs each shard's dual; None if shards only evaluate.
     n_shards, n_workers : int or None
-        None is as many as can work at the same time.
+        None is as many as can run at the same time.
     folder : str or None
-        Where snapshots are kept for later runs; all workers must be able to read and write there.
+        Folder of snapshots for later runs; all workers must be able to read and write there.
     tell : callable
-        Hears of progress and losses, a line at a time.
+        Called with a line about progress or lost workers.
 
     Attributes
     ----------
     place : tuple of int
-        The run and the round that shards are at.
+        The run and the round of the shards.
     stale : bool
-        Whether v is not that of the shards' α any more: one was lost, and is at an earlier round.
+        Whether v no longer belongs to the shards' α: a shard was lost and is at an earlier round.
     seconds : list of float
         Processor time of every shard in the last round.
     """
@@ -70,7 +70,7 @@ class Cluster:
     # -- beginning ------------------------------------------------------------------------------------
 
     def begin(self, run: int, at_round: int, seed: int) -> None:
-        """All shards at the snapshots of a round, or at their initial α where there are none."""
+        """Bring all shards to the snapshots of a round, or to their initial α if there are none."""
         if self._common is None:
             self._common = self.backend.put(common_of(self.problem))
             for examples in deal(self.problem, self.n_shards):
@@ -99,7 +99,7 @@ class Cluster:
     # -- the dual -------------------------------------------------------------------------------------
 
     def run_round(self, round_id: int, pull: float, n_passes: int) -> list[RoundReply]:
-        """A round on all shards from the vector "v"; shards that were lost sit it out."""
+        """A round on all shards from the vector "v"; lost shards take no part."""
         asked = round_id, sigma(self.n_shards), pull, n_passes
         replies = self.pool.ask("run_round", lambda k: asked, "v", is_repeated=False)
         self.place = self.place[0], round_id
@@ -109,7 +109,7 @@ class Cluster:
         return found
 
     def settle(self) -> tuple[np.ndarray, float]:
-        """v of all α, and the linear part of the dual, exact; all shards are at the round that they are at."""
+        """The exact v of all α and the linear part of the dual, at whatever round each shard is."""
         v, linear = np.zeros(self.problem.n_weights), 0.0
         while True:
             self.stale = False
@@ -139,7 +139,7 @@ class Cluster:
     # -- snapshots ------------------------------------------------------------------------------------
 
     def snapshot(self) -> bool:
-        """Keep the state of all shards at this round; whether that was possible for all of them."""
+        """Keep the state of all shards at this round; whether all of them could be kept."""
         _, at_round = self.place
         folder = self.folder or self.backend.folder
 
@@ -158,7 +158,7 @@ class Cluster:
         return f"{folder}/shard-{self.place[0]:x}-{number}-{at_round}.npz"
 
     def _forget_older(self, folder: str) -> None:
-        """Of every shard the last two snapshots stay: the driver may not have noted the newer one yet."""
+        """Remove all but the last two snapshots of every shard: the driver may not have saved the newer round yet."""
         rounds: dict[tuple[str, str], list[int]] = {}
         for name in os.listdir(folder):
             word, *numbers = name.removesuffix(".npz").split("-")

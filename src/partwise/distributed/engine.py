@@ -1,4 +1,4 @@
-"""`engine=`: where shards of the examples are worked on, and how a solver gets there."""
+"""`engine=`: the processes that train on shards of the examples, and the solver to run there."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ _RUN = "run.npz"  # the driver's own file in a folder of checkpoints
 
 @dataclass(frozen=True)
 class Engine(ABC):
-    """What all engines are told.
+    """The settings of all engines.
 
     Parameters
     ----------
     n_shards : int or None
-        Into how many shards the examples are dealt. Results depend on it and on the seed, and on nothing else.
-        None: as many as workers.
+        Number of shards that the examples are dealt into. Results depend only on it and on the seed. None is as many
+        shards as workers.
     n_workers : int or None
-        Processes at work; None: one for every processor there is. Never more than shards.
+        Number of processes, at most the number of shards. None is one for every processor.
     passes_a_round : int
-        Over each shard between two exchanges of weights: more of them make fewer rounds and more passes.
+        Passes over each shard between two exchanges of weights. More of them make fewer rounds and more passes.
     timeout : float
-        Seconds that a worker may take for one request before another takes its place.
+        Seconds that a worker may take for one request before another worker replaces it.
     checkpoint : path or None
-        A folder that the run is kept in; all workers must be able to read and write there.
+        Folder of the run; all workers must be able to read and write there.
     resume : bool
         Go on with the run in `checkpoint`, if there is one.
     snapshot_every : int
-        Rounds between two checkpoints; what a lost worker's shards go back by at most.
+        Rounds between two checkpoints. The shards of a lost worker go back by at most so many rounds.
     """
 
     n_shards: int | None = None
@@ -72,7 +72,7 @@ class Engine(ABC):
 
     @abstractmethod
     def backend(self) -> Backend:
-        """Workers to be started."""
+        """The workers, not started yet."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class ProcessEngine(Engine):
 
 @dataclass(frozen=True)
 class SequentialEngine(Engine):
-    """All shards in this process, one after another: to see what some number of shards would do, or to debug."""
+    """All shards in this process, one after another, for trials and for debugging."""
 
     name = "sequential"
 
@@ -102,7 +102,7 @@ class RayEngine(Engine):
     Parameters
     ----------
     address : str or None
-        Of the cluster, "auto" for the one that this machine belongs to; None starts one on this machine.
+        Address of the cluster; "auto" is the cluster of this machine. None starts a cluster on this machine.
     """
 
     address: str | None = None
@@ -113,7 +113,7 @@ class RayEngine(Engine):
 
 
 def engine_of(value: Any) -> Engine | None:
-    """The engine of that name, or the one itself; None is this process."""
+    """The engine of that name, or the engine given; None is this process."""
     if value is None or isinstance(value, Engine):
         return value
     if value == "processes":
@@ -126,7 +126,7 @@ def engine_of(value: Any) -> Engine | None:
 
 
 class AtWork(NamedTuple):
-    """What to give to `solve` while an engine is open: its problem, its solver, and where the run is kept."""
+    """Arguments for `solve` while an engine is open: problem, solver, and settings of the checkpoint."""
 
     problem: Problem
     solver: Solver
@@ -137,14 +137,14 @@ class AtWork(NamedTuple):
 def at_work_on(
     engine: Engine | None, problem: Problem, solver: Solver, tell: Callable[[str], None] | None = None
 ) -> Iterator[AtWork]:
-    """Open an engine for a problem and a solver; workers end with the block.
+    """Open an engine for a problem and a solver; the workers end with the block.
 
     Parameters
     ----------
     engine : Engine or None
-        None is this process, where nothing has to be opened.
+        None is this process, which opens nothing.
     tell : callable or None
-        Hears of shards that take long and of workers that are lost; None writes to standard error.
+        Called with a line about shards that take long and workers that are lost; None writes to standard error.
     """
     if engine is None:
         yield AtWork(problem, solver, {})
@@ -169,7 +169,7 @@ def at_work_on(
 
 
 def distributed_solver(problem: Problem, solver: Solver) -> Solver:
-    """What stands for a solver on shards; InputError where nothing can."""
+    """The solver to use instead on shards; InputError if there is none."""
     if not problem.has_features:
         raise InputError(
             "an engine needs features, and this problem has a kernel function in their place: use engine=None"
@@ -184,7 +184,7 @@ def distributed_solver(problem: Problem, solver: Solver) -> Solver:
 
 
 def _kept_in(engine: Engine) -> dict[str, Any]:
-    """Where the driver keeps a run, for `solve`."""
+    """The settings of `solve` that keep the run in the engine's folder."""
     if engine.checkpoint is None:
         return {}
     folder = os.fspath(engine.checkpoint)

@@ -1,7 +1,7 @@
-"""Requests to all shards, one at a time to each worker, and what happens when a worker is slow or lost.
+"""Requests to all shards, one at a time to each worker, and the replacement of slow or lost workers.
 
-Every wait ends: a worker that has not answered within `timeout` seconds counts as lost, like one that has ended, and
-another takes its place.
+Every wait ends: a worker that has not answered within `timeout` seconds counts as lost, like a worker that has ended,
+and another worker replaces it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from partwise.distributed.wire import Packed, packed, what_changed
 from partwise.distributed.worker import Failed
 from partwise.errors import InputError
 
-_MOST_LOSSES = 3  # of one worker in one request to all
-_SILENCE = 10.0  # seconds between two words of progress
-_POLL = 0.5  # seconds, between looks at the clock
+_MOST_LOSSES = 3  # times that one worker may be lost in one request before training ends
+_SILENCE = 10.0  # seconds between two lines of progress
+_POLL = 0.5  # seconds that a wait for answers lasts before the clock is read again
 
 Tell = Callable[[str], None]
 
 
 @dataclass
 class Request:
-    """A method of `Worker` with its arguments; `shard` is whose answer is wanted, None for nobody's."""
+    """A method of `Worker` with its arguments; `shard` is the shard whose answer is wanted, or None."""
 
     method: str
     arguments: tuple[Any, ...]
@@ -38,23 +38,26 @@ class Request:
 
 @dataclass
 class _Vector:
-    """A vector that all workers are to hold, in which version, and its last change where that is known."""
+    """A vector that all workers hold, its version, and its last change if that is known.
+
+    `handles` are those of the stored change (True) and of the stored whole vector (False).
+    """
 
     version: int
     value: np.ndarray
     change: Packed | None
-    handles: dict[bool, Any] = field(default_factory=dict)  # of the change, and of all of it
+    handles: dict[bool, Any] = field(default_factory=dict)
 
 
 class WorkerPool:
-    """Workers and the shards that they have.
+    """Workers and their shards.
 
     Parameters
     ----------
     prepare : callable
-        What a new worker has to be asked first, by its number.
+        The first requests to a new worker, by its number.
     lost : callable
-        Hears of the number of a lost worker, and whether it was lost again, before another is prepared.
+        Called with the number of a lost worker, and whether it was lost before, before its replacement is prepared.
     """
 
     def __init__(
@@ -74,10 +77,12 @@ class WorkerPool:
         self._under_way: dict[int, Request] = {}
         self._vectors: dict[str, _Vector] = {}
         self._held: dict[tuple[str, int], int] = {}
-        self._troubles: dict[int, tuple[str, int]] = {}  # what a worker was lost at, and how often in a row
+        self._troubles: dict[
+            int, tuple[str, int]
+        ] = {}  # the method at which a worker was lost, and how often in a row
 
     def shards_of(self, worker: int) -> range:
-        """The numbers of the shards that a worker has."""
+        """The numbers of the shards of a worker."""
         return range(worker, self.n_shards, self.n_workers)
 
     def start(self) -> None:
@@ -86,13 +91,13 @@ class WorkerPool:
             self.backend.start(worker)
 
     def prepare_all(self) -> list[Any]:
-        """Prepare all workers, anew if need be; the answers of their shards."""
+        """Prepare all workers, also again; returns the answers of their shards."""
         for worker in range(self.n_workers):
             self._first[worker] = deque(self._prepare(worker))
         return self.ask("", lambda k: None)
 
     def hold(self, name: str, value: np.ndarray) -> None:
-        """Have workers hold a vector (n_weights,); what of it they hold already does not travel."""
+        """Have all workers hold a vector (n_weights,); only numbers that have changed are sent."""
         old, value = self._vectors.get(name), value.copy()  # solvers change theirs in place
         for handle in old.handles.values() if old else ():
             self.backend.drop(handle)
@@ -115,11 +120,11 @@ class WorkerPool:
         Parameters
         ----------
         arguments : callable
-            Those after the shard's number, by that number; None asks for nothing but to be prepared.
+            The arguments after the shard's number, by that number; None only prepares the workers.
         vector : str or None
-            The vector that must be held.
+            The vector that workers must hold.
         is_repeated : bool
-            Whether shards that were lost are asked again; else None stands for their answers.
+            Whether lost shards are asked again; otherwise their answers are None.
         """
         self._finish_what_is_under_way()
         answers: dict[int, Any] = {}
@@ -144,7 +149,7 @@ class WorkerPool:
         return [answers.get(k) for k in range(self.n_shards)]
 
     def _dispatch(self, waiting: dict[int, deque[Request]], vector: str | None) -> bool:
-        """Give every idle worker its next request; whether anything is under way."""
+        """Send every idle worker its next request; whether any request is under way."""
         for worker in range(self.n_workers):
             if worker in self._under_way:
                 continue
@@ -160,7 +165,7 @@ class WorkerPool:
         return bool(self._under_way)
 
     def _vector_for(self, worker: int, name: str | None) -> Request | None:
-        """What brings a worker's vector up to date, if anything must."""
+        """The request that brings a worker's vector up to date; None if it is."""
         if name is None:
             return None
         vector, held = self._vectors[name], self._held.get((name, worker))
@@ -176,7 +181,7 @@ class WorkerPool:
         return Request("receive", (name, vector.version, base, vector.handles[is_change]))
 
     def _collect(self, method: str, answers: dict[int, Any], keep: bool) -> list[tuple[int, str, str]]:
-        """Take what has been answered; returns which workers are lost, at what, and why."""
+        """Take the answers that have arrived; returns the lost workers, each with the method and the reason."""
         lost = []
         for worker in self.backend.wait(set(self._under_way), _POLL):
             request = self._under_way.pop(worker)
@@ -199,7 +204,7 @@ class WorkerPool:
         return lost
 
     def _replace(self, worker: int, method: str, why: str) -> None:
-        """Another worker in the place of one that was lost."""
+        """Replace a lost worker."""
         n_losses = self._troubles.get(worker, ("", 0))[1] + 1
         self._troubles[worker] = method, n_losses
         if n_losses >= _MOST_LOSSES:
@@ -208,7 +213,7 @@ class WorkerPool:
                 f"(more shards and workers), a processor that the cluster lacks, or a timeout above {self.timeout:g} s"
             )
         shards = ", ".join(map(str, self.shards_of(worker)))
-        self.tell(f"worker {worker} (shards {shards}) is lost: it {why}; another takes its place")
+        self.tell(f"worker {worker} (shards {shards}) is lost: it {why}; another worker replaces it")
         self.backend.kill(worker)
         self._lost(worker, n_losses > 1)
         for name in self._vectors:
@@ -217,7 +222,7 @@ class WorkerPool:
         self._first[worker] = deque(self._prepare(worker))
 
     def _finish_what_is_under_way(self) -> None:
-        """After an interruption: take the answers that nobody waits for any more."""
+        """After an interruption: take the answers that are no longer wanted."""
         while self._under_way:
             for worker, at, why in self._collect("", {}, False):
                 self._replace(worker, at, why)

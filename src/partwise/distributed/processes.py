@@ -1,4 +1,4 @@
-"""Workers as processes of this machine: requests and replies through pipes, what all of them read through files."""
+"""Workers as processes of this machine: requests and replies go through pipes, common data through files."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Stored(NamedTuple):
 
 
 class LocalProcesses:
-    """A `Backend` of processes started by this one; they end when it does.
+    """A `Backend` of processes that this process starts; they end when it ends.
 
-    Pipes carry what is small. Whatever a worker may not be reading yet goes into a folder that only this user can open.
+    Small messages go through pipes. Stored values go into a folder that only this user can open.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class LocalProcesses:
         threading.Thread(target=self._listen, args=(process,), daemon=True).start()
 
     def _listen(self, process: subprocess.Popen[bytes]) -> None:
-        """Hand on what a worker sends, until it ends."""
+        """Pass on the replies of a worker until it ends."""
         assert process.stdout is not None
         with contextlib.suppress(Exception):
             while True:
@@ -79,7 +79,7 @@ class LocalProcesses:
             write_message(process.stdin, (method, arguments))
 
     def wait(self, workers: set[int], timeout: float) -> list[int]:
-        """Those that have replied or ended, after at most `timeout` seconds."""
+        """The workers that have replied or ended, after at most `timeout` seconds."""
         with contextlib.suppress(queue.Empty):
             self._note(*self._replies.get(timeout=timeout))
             while True:
@@ -88,7 +88,7 @@ class LocalProcesses:
 
     def _note(self, process: subprocess.Popen[bytes], reply: Any) -> None:
         for worker, own in self._processes.items():
-            if own is process:  # what killed workers still said is forgotten
+            if own is process:  # late replies of killed workers are dropped
                 self._arrived.setdefault(worker, []).append(reply)
 
     def collect(self, worker: int, keep: bool = False) -> Any:

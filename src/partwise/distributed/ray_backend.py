@@ -1,4 +1,4 @@
-"""Workers as actors of a Ray cluster: vectors and data travel through its object store."""
+"""Workers as actors of a Ray cluster: vectors and data go through its object store."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from partwise.distributed.backend import Lost
 from partwise.distributed.worker import Worker
 from partwise.errors import InputError
 
-_GETTING = 600.0  # seconds that an answer which is there may take to arrive
-_REACHING = 60.0  # seconds within which a cluster must be reached
+_GETTING = 600.0  # seconds that an answer may take to arrive once it is ready
+_REACHING = 60.0  # seconds that the connection to a cluster may take
 
 
 class RayActors:
-    """A `Backend` of actors with one processor each, on the cluster at `address` or one started for the purpose."""
+    """A `Backend` of actors with one processor each, on the cluster at `address` or on a new one."""
 
     folder: str | None = None
 

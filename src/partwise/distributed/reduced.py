@@ -1,4 +1,4 @@
-"""A problem whose passes over all examples are answered by shards: for solvers that need sums and nothing else."""
+"""A problem whose sums over all examples are added up from shards, for solvers that need nothing else."""
 
 from __future__ import annotations
 
@@ -14,35 +14,36 @@ from partwise.distributed.split import deal
 
 @dataclass
 class ReducedProblem(Problem):
-    """The same problem; what is asked of all examples at some weights is asked of the shards.
+    """The same problem; shards evaluate their examples at given weights.
 
-    Of values that examples have each, only the weighted sum of a shard travels. It stands at one of the shard's
-    examples, divided by its weight, and all others are zero: whoever adds up by weight finds the sum.
+    Only the weighted sum over a shard is sent of a value that each example has. It is written to one of the shard's
+    examples, divided by the weight of this example; the values of the others are zero. So the weighted sum over all
+    examples is right.
     """
 
     visits_read_rows = False
 
     cluster: Cluster = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
-    places: Any = field(default=None, repr=False, compare=False)
+    holders: Any = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, problem: Problem, cluster: Cluster) -> ReducedProblem:
         found = cls(*problem._parts()[:7])
         weight = problem.example_weight
         shards = deal(problem, cluster.n_shards)
-        found.places = np.array([own[np.argmax(weight[own])] if len(own) else -1 for own in shards])
+        found.holders = np.array([own[np.argmax(weight[own])] if len(own) else -1 for own in shards])
         found.cluster = cluster
         return found
 
-    def _begun(self) -> Cluster:
+    def _ready_cluster(self) -> Cluster:
         if self.cluster.place[0] < 0:
             self.cluster.begin(0, 0, 0)
         return self.cluster
 
-    def _placed(self, sums: np.ndarray) -> np.ndarray:
+    def _spread(self, sums: np.ndarray) -> np.ndarray:
         """Values (n_examples,) whose weighted sum is that of `sums` (n_shards,)."""
-        values, has_examples = np.zeros(self.n_examples), self.places >= 0
-        at = self.places[has_examples]
+        values, has_examples = np.zeros(self.n_examples), self.holders >= 0
+        at = self.holders[has_examples]
         weight = self.example_weight[at]
         values[at] = np.where(weight > 0.0, sums[has_examples] / np.where(weight > 0.0, weight, 1.0), 0.0)
         return values
@@ -56,12 +57,12 @@ class ReducedProblem(Problem):
         hard: bool = False,
     ) -> Evaluation:
         settings: tuple[Any, ...] = scale, cost_scale, gold_scale, hard
-        sums = self._begun().evaluate(self.scoring(weights), settings)
+        sums = self._ready_cluster().evaluate(self.scoring(weights), settings)
         v = np.zeros(self.n_weights)
         for each in sums:
             v += each.v
         entropy, cost, log_total, gold = np.array([each.numbers for each in sums]).T
-        return Evaluation(v, *map(self._placed, (entropy, cost, log_total, gold)))
+        return Evaluation(v, *map(self._spread, (entropy, cost, log_total, gold)))
 
     def primal(self, weights: np.ndarray) -> float:
-        return self._begun().losses(self.scoring(weights)) + self.penalty(weights)
+        return self._ready_cluster().losses(self.scoring(weights)) + self.penalty(weights)

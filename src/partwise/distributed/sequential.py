@@ -1,4 +1,4 @@
-"""Workers in this process, one after another: what every other engine must agree with, and what trials can use."""
+"""Workers in this process, one after another: the reference for all other engines, and for trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One shard of the examples: its problem, its share of the dual state, and what it answers.
+"""One shard of the examples: its problem, its part of the dual state, and its answers.
 
 A round of CoCoA+ (Ma, Smith, Jaggi, Jordan, Richtárik, Takáč 2015) needs no code of its own. With n_k examples and
 their weights c_i, shard k is to climb
@@ -6,7 +6,7 @@ their weights c_i, shard k is to climb
     Σ_i c_i (H(α_i)/β + γ cost_i) − ‖v + σ′ Δ_k‖² / (2 σ′ l2),      Δ_k = A(α_new − α),
 
 and σ′ times this is the dual of the same examples with weights σ′ c_i, started at v: any solver that visits examples
-takes a step on it, ends at some u, and Δ_k = (u − v) / σ′.
+takes a step on it. It ends at some u, and Δ_k = (u − v) / σ′.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from partwise.solvers.checkpoint import state_like
 
 
 class RoundReply(NamedTuple):
-    """What a shard did in a round.
+    """The result of a shard's round.
 
     Attributes
     ----------
@@ -33,11 +33,11 @@ class RoundReply(NamedTuple):
     linear : float
         The part of D that does not depend on v.
     gap : float
-        Estimate of Σ c_i g_i; nan where there is none.
+        Estimate of Σ c_i g_i; nan if there is none.
     visits : float
-        Of examples, every step size tried.
+        Visits of examples, where every step size tried counts.
     seconds : float
-        Of processor time.
+        Processor time.
     """
 
     change: Packed
@@ -48,16 +48,16 @@ class RoundReply(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What batch solvers add up: v, and entropy, cost, log-partition and true score, weighted."""
+    """Sums of a shard: v, and the weighted entropy, cost, log-partition and true score."""
 
     v: np.ndarray
     numbers: np.ndarray
 
 
 class Shard:
-    """Some examples and their dual state; `solver` is None where shards only evaluate.
+    """Some examples and their dual state; `solver` is None if shards only evaluate.
 
-    Requests for a round that was answered already get the same answer again, and change nothing.
+    A request for a round that was answered before gets the same answer again and changes nothing.
     """
 
     def __init__(self, number: int, problem: Problem, solver: BlockAscent | None, seed: int):
@@ -69,7 +69,7 @@ class Shard:
             self.state = solver.init(problem, self._random(0))
 
     def _random(self, round_id: int) -> np.random.Generator:
-        """Another stream for every shard and round, whatever happened before."""
+        """A stream of its own for every shard and round, independent of earlier requests."""
         return np.random.default_rng([self.seed, self.number, round_id])
 
     def is_at_zero(self) -> bool:
@@ -104,7 +104,7 @@ class Shard:
         return reply
 
     def settle(self, n_weights: int) -> tuple[Packed, float]:
-        """v of the shard's α in double precision, and its linear part of the dual, both exact."""
+        """The exact v of the shard's α in double precision, and the exact linear part of its dual."""
         if self.state is None or self.solver is None:
             return packed(np.zeros(n_weights)), 0.0
         v = self.solver.exact_v(self.problem, self.state)
@@ -128,11 +128,11 @@ class Shard:
         return Sums(point.v, np.array(numbers))
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        """All that a shard needs to go on as if nothing had happened; v is the driver's to tell."""
+        """Everything that a shard needs to go on from here, except v, which the driver sends."""
         return {} if self.state is None else {n: np.asarray(a) for n, a in self.state._asdict().items()}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Go back to a snapshot; ValueError where it is not one of this shard."""
+        """Go back to a snapshot; ValueError if it does not belong to this shard."""
         self.answered = 0, None
         if self.state is not None:
             self.state = state_like(self.state, {name: array.copy() for name, array in arrays.items()})

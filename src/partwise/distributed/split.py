@@ -1,4 +1,4 @@
-"""Examples dealt out to shards, and a shard's problem with no more data than its own."""
+"""Deals examples to shards, and cuts out the problem of a shard with its own data only."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.scorer import Scorer
 
-_SEED = (
-    20080901  # of the order in which examples are dealt out: which shard has which never depends on the run
-)
+# Of the order in which examples are dealt out: which shard has which never depends on the run.
+_SEED = 20080901
 _ONCE = (
     "narrow_label",
     "mask",
@@ -22,7 +21,7 @@ _ONCE = (
 
 
 class Common(NamedTuple):
-    """What all shards of a problem share: where weights lie."""
+    """The data that all shards of a problem share: where weights lie."""
 
     maps: dict[str, FeatureMap]
     kinds: tuple[KindRows, ...]
@@ -31,8 +30,8 @@ class Common(NamedTuple):
 def deal(problem: Problem, n_shards: int) -> list[np.ndarray]:
     """The examples of every shard in ascending order: chosen at random, about as many parts in each.
 
-    Data often come sorted, and shards that look alike disagree least about the weights. With fewer examples than
-    shards some stay empty.
+    Data often come sorted, and shards that are alike agree best about the weights. With fewer examples than shards
+    some shards stay empty.
     """
     order = np.random.default_rng(_SEED).permutation(problem.n_examples)
     middle = offsets(np.diff(problem.batch.part_ptr)[order])
@@ -42,13 +41,13 @@ def deal(problem: Problem, n_shards: int) -> list[np.ndarray]:
 
 
 def common_of(problem: Problem) -> Common:
-    """To be sent to each worker once."""
+    """The common data, which are sent to each worker once."""
     nothing = np.zeros(0, np.int64)
     return Common(problem.scorer.maps, tuple(_some_rows(kind, nothing) for kind in problem.scorer.kinds))
 
 
 def cut(problem: Problem, examples: np.ndarray) -> Problem:
-    """The problem on some examples, with copies of their rows alone; what `Common` holds is left out."""
+    """The problem on some examples, with copies of their own rows; the data of `Common` are left out."""
     shard = problem.shard(examples)
     scorer, runs, kinds = shard.scorer, shard.scorer.runs.copy(), []
     for number, kind in enumerate(scorer.kinds):
@@ -64,7 +63,7 @@ def cut(problem: Problem, examples: np.ndarray) -> Problem:
 
 
 def whole(shard: Problem, common: Common) -> Problem:
-    """What `cut` made, with what all shards share."""
+    """The result of `cut` with the common data put back."""
     scorer = shard.scorer
     kinds = tuple(
         own._replace(**{name: getattr(shared, name) for name in _ONCE})
@@ -75,7 +74,7 @@ def whole(shard: Problem, common: Common) -> Problem:
 
 
 def with_weights(problem: Problem, example_weight: np.ndarray) -> Problem:
-    """The same examples with other weights, in an array that may be changed afterwards."""
+    """The same examples with other weights, in an array that may change afterwards."""
     kind, parts = problem.__reduce__()
     scorer, gold, cost, _, *others = parts
     found: Problem = kind(scorer, gold, cost, example_weight, *others)

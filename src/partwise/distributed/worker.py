@@ -1,4 +1,4 @@
-"""A worker: some shards, and the vectors that the driver sends to all; the same whatever engine runs it."""
+"""A worker: some shards, and the vectors that the driver sends to all workers; the same for every engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from partwise.storage.atomic import write_atomically
 
 
 class Failed(NamedTuple):
-    """An exception of a worker, as its driver hears of it."""
+    """An exception of a worker, as it is sent to the driver."""
 
     kind: str
     words: str
@@ -33,7 +33,7 @@ class Worker:
         self.vectors: dict[str, tuple[int, np.ndarray]] = {}
 
     def answer(self, method: str, *arguments: Any) -> Any:
-        """What the method returns, or how it failed."""
+        """The result of the method, or its exception."""
         try:
             return getattr(self, method)(*arguments)
         except Exception as error:
@@ -57,7 +57,7 @@ class Worker:
         return shard.is_at_zero()
 
     def receive(self, slot: str, version: int, base: int | None, vector: Packed) -> None:
-        """Take a vector over: what has changed since version `base`, or all of it."""
+        """Take a vector: the change since version `base`, or the whole vector."""
         if base is None:
             self.vectors[slot] = version, vector.whole().copy()
             return

@@ -1,4 +1,4 @@
-"""The program of a local worker: reads requests, answers them, and ends when its driver does."""
+"""The program of a local worker: it reads requests, answers them, and ends when its driver ends."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from partwise.distributed.worker import Worker
 
 
 def main(folder: str) -> None:
-    """Answer until the pipe is closed; the folder is the driver's, and goes when nobody is left to remove it."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C is for the driver, which asks for a last certificate
+    """Answer until the pipe closes, then remove the driver's folder, which a killed driver leaves behind."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C and asks for a last certificate
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever is printed is no reply
+    os.dup2(2, 1)  # printed text must not mix with replies
     worker = Worker()
     try:
         while True:

@@ -21,7 +21,7 @@ _HOMES = {
     "SGD": "primal.sgd",
     "SMO": "dual.smo",
     "SOLVERS": "registry",
-    "Annealing": "dual.exponentiated_gradient",
+    "Annealing": "dual.annealing",
     "Auto": "auto",
     "BatchEG": "dual.batch_gradient",
     "BlockFrankWolfe": "dual.block_coordinate",

@@ -1,10 +1,10 @@
-"""What `auto` is for smooth losses: online dual steps or quasi-Newton ones, whichever will be there first.
+"""The solver `auto` for smooth losses: online dual steps or quasi-Newton steps, whichever is expected to end first.
 
-Both have a pass of known effort (`effort.py`) and a gap that falls as seen so far. While the solver at work is
-expected to need less than the other, it goes on; otherwise the other one takes over, from the same point: L-BFGS from
-the mean of the weights, exponentiated gradient from the distributions of the model, α_i = p_i(w). A stretch is at
-least twice as long as the one before, so that wrong guesses cost a bounded share of the run. The best lower bound
-holds for both.
+The effort of a pass of either solver is known (`effort.py`), and the gap of the solver at work is watched. The solver
+at work goes on while it is expected to need less effort than the other one. Otherwise the other solver takes over from
+the same point: L-BFGS from the mean of the weights, exponentiated gradient from the distributions of the model, α_i =
+p_i(w). Each turn is at least twice as long as the turn before, so that wrong guesses cost a bounded share of the run.
+The best lower bound holds for both.
 """
 
 from __future__ import annotations
@@ -38,34 +38,35 @@ from partwise.solvers.primal.lbfgs import LBFGS, LBFGSState
 from partwise.solvers.sampling import forget_gaps
 
 ONLINE, BATCH = 0, 1
-_FEWEST_PASSES = 6.0  # that online steps need to 1e-3 where they are fastest
-_FEWEST_EVALUATIONS = 20.0  # the same of L-BFGS, from zero
-_FEWEST_OF_EASY = 12.0  # of dense classes where l2 is strong, which it is up to a stiffness of
+_FEWEST_PASSES = 6.0  # passes to a relative gap of 1e-3 that online steps take where they are fastest
+_FEWEST_EVALUATIONS = 20.0  # evaluations that L-BFGS takes from zero where it is fastest
+_FEWEST_OF_EASY = 12.0  # the same for dense classes of a stiffness below
 _EASY = 1e-3
-_FEW = 25.0  # examples for which online steps take as many passes as L-BFGS takes evaluations; more go as √n
-_SHORT = 20.0  # positions: longer chains count as several, since what lies far apart hardly competes
-_FEW_DENSE = 225.0  # the same where it is told the curvature
-_STIFF = 1.0  # from where on online steps on dense rows need many times as many passes
-_DOMINANT = (
-    0.9  # share of dense attributes in the squares from which on they decide how many passes there are
-)
-_TRIAL = 2  # steps of L-BFGS that tell whether dense classes overlap
-_FITTED = (
-    0.15  # of P(0), which P is below by then where they do not: few rows bend it, and not where others did
-)
-_FEWEST_STEPS = 4  # before a solver is judged: at first gaps say little
-_SHARE = 0.4  # of what L-BFGS is expected to need, that online steps may take before they are judged
-_LEAST_OF_SPARSE = 40.0  # passes that they take in any case without dense attributes: L-BFGS is seldom faster
-_CLOSE = math.log(0.03)  # a relative gap from where on L-BFGS needs few evaluations
-_LEAST_FROM_CLOSE = 20.0  # passes before that is asked: the acceleration of online steps has begun by then
-_PATIENCE = 3.0  # times the evaluations expected, before L-BFGS is judged
-_MOST_EXPECTED = 70.0  # evaluations, once L-BFGS is at work
-_DOUBT = 2.0  # by how much online steps must look better for L-BFGS to give up
-_MOST_WAITED = 10.0  # times the evaluations expected
-_MOST_PASSES = 300.0  # that a solver without progress is taken to need
-_TELLING = math.log(0.5)  # a relative gap below which weights are a better start than zero
-_FAR_WEAKER = 0.05  # times the l2 that weights are of: the way from zero is no longer
-_LONGEST = 64  # gaps of a stretch that are remembered
+# Online steps take as many passes as L-BFGS takes evaluations if there are so many examples; with more examples they
+# take fewer, like 1 / √n. The second number is for dense attributes, whose curvature L-BFGS knows.
+_FEW, _FEW_DENSE = 25.0, 225.0
+_SHORT = 20.0  # positions: longer chains count as several, since labels far apart hardly depend on each other
+_STIFF = 1.0  # stiffness above which online steps on dense rows need many times as many passes
+_DOMINANT = 0.9  # share of dense attributes in Σ ‖x‖² above which they decide how many passes there are
+_TRIAL = 2  # steps of L-BFGS after which the overlap of dense classes is known
+_FITTED = 0.15  # if P is below this share of P(0) after the trial, classes hardly overlap, and L-BFGS is slow
+_FEWEST_STEPS = 4  # steps before a solver is judged: the first gaps say little
+# Of the effort that L-BFGS is expected to need, which online steps may take before they are judged.
+_SHARE = 0.4
+# Passes that online steps take in any case without dense attributes: L-BFGS is seldom faster.
+_LEAST_OF_SPARSE = 40.0
+_CLOSE = math.log(0.03)  # logarithm of a relative gap below which L-BFGS needs few evaluations
+# Passes before such a gap counts: the acceleration of online steps has begun by then.
+_LEAST_FROM_CLOSE = 20.0
+_PATIENCE = 3.0  # L-BFGS is judged after this many times the evaluations expected
+_MOST_EXPECTED = 70.0  # evaluations that are expected at most once L-BFGS is at work
+_DOUBT = 2.0  # L-BFGS gives up if online steps are expected to be this many times faster
+_MOST_WAITED = 10.0  # turns of L-BFGS are at most this many times the evaluations expected
+_MOST_PASSES = 300.0  # passes that a solver without progress is assumed to need
+_TELLING = math.log(0.5)  # logarithm of a relative gap below which weights are a better start than zero
+# Restart from zero if the new l2 is below this share of the old one: warm starts no longer help.
+_FAR_WEAKER = 0.05
+_LONGEST = 64  # gaps of a turn that are kept
 
 _DUAL = tuple(f"dual_{name}" for name in EGState._fields)
 _PRIMAL = tuple(f"primal_{name}" for name in LBFGSState._fields)
@@ -75,17 +76,18 @@ _Fields: Any = _make("_Fields", (*_OWN, *_DUAL, *_PRIMAL))
 
 
 class AutoState(_Fields):
-    """The states of both solvers and what is known of their progress.
+    """The states of both solvers and their progress.
 
-    `mode` says which is at work; `effort` (2,) is that of a pass of either; `least` how much effort the stretch takes
-    before it is judged; `rival` what the other solver is expected to need; `bound` the best D; `trace` (…, 2) the
-    effort and the logarithm of the relative gap after the last steps of the stretch, `n_traced` how many these were.
+    `mode` is the solver at work. `effort` (2,) is the effort of a pass of either. `least` is the effort of a turn
+    before it is judged. `rival` is the effort that the other solver is expected to need. `bound` is the best D. `trace`
+    (…, 2) holds the effort and the logarithm of the relative gap after the last steps of the turn, of which there were
+    `n_traced`.
     """
 
     __slots__ = ()
 
     def dual(self) -> EGState:
-        """The state of the online solver, its arrays not copied."""
+        """The state of the online solver; arrays are not copied."""
         return EGState(*(getattr(self, name) for name in _DUAL))
 
     def primal(self) -> LBFGSState:
@@ -97,15 +99,15 @@ class AutoState(_Fields):
 
     @property
     def mu(self) -> np.ndarray | None:
-        """μ of all parts where the online solver is at work, (n_parts,); empty where it keeps none."""
+        """μ of all parts, (n_parts,), empty if the online solver keeps none; None if L-BFGS is at work."""
         return self.dual_mu if self.mode[0] == ONLINE else None
 
     def growing(self) -> tuple[str, ...]:
-        """What is empty until L-BFGS begins."""
+        """Names of the arrays that are empty until L-BFGS begins."""
         return _PRIMAL
 
     def unbegun(self) -> AutoState:
-        """The same before L-BFGS has begun, as which a run may have ended that this one is to go on from."""
+        """The state before L-BFGS has begun: an earlier run, which this one goes on from, may have ended there."""
         empty = {name: np.zeros((0,) * each.ndim, each.dtype) for name, each in self._asdict().items()}
         return self._replace(**{name: empty[name] for name in _PRIMAL})
 
@@ -124,16 +126,16 @@ class AutoState(_Fields):
 
 @dataclass(frozen=True)
 class Auto(Solver):
-    """Online exponentiated gradient and L-BFGS in turns, as the gap falls; for smooth losses.
+    """Online exponentiated gradient and L-BFGS in turns, by how the gap falls; for smooth losses.
 
     Parameters
     ----------
     precision : {"auto", "single", "double"}
-        Of the online solver's state.
+        Precision of the online solver's state.
     lean : bool
-        Its state as small as it gets, see :class:`ExponentiatedGradient`.
+        Whether that state is lean, see :class:`ExponentiatedGradient`.
     tol : float
-        The relative gap to be reached; the driver tells.
+        The relative gap to reach; set by the driver.
     """
 
     precision: Literal["auto", "single", "double"] = "auto"
@@ -182,9 +184,10 @@ class Auto(Solver):
         return state
 
     def carry_over(self, problem: Problem, state: AutoState, changed: Set[str]) -> AutoState:
-        """Both keep what they can; progress is judged anew, and L-BFGS takes over where it would begin.
+        """Both solvers keep what they can. Progress is judged anew, and L-BFGS takes over if a fresh fit would start
+        with it.
 
-        Where l2 is so different that the solver at work does without what it has, it is as at first.
+        If l2 changed so much that the solver at work cannot reuse its state, the run starts again as in a first fit.
         """
         fresh = np.random.default_rng(0)
         shrinkage = problem.l2 / float(state.dual_step_l2[0])
@@ -250,7 +253,7 @@ class Auto(Solver):
         state.n_traced[0] += 1
 
     def _is_hopeless(self, problem: Problem, state: AutoState) -> bool:
-        """Whether the other solver is expected to be done before the one at work; notes what this one will need."""
+        """Whether the other solver is expected to end before the one at work; if so, notes what this one would need."""
         n, is_online, rival = int(state.n_traced[0]), state.mode[0] == ONLINE, float(state.rival[0])
         spent, log_gap = state.trace[(n - 1) % _LONGEST]
         is_close = is_online and math.isnan(rival) and log_gap < _CLOSE
@@ -269,7 +272,7 @@ class Auto(Solver):
         return True
 
     def _left(self, state: AutoState) -> float:
-        """The effort to `tol` at the rate at which the gap fell over the second half of the stretch."""
+        """The effort to reach `tol` at the rate at which the gap fell over the second half of the turn."""
         n = int(state.n_traced[0])
         kept = state.trace[[k % _LONGEST for k in range(max(0, n - _LONGEST), n)]]
         now, then = kept[-1], kept[len(kept) // 2 - 1]
@@ -290,7 +293,7 @@ class Auto(Solver):
             if state.trace[(int(state.n_traced[0]) - 1) % _LONGEST, 1] > _TELLING:
                 weights = np.zeros(problem.n_weights)
             if len(state.primal_weights) and state.primal_value[0] <= problem.primal(weights):
-                state.mode[0] = BATCH  # it goes on where it was
+                state.mode[0] = BATCH  # L-BFGS goes on at its own weights
             else:
                 state = self._begin_batch(problem, state, weights, random)
         state.least[0] = max(float(state.least[0]), 2.0 * spent)
@@ -308,7 +311,7 @@ class Auto(Solver):
         return state
 
     def _begin_online(self, problem: Problem, state: AutoState) -> None:
-        """Potentials are the model's own scores; step sizes stay where there are any."""
+        """Potentials become the model's own scores; step sizes stay."""
         dual, loss = state.dual(), problem.loss
         point = dual.point()
         if isinstance(point, CodedPoint):
@@ -326,7 +329,7 @@ class Auto(Solver):
         state.mode[0] = ONLINE
 
     def as_dual(self, problem: Problem, state: AutoState) -> EGState:
-        """The state of the online solver, made that of the weights first where L-BFGS is at work."""
+        """The state of the online solver; if L-BFGS is at work, made from its weights first."""
         if state.mode[0] == BATCH and not np.isnan(state.primal_value[0]):
             self._begin_online(problem, state)
         return state.dual()
@@ -334,7 +337,7 @@ class Auto(Solver):
     # -- certificate ------------------------------------------------------------------------------
 
     def certificate(self, problem: Problem, state: AutoState) -> tuple[AutoState, Certificate]:
-        """That of the solver at work, with the best dual of both, and the weights of the better one."""
+        """The certificate of the solver at work, with the best dual of both and the weights of the better one."""
         if state.mode[0] == BATCH:
             _, found = LBFGS().certificate(problem, state.primal())
         else:
@@ -352,8 +355,8 @@ def history_bytes(n_weights: int) -> int:
 
 
 def _begins_with_batch(problem: Problem, effort: np.ndarray) -> bool:
-    """Whether L-BFGS comes first: examples are few, l1 is far above l2, or it knows the curvature and online steps are
-    slow or not much faster."""
+    """Whether L-BFGS comes first: if examples are few, if l1 is far above l2, or if it knows the curvature and online
+    steps are slow or not much faster."""
     is_shaped = is_worthwhile(problem)
     is_dense = is_shaped and is_mostly_dense(problem)
     if is_steep(problem):
@@ -368,7 +371,7 @@ def _begins_with_batch(problem: Problem, effort: np.ndarray) -> bool:
         return False
     stiff = stiffness(problem)
     if not is_dense and dense_share(problem) > _DOMINANT:
-        passes = _FEWEST_PASSES * max(stiff / _EASY, 1.0) ** 0.3  # as seen with columns of many scales
+        passes = _FEWEST_PASSES * max(stiff / _EASY, 1.0) ** 0.3  # measured on columns of many scales
         return bool(passes * effort[ONLINE] > _FEWEST_EVALUATIONS * effort[BATCH])
     is_easy = is_dense and stiff < _EASY and problem.lengths.max(initial=1) == 1
     fewest = _FEWEST_OF_EASY if is_easy else _FEWEST_EVALUATIONS
@@ -377,15 +380,18 @@ def _begins_with_batch(problem: Problem, effort: np.ndarray) -> bool:
 
 
 def _tries_batch(problem: Problem, effort: np.ndarray) -> bool:
-    """Whether it depends on how much classes overlap who is faster: much, and L-BFGS needs ten evaluations where online
-    steps need thirty passes; hardly, and it needs three times as many as they do."""
+    """Whether the overlap of classes decides which solver is faster, so that L-BFGS is tried first.
+
+    If classes overlap much, L-BFGS needs ten evaluations and online steps thirty passes. If they hardly overlap, L-BFGS
+    needs three times as many evaluations as online steps need passes.
+    """
     if problem.lengths.max(initial=1) > 1 or not is_mostly_dense(problem):
         return False
     return bool(effort[ONLINE] > effort[BATCH] and stiffness(problem) >= _EASY)
 
 
 def _has_failed_trial(problem: Problem, state: AutoState) -> bool:
-    """Whether L-BFGS has just been tried, and classes hardly overlap."""
+    """Whether the trial of L-BFGS has just ended and classes hardly overlap."""
     is_over = state.mode[0] == BATCH and len(state.primal_n_steps) and state.primal_n_steps[0] == _TRIAL
     if not is_over or state.dual_passes[0] > 0.0 or _begins_with_batch(problem, state.effort):
         return False
@@ -393,13 +399,13 @@ def _has_failed_trial(problem: Problem, state: AutoState) -> bool:
 
 
 def _least_online(problem: Problem, effort: np.ndarray) -> float:
-    """Effort of online steps before they are judged."""
+    """The effort of online steps before they are judged."""
     least = _SHARE * evaluations_expected(problem) * effort[BATCH]
     is_sparse = not is_worthwhile(problem) and not is_mostly_dense(problem)
     return float(max(least, _LEAST_OF_SPARSE * effort[ONLINE]) if is_sparse else least)
 
 
 class _Sizes:
-    """A problem without weights, to see what L-BFGS keeps."""
+    """A problem without weights, for the shapes of the state of L-BFGS."""
 
     n_weights = 0

@@ -1,16 +1,16 @@
-"""What `auto` is for β = ∞ on few attributes and a weak l2: quasi-Newton steps on sharper and sharper β.
+"""The solver `auto` for β = ∞ if attributes are few and l2 is weak: L-BFGS on a β that grows.
 
-For classes, and for chains of dense attributes.
+It is for classes, and for chains with dense attributes.
 
-Coordinate ascent takes the more passes the further an example moves its own scores, Σ ‖x‖² / l2. L-BFGS, told of the
-curvature, does not mind, but needs a finite β. There the loss is above that of β = ∞ by at most H(α) / β, so that a few
-values of β, each from the weights of the one before, end within the tolerance; and the α_i = p_i(w) of its points, and
-their mixtures, are points of the dual for β = ∞ too:
+Coordinate ascent takes more passes the further a visit moves the scores of its example, Σ ‖x‖² / l2. L-BFGS knows the
+curvature and does not suffer, but it needs a finite β. At a finite β the loss exceeds that of β = ∞ by at most H(α) /
+β. So a few values of β, each from the weights of the one before, end within the tolerance. The α_i = p_i(w) of its
+points, and their mixtures, are points of the dual for β = ∞ too:
 
     D(Σ_k a_k α_k) = Σ_k a_k γ cost(α_k) − ‖Σ_k a_k v(α_k)‖² / (2 l2).
 
-Where margins can nearly all be kept, few examples bend P and no quadratic model holds for long; there, and where it
-takes longer than expected, coordinate ascent takes over.
+If nearly all margins can be kept, few examples bend P and no quadratic model holds for long. Then coordinate ascent
+takes over, and also if L-BFGS takes longer than expected.
 """
 
 from __future__ import annotations
@@ -40,21 +40,24 @@ from partwise.solvers.primal.lbfgs import LBFGS, LBFGSState
 from partwise.solvers.primal.mixture_bound import mixture_bound
 
 SMOOTH, ONLINE = 0, 1
-_FIRST_BETA = 4.0  # by γ, for costs of about one
-_SHARPENING, _LEAST_SHARPENING = 8.0, 1.5
-_DONE = 0.1  # times H / β: a step that may gain less is not worth another at this β
-_SMOOTHING = 0.5  # of the tolerance, that H / β is to take in the end, or at most
-_MOST_SMOOTHING = 0.6
-_WORTH_A_BOUND = 0.3  # of the tolerance: what the next step may gain where a bound is looked for,
-_FALL = 0.7  # and again at so many times that
+_FIRST_BETA = 4.0  # the first β, divided by γ, for costs of about one
+_SHARPENING, _LEAST_SHARPENING = 8.0, 1.5  # the most and the least that β grows at a time
+_DONE = 0.1  # β grows if the next step may gain less than this share of H / β
+_SMOOTHING, _MOST_SMOOTHING = (
+    0.5,
+    0.6,
+)  # shares of the tolerance that H / β is to take in the end, and takes at most
+_WORTH_A_BOUND = 0.3  # a bound is looked for if the next step may gain less than this share of the tolerance,
+_FALL = 0.7  # and again if it may gain less than this share of what it might have gained then
 _N_KEPT = 15  # points whose mixtures are bounds
-_SEPARABLE = 0.1  # of P(0), below which margins can nearly all be kept
-_PASSES_BY_PULL = 5.0  # that coordinate ascent takes where they cannot, by the pull of an example
-_EVALUATIONS = 50.0  # that L-BFGS takes over all β
-_MOST_COLUMNS = 300  # more were not tried, and L-BFGS needs the more evaluations the more there are
-_PATIENCE = 2.0  # times what coordinate ascent is expected to take
-STRONG_PULL = 150.0  # of a chain with dense attributes: visits of others undo what one has gained
-_MOST_PASSES = 1000.0
+_SEPARABLE = 0.1  # share of P(0) below which nearly all margins can be kept
+# Passes that coordinate ascent takes if they cannot, for each unit of the pull of an example.
+_PASSES_BY_PULL = 5.0
+_EVALUATIONS = 50.0  # evaluations that L-BFGS takes over all values of β
+_MOST_COLUMNS = 300  # attributes: more were not measured, and L-BFGS needs more evaluations for more of them
+_PATIENCE = 2.0  # L-BFGS gives up after this many times the effort expected of coordinate ascent
+STRONG_PULL = 150.0  # pull of a chain with dense attributes above which visits undo each other
+_MOST_PASSES = 1000.0  # evaluations after which L-BFGS gives up
 
 _PRIMAL = tuple(f"primal_{name}" for name in LBFGSState._fields)
 _OWN = ("mode", "beta", "passes", "images", "costs", "n_kept", "bound", "looked")
@@ -66,11 +69,11 @@ def _fields_with(dual: Any) -> Any:
 
 
 class _Both:
-    """The states of both solvers; of L-BFGS, that at the current β.
+    """The states of both solvers; the state of L-BFGS belongs to the current β.
 
-    `mode` says which is at work; `passes` those of this solver so far; `images` (…, n_weights) and `costs` are v and
-    the expected cost of the last points, `n_kept` how many there were; `bound` is the best D, and `looked` what the
-    next step might have gained when it was looked for.
+    `mode` is the solver at work, and `passes` are the evaluations of L-BFGS so far. `images` (…, n_weights) and `costs`
+    are v and the expected cost of its last points, of which there were `n_kept`. `bound` is the best D. `looked` is
+    the gain that the next step promised when a bound was looked for last.
     """
 
     __slots__ = ()
@@ -95,14 +98,14 @@ class _Both:
 
 
 class HardAutoState(_Both, _fields_with(ClassState)):  # type: ignore[misc]
-    """Of classes."""
+    """The state for classes."""
 
     __slots__ = ()
     of_dual, ascent = ClassState, "crammer-singer"
 
 
 class HardChainState(_Both, _fields_with(ChainState)):  # type: ignore[misc]
-    """Of chains."""
+    """The state for chains."""
 
     __slots__ = ()
     of_dual, ascent = ChainState, "chain-cd"
@@ -117,7 +120,7 @@ class HardChainState(_Both, _fields_with(ChainState)):  # type: ignore[misc]
 
 
 class _Smoothed(Problem):
-    """The problem at a finite β; remembers where it was evaluated last, with the cost and the entropy there."""
+    """The problem at a finite β; it keeps the weights of its last evaluation, with the cost and the entropy there."""
 
     last: tuple[np.ndarray, float, float] | None = None
 
@@ -136,7 +139,7 @@ class _Smoothed(Problem):
 
 
 def prefers_smoothing(problem: Problem) -> bool:
-    """Whether coordinate ascent would take longer than L-BFGS, unless margins can be kept; for β = ∞."""
+    """Whether L-BFGS is expected to be faster than coordinate ascent for β = ∞, unless margins can be kept."""
     is_able = type(problem) is Problem and problem.structure.is_first_order and not problem.l1
     if not is_able or problem.loss.gamma == 0.0 or not _is_told_all(problem):
         return False
@@ -146,30 +149,30 @@ def prefers_smoothing(problem: Problem) -> bool:
 
 
 def _is_told_all(problem: Problem) -> bool:
-    """Whether L-BFGS knows the curvature of all attributes, and these are few."""
+    """Whether L-BFGS knows the curvature of all attributes, and they are few."""
     if not is_worthwhile(problem) or not has_whole_blocks(problem):
         return False
     return all(columns_of(rows) <= _MOST_COLUMNS for rows in problem.scorer.kinds)
 
 
 def _effort_of_ascent(problem: Problem) -> float:
-    """What coordinate ascent is expected to take where margins cannot be kept."""
+    """The effort expected of coordinate ascent if margins cannot be kept."""
     pull = float(problem.example_weight.mean()) * pull_of_an_example(problem)
     return _PASSES_BY_PULL * pull * online_pass_effort(problem)
 
 
 @dataclass(frozen=True)
 class HardAuto(Solver):
-    """L-BFGS on sharper and sharper β, or exact coordinate ascent; for classes or chains and β = ∞.
+    """L-BFGS on a β that grows, or exact coordinate ascent; for classes or chains and β = ∞.
 
     Parameters
     ----------
     parts : {"classes", "chains"}
-        Of what the problem is.
+        The parts of the problem.
     precision : {"auto", "single", "double"}
-        Of the state of coordinate ascent.
+        Precision of the state of coordinate ascent.
     tol : float
-        The relative gap to be reached; the driver tells.
+        The relative gap to reach; set by the driver.
     """
 
     parts: Literal["classes", "chains"] = "classes"
@@ -179,7 +182,7 @@ class HardAuto(Solver):
 
     @classmethod
     def of(cls, problem: Problem) -> HardAuto:
-        """As it is for the parts of the problem."""
+        """The solver for the parts of the problem."""
         return cls("classes" if problem.structure.n_classes else "chains")
 
     @property
@@ -217,7 +220,7 @@ class HardAuto(Solver):
         return made(*own, *LBFGS().init(problem, random), *self.online.init(problem, random))
 
     def carry_over(self, problem: Problem, state: Any, changed: Set[str]) -> Any:
-        """Coordinate ascent keeps its distributions, L-BFGS its weights, with a β that is less sharp."""
+        """Coordinate ascent keeps its distributions. L-BFGS keeps its weights, and β is smaller."""
         if state.mode[0] == ONLINE:
             state.bound[0] = 0.0
             return state.with_dual(self.online.carry_over(problem, state.dual(), changed))
@@ -249,7 +252,7 @@ class HardAuto(Solver):
             self._look(problem, state)
         if self._is_slow(problem, state):
             state.mode[0] = ONLINE
-        gap = value - float(state.bound[0])  # of β = ∞ too, whose P is smaller
+        gap = value - float(state.bound[0])  # a bound for β = ∞ too, whose P is smaller
         return state, StepInfo(info.passes, value - gap, gap)
 
     def _keep(self, problem: Problem, state: Any, cost: float) -> None:
@@ -259,7 +262,7 @@ class HardAuto(Solver):
         state.n_kept[0] += 1
 
     def _look(self, problem: Problem, state: Any) -> None:
-        """The best bound of mixtures of the last points."""
+        """Look for the best bound of mixtures of the last points."""
         n = int(state.n_kept[0])
         rows = [k % _N_KEPT for k in range(max(0, n - _N_KEPT), n)]
         if rows:
@@ -268,7 +271,7 @@ class HardAuto(Solver):
             state.bound[0] = max(float(state.bound[0]), found)
 
     def _sharpen(self, problem: Problem, state: Any, smoothing: float) -> Any:
-        """A larger β from the same weights; or coordinate ascent, where margins can be kept."""
+        """Go on with a larger β from the same weights, or with coordinate ascent if margins can be kept."""
         value = float(state.primal_value[0])
         if value < _SEPARABLE * problem.primal(np.zeros(problem.n_weights)):
             state.mode[0] = ONLINE
@@ -286,7 +289,7 @@ class HardAuto(Solver):
     # -- certificate ------------------------------------------------------------------------------
 
     def certificate(self, problem: Problem, state: Any) -> tuple[Any, Certificate]:
-        """That of the solver at work, with the best dual of both; the true labels have a dual of 0."""
+        """The certificate of the solver at work, with the best dual of both; the true labels have a dual of 0."""
         if state.mode[0] == ONLINE:
             dual, found = self.online.certificate(problem, state.dual())
             state = state.with_dual(dual)

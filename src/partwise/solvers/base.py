@@ -1,4 +1,4 @@
-"""What a solver is, what it returns, and the certificate all of them print."""
+"""The contract of solvers: settings, states, steps, certificates, and the solution of a run."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from partwise.core.problem import Evaluation, Problem
 from partwise.errors import InputError
 from partwise.solvers.needs import Needs
 
-_ROUNDING = 1e-9  # of the larger bound: what adding up in double precision may do to a gap of zero
+# A dual above the primal by this share of the larger bound is rounding of sums in double precision.
+_ROUNDING = 1e-9
 
 
 PRECISIONS = ("auto", "single", "double")
-CHUNK = 4096  # examples between two chances to interrupt
+CHUNK = 4096  # examples that are visited between two chances to interrupt training
 
 
 def state_type(precision: str) -> Any:
-    """Of a state's arrays; the driver settles "auto", which is single where nobody asks for a tolerance."""
+    """The type of a state's arrays; "auto", which the driver settles before training, counts as single."""
     return np.float64 if precision == "double" else np.float32
 
 
 def check_precision(precision: str) -> None:
-    """Raise InputError unless it is one of the three words."""
+    """Raise InputError unless `precision` is one of the three words."""
     if precision not in PRECISIONS:
         raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
 
@@ -69,20 +70,20 @@ class Certificate:
     primal, dual : float
         P(w) for the weights returned and D(α); the optimum lies between them.
     kind : {"exact", "relaxation", "approximate", "local"}
-        What the structure's sums over labellings are, and so what was certified: the problem itself; its
-        relaxation, whose objective is never below the exact one; nothing, and `dual` is −inf; or, where labels are
-        known in part, that the weights are nearly stationary (see `core/partial.py`).
+        What the bounds are of. "exact": the problem itself. "relaxation": its relaxation, whose objective is never
+        below the exact one. "approximate": nothing is certified, and `dual` is −inf. "local": labels are known in
+        part, and the weights are nearly stationary (see `core/partial.py`).
     weights : ndarray (n_weights,)
-        The w of `primal`.
+        The weights that `primal` belongs to.
     drift : float
-        |dual kept incrementally − dual recomputed|, repaired when the certificate was made.
+        |dual kept incrementally − dual recomputed|; the certificate repairs it.
     negative_losses : int
-        Examples whose loss came out below zero, which only approximate sums can make of it: a log-partition below the
-        true label's score (Martins et al. 2010, footnote 9).
+        Examples with a loss below zero. Only approximate sums give such losses: a log-partition below the score of the
+        true label (Martins et al. 2010, footnote 9).
     rounding : float
-        What rounding may do to the gap of these weights: the bounds allow for it.
+        Largest rounding error of the gap of these weights; the bounds allow for it.
     noise : float
-        What rounding may do to the gap in the solver's own passes, where small losses cancel.
+        Largest rounding error of the gap in the solver's own passes, in which small losses cancel.
     """
 
     primal: float
@@ -110,7 +111,7 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """gap / |primal|; inf where a bound is not finite, or where the primal is zero and the dual is not."""
+        """gap / |primal|; inf if a bound is not finite, or if the primal is zero and the dual is not."""
         if not (math.isfinite(self.primal) and math.isfinite(self.dual)):
             return math.inf
         if self.primal == 0.0:
@@ -119,8 +120,7 @@ class Certificate:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the bounds can be what they are said to be: finite (but for a dual that is not claimed), and in
-        order but for rounding."""
+        """Whether the bounds are possible: finite, and in order except for rounding. Approximate sums claim no dual."""
         if self.kind == "approximate":
             return math.isfinite(self.primal)
         size = max(abs(self.primal), abs(self.dual))
@@ -129,7 +129,7 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Record:
-    """One line of the history: a certified point, and what it took to get there."""
+    """One line of the history: a certified point with its passes and its time."""
 
     passes: float
     seconds: float
@@ -148,7 +148,7 @@ class Record:
 
     @property
     def note(self) -> str:
-        """What to add to a line that shows the record: its kind, where that is not exact, and negative losses."""
+        """Text for a line that shows the record: the kind if it is not exact, and the number of negative losses."""
         negative = f", {self.negative_losses} negative losses" if self.negative_losses else ""
         return "" if self.kind == "exact" else f"  ({self.kind}{negative})"
 
@@ -157,16 +157,16 @@ class Record:
 
 
 class StepInfo(NamedTuple):
-    """What one step tells the driver.
+    """What a step reports to the driver.
 
     Attributes
     ----------
     passes : float
-        Effective iterations it took: example visits / n, counting every step size tried.
+        Effective iterations of the step: visits of examples / n, where every step size tried counts.
     dual : float
-        The dual as kept incrementally, or P less `estimated_gap` (nan if the solver knows neither).
+        The dual as kept incrementally, or P − `estimated_gap`; nan if the solver knows neither.
     estimated_gap : float
-        A cheap guess of the gap, to time certificates with (nan if there is none).
+        A cheap estimate of the gap, by which the driver times certificates; nan if there is none.
     """
 
     passes: float
@@ -316,7 +316,7 @@ _completed: dict[type, type] = {}
 
 
 class WarmStart(NamedTuple):
-    """A solver's state and the problem that it belongs to."""
+    """The state of a solver and the problem that it belongs to."""
 
     problem: Problem
     state: Any
@@ -324,15 +324,15 @@ class WarmStart(NamedTuple):
 
 @dataclass(frozen=True)
 class Solution:
-    """What training returns.
+    """The result of training.
 
     Attributes
     ----------
     problem : Problem
-        What was solved.
+        The problem solved.
     weights : ndarray (n_weights,)
     state : NamedTuple
-        The solver's state, to go on from.
+        The final state of the solver, for warm starts.
     certificate : Certificate
     history : list of Record
     stop_reason : StopReason
@@ -354,7 +354,7 @@ class Solution:
 
     @property
     def why(self) -> str:
-        """The reason in words, with what the certificate is of where that is not the problem itself."""
+        """The reason in words, with a note if the certificate is not of the problem itself."""
         reason = str(self.stop_reason.value)
         if self.converged and self.certificate.kind == "local":
             reason = _STATIONARY

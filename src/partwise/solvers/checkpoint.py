@@ -1,4 +1,4 @@
-"""Save a run and go on from it exactly; arrays and JSON only, nothing that can execute."""
+"""Save a run and go on from it exactly. Files hold arrays and JSON only, nothing that can execute."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from partwise.solvers.base import Record, Solver
 from partwise.solvers.fingerprint import fingerprint
 from partwise.storage.atomic import write_atomically
 
-_IN_WORDS = ("solver", "loss", "l2", "n_examples", "n_parts", "n_weights")  # the others are hashes
+# Values that errors show; the others are hashes.
+_IN_WORDS = ("solver", "loss", "l2", "n_examples", "n_parts", "n_weights")
 
 if TYPE_CHECKING:
     from partwise.solvers.driver import Run
 
 
 def _made_with(problem: Problem, solver: Solver) -> dict[str, str]:
-    """What must not have changed for a run to go on; precision "auto" may follow another tol."""
+    """Everything that must be the same for a run to go on; precision "auto" may follow another tol."""
     return {"solver": repr(solver), **fingerprint(problem)}
 
 
@@ -92,8 +93,8 @@ def load_checkpoint(
 def state_like(template: Any, arrays: dict[str, np.ndarray]) -> Any:
     """A state of the template's class; ValueError unless names, shapes and types are the same.
 
-    Arrays that its `growing` names may be larger than they start, if the state then is sound. Numbers in single
-    precision become double where the template's are.
+    Arrays that its `growing` names may be larger than in the template, if the state is sound. Single precision becomes
+    double if the template has double.
     """
     growing = template.growing() if hasattr(template, "growing") else ()
     fitting = {}
@@ -112,5 +113,5 @@ def state_like(template: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _fits(found: np.dtype, wanted: np.dtype) -> bool:
-    """The same type, or the other floating-point precision: states know their own."""
+    """Whether the types are equal, or are two floating-point precisions."""
     return found == wanted or {found, wanted} == {np.dtype(np.float32), np.dtype(np.float64)}

@@ -20,17 +20,18 @@ from partwise.solvers.primal.lbfgs import LBFGS
 from partwise.solvers.registry import SOLVERS, check_known
 from partwise.solvers.saddle.extragradient import Extragradient
 
-_WEAKEST = 3e-8  # l2 · tol for each example where β = ∞
-_WEAKEST_FITTED = 2e-6  # the same where all margins can surely be kept, and double precision is no slower
-_WEAKEST_SMOOTH = 1e-5  # l2 · tol by the mean weight of the examples
-_POSITIONS_FITTED = 4.0  # by one weight
+# The state needs double precision if l2 · tol is smaller: for β = ∞, divided by the total weight; the same if all
+# margins can surely be kept, where double precision is no slower; for finite β, divided by the mean weight of the
+# examples.
+_WEAKEST, _WEAKEST_FITTED, _WEAKEST_SMOOTH = 3e-8, 2e-6, 1e-5
+_POSITIONS_FITTED = 4.0  # positions that one weight can fit
 
 
 def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-3) -> Solver:
-    """The solver of that name, or the one itself; "auto" takes the fastest measured for the problem.
+    """The solver of that name, or the solver given; "auto" takes the one that was fastest on such problems.
 
-    Its precision follows `tol` and l2 unless it was fixed. Where labels are known in part, online EG
-    has no dual to climb, and `MixtureAscent` is what it stands for.
+    Its precision follows `tol` and l2 unless it was fixed. If labels are known in part, another solver may take its
+    place (`Solver.for_partial_labels`).
     """
     if solver == "auto":
         is_dense = problem.certified == "local" and is_worthwhile(problem)
@@ -47,12 +48,11 @@ def solver_for(problem: Problem, solver: str | Solver = "auto", tol: float = 1e-
 
 
 def _leaves_small_losses(problem: Problem, tol: float) -> bool:
-    """Whether the margins of all examples can be kept, so that what is left to lose lies below single precision.
+    """Whether the margins of all examples can be kept, so that losses lie below single precision.
 
-    For β = ∞ and a weak regulariser the objective is (l2 / 2)‖w‖², and its share of an example times `tol` is what
-    scores near 1 must be exact to. Keeping the margin of a row x on its own takes ‖w‖² of about 1 / ‖x‖², and rows
-    share w where there are more of them than attributes. For finite β the same happens where there is a weight for
-    every few positions.
+    For β = ∞ and a weak regulariser the objective is (l2 / 2)‖w‖². Scores near 1 must be exact to `tol` times the share
+    of an example in it. Keeping the margin of one row x takes ‖w‖² of about 1 / ‖x‖², and rows share w if there are
+    more rows than attributes. For finite β the same happens if there is a weight for every few positions.
     """
     total, n_positions = float(problem.batch.example_weight.sum()), float(problem.lengths.sum())
     n_weights = sum(kind.n_weights * kind.width / kind.stride for kind in problem.scorer.kinds)  # no padding
@@ -68,7 +68,7 @@ def _leaves_small_losses(problem: Problem, tol: float) -> bool:
 
 
 def _fastest(problem: Problem) -> Solver:
-    """By the tables that benchmarks/sequence.py, multiclass.py, dependency.py and segments.py print."""
+    """The choice of "auto", by the tables of benchmarks/sequence.py, multiclass.py, dependency.py and segments.py."""
     if not problem.loss.is_hard:
         is_online = problem.l1 > 0.0 and not is_worthwhile(problem) and not is_steep(problem)
         return ExponentiatedGradient("gap", "newton") if is_online or refusal(problem, Auto.needs) else Auto()

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Copies of v that threads have changed, brought together (see `threads.py`)."""
+"""Adds up the changes of v that threads made to their copies (see `threads.py`)."""
 
 from __future__ import annotations
 

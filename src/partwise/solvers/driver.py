@@ -33,30 +33,33 @@ from partwise.solvers.fingerprint import changes
 from partwise.solvers.needs import check_solver
 from partwise.solvers.rounding import with_rounding
 
-_LONG = 5_000_000  # numbers that a pass reads or writes
-# States are arrays over examples, parts and weights, with labellings that the structure allows.
+# Products of vectors in passes that read or write more numbers wake all threads of the linear algebra library.
+_LONG = 5_000_000
+# A state does not fit another structure or other sizes, so that training starts again.
 _START_AFRESH = {"structure", "n_examples", "n_parts", "n_weights"}
 
 _FIRST_LOOK = 3.0  # passes before the first certificate of a solver that has no estimate of its gap
-_PASSES_WAITED = 8.0  # between two certificates, or
-_LONGEST_WAIT = 0.15  # of the run so far, at most;
-_SHORTEST_WAIT = 0.05  # of the run, at least
-_ROUNDING = 1e-3  # estimates within this of the gap are the gap itself, and need not be checked
+_PASSES_WAITED = 8.0  # most passes between two certificates of a run so short that the next number is smaller
+_LONGEST_WAIT, _SHORTEST_WAIT = (
+    0.15,
+    0.05,
+)  # most and fewest passes between two certificates, as shares of the run so far
+_ROUNDING = 1e-3  # an estimate within this share of the gap is taken to be exact from then on
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback sees after every step.
+    """The progress of a run, as a callback sees it after every step.
 
     Attributes
     ----------
     passes, max_passes, seconds : float
     dual, estimated_gap : float
-        As the solver keeps them; nan where it does not.
+        As the solver keeps them; nan if it does not.
     record : Record or None
-        The certificate made at this step, if one was.
+        The certificate of this step, if one was made.
     weights : ndarray or None
-        Its weights.
+        The weights of the certificate.
     """
 
     passes: float
@@ -70,11 +73,11 @@ class Progress:
 
 @dataclass
 class Schedule:
-    """When to pay for a certificate, which costs up to a pass.
+    """Chooses when to make a certificate, which costs up to a pass.
 
-    Every `every` passes if given. Otherwise when the solver's own estimate, corrected by how far off it was last
-    time, says that the gap has reached the tolerance; when the last two gaps say that it has, if it falls
-    exponentially; and in any case before `_LONGEST_WAIT` of the run has gone by without one.
+    If `every` is given, after every `every` passes. Otherwise a certificate is due in three cases. The solver's
+    estimate of the gap, corrected by its last error, has reached the tolerance. The last two gaps, extrapolated
+    exponentially, say so. Or a share `_LONGEST_WAIT` of the run has passed since the last one.
     """
 
     tol: float
@@ -97,7 +100,7 @@ class Schedule:
         return is_reached or passes >= max(self.next, _PASSES_WAITED)
 
     def made(self, passes: float, info: StepInfo, certificate: Certificate) -> None:
-        """Learn from a certificate when another would be worth its price."""
+        """Note a certificate, and when the next one is due."""
         wait = max(_LONGEST_WAIT * passes, _FIRST_LOOK if passes < _PASSES_WAITED else _PASSES_WAITED)
         if certificate.relative_gap > self.tol:
             log_gap = math.log(certificate.relative_gap / self.tol)
@@ -110,13 +113,13 @@ class Schedule:
         self.last, self.next = passes, passes + wait
 
     def learnt(self) -> list[float]:
-        """What a checkpoint keeps."""
+        """The numbers that a checkpoint keeps."""
         return [self.last, self.next, self.log_gap, self.correction]
 
 
 @dataclass
 class Run:
-    """All that changes while training, apart from the solver's state."""
+    """Everything that changes during training, except the state of the solver."""
 
     schedule: Schedule
     passes: float = 0.0
@@ -156,13 +159,13 @@ def solve(
     certificate_every : float
         Passes between certificates; by default only as often as is worth their cost.
     checkpoint : path
-        File to save to after every step, or where a state is kept in several places as often as these are; written
-        atomically.
+        File that the run is saved to after every step, atomically. If parts of the state lie elsewhere, it is saved
+        as often as these are.
     resume : bool
         Go on from `checkpoint` if it exists, exactly as if training had not been interrupted.
     warm_start : Solution or WarmStart
-        Start from an earlier solution by the same solver. Where the problem has changed, what followed from the
-        old one is computed again; where its structure or sizes have, training starts afresh.
+        Start from an earlier solution by the same solver. If the problem has changed, everything that followed from
+        the old problem is computed again. If its structure or sizes have changed, training starts again.
     """
     check_positive("tol", tol)
     check_positive("max_passes", max_passes)
@@ -187,15 +190,15 @@ def solve(
 
 
 def _no_idle_threads(problem: Problem) -> AbstractContextManager[Any]:
-    """Products of long vectors wake threads that then wait for the next one on processors that training could use."""
+    """Keep products of long vectors on this thread: other threads would wait for the next one and waste processors."""
     is_long = problem.n_touched + problem.n_parts > _LONG
     return on_own_thread() if is_long else nullcontext()
 
 
 def with_precision(solver: Solver, tol: float) -> Solver:
-    """The solver with precision "auto" settled, and told `tol` where it asks for it; others as they are.
+    """The solver with precision "auto" settled, and with `tol` if it has such a field.
 
-    A state in single precision ends at a relative gap of 1e-5 to 1e-4, so that a smaller `tol` needs double.
+    A state in single precision ends at a relative gap of 1e-5 to 1e-4, so that a smaller `tol` needs double precision.
     """
     if hasattr(solver, "tol"):
         solver = replace(solver, tol=tol)  # type: ignore[type-var]
@@ -208,7 +211,7 @@ def with_precision(solver: Solver, tol: float) -> Solver:
 def _warm_state(
     problem: Problem, solver: Solver, before: Solution | WarmStart, random: np.random.Generator
 ) -> Any:
-    """The state to start from: as it is on the same problem, carried over to another, or a fresh one."""
+    """The state to start from: the earlier one, carried over if the problem has changed, or a fresh one."""
     fresh = solver.init(problem, random)
     changed = changes(before.problem, problem)
     if type(before.state) is not type(fresh) or not changed.isdisjoint(_START_AFRESH):
@@ -276,14 +279,14 @@ class _Loop:
         )
 
     def _reason_to_stay(self) -> StopReason | None:
-        """A resumed run may have ended already."""
+        """The reason to stop before the first step: a resumed run may have ended already."""
         history = self.run_.history
         if history and history[-1].passes == self.run_.passes and history[-1].proves(self.tol):
             return StopReason.CONVERGED
         return StopReason.MAX_PASSES if self.run_.passes >= self.max_passes else None
 
     def _certificate(self, state: Any) -> tuple[Any, Certificate]:
-        """The solver's, with the word for what it is of; none is claimed where sums are approximate."""
+        """The certificate of the solver with its kind; approximate sums claim no dual."""
         finish()
         state, found = self.solver.certificate(self.problem, state)
         kind = self.problem.certified
@@ -332,7 +335,7 @@ class _Loop:
         return None
 
     def _stalled(self) -> bool:
-        """Neither side has moved over three certificates."""
+        """Whether neither bound has moved over three certificates."""
         recent = self.run_.history[-3:]
         if len(recent) < 3 or recent[-1].passes - recent[0].passes < 3:
             return False

@@ -1,4 +1,4 @@
-"""What defines a problem, in short: to tell whether a state or a checkpoint belongs to it."""
+"""Hashes that define a problem, to tell whether a state or a checkpoint belongs to it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import numpy as np
 from partwise.core.problem import Problem
 from partwise.mercer.gram import Gram
 
-_ROWS_AT_ONCE = 256  # of a kernel matrix that does not fit its budget
+# Rows of a kernel matrix that are computed together if the matrix does not fit its budget.
+_ROWS_AT_ONCE = 256
 
 
 def fingerprint(problem: Problem) -> dict[str, str]:
     """One value for everything that a solution depends on, by name.
 
-    Arrays are hashed (about 1 s a GB); a problem whose data were hashed before is not hashed again.
+    Arrays are hashed (about 1 s for a GB). The hashes of data are kept with the problem.
     """
     return _of_settings(problem) | problem.kept("fingerprint", lambda: _of_data(problem))
 
 
 def changes(before: Problem, now: Problem) -> set[str]:
-    """Names of what differs between two problems."""
+    """The names of the values that differ between two problems."""
     one, other = fingerprint(before), fingerprint(now)
     return {name for name in one if one[name] != other[name]}
 

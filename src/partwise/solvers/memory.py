@@ -1,4 +1,4 @@
-"""How much memory training will take, told before it begins, and which solver stays within a limit."""
+"""Memory of training, estimated before it starts, and the solver that stays within a limit."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from partwise.solvers.primal.lbfgs import LBFGS
 from partwise.solvers.saddle.excessive_gap import ExcessiveGap
 
 _OF_WEIGHTS = 4  # vectors as long as the weights that certificates hold, in double precision
-_OF_EXAMPLES = 16  # numbers that go with each example
-_COMPILED = 20e6  # code that is loaded when training begins
-_OWN_SHARE = 0.5  # of the machine's memory, that training takes without being asked to use less
+_OF_EXAMPLES = 16  # numbers kept for each example
+_COMPILED = 20e6  # bytes of compiled code that is loaded when training begins
+_OWN_SHARE = 0.5  # share of the machine's memory that training takes if there is no limit
 
 _UNITS = {
     "": 1.0,
@@ -41,23 +41,23 @@ _BINARY = {"kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "tib": 2.0**40}
 
 
 class MemoryEstimate(NamedTuple):
-    """Bytes that training will take.
+    """Bytes that training takes.
 
     Attributes
     ----------
     data : int
-        Rows of features, shapes, true labels and costs; they are in memory already, as far as they do not lie on disk.
+        Rows of features, shapes, true labels and costs that do not lie on disk; they are in memory already.
     weights : int
-        Weights, what is as long as they are, numbers of examples, and compiled code.
+        Weights and other vectors of this length, numbers kept for each example, and compiled code.
     parts : int
-        What the solver keeps for every part of every example, or of labellings instead, its dual state.
+        The dual state of the solver: numbers for every part of every example, or labellings.
     solver : str
     resident : int
-        What the process had in memory when it was asked, data included.
+        Memory of the process at the time of the estimate, data included.
     streamed : int
-        Of data and state on disk, what is in memory at a time.
+        Memory for data and state on disk, as much of them as is in memory at a time.
     on_disk : str
-        What is there, in words; empty where nothing is.
+        What lies on disk, in words; empty if nothing does.
     """
 
     data: int
@@ -70,12 +70,12 @@ class MemoryEstimate(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Of data, weights and dual state."""
+        """Bytes of data, weights and dual state."""
         return self.data + self.weights + self.parts + self.streamed
 
     @property
     def peak(self) -> int:
-        """Of the process while it trains."""
+        """The largest memory of the process during training."""
         return self.resident + self.weights + self.parts + self.streamed
 
     def __str__(self) -> str:
@@ -95,12 +95,12 @@ def memory_estimate(
     tol: float = 1e-3,
     memory_limit: float | str | None = None,
 ) -> MemoryEstimate:
-    """What training `problem` by `solver` will take.
+    """The memory that training `problem` by `solver` takes.
 
     Parameters
     ----------
     tol : float
-        Decides, where the solver leaves it open, whether its state has single or double precision.
+        Decides between single and double precision if the solver leaves it open.
     memory_limit : float, str or None
         As in :func:`solver_within`.
     """
@@ -113,21 +113,21 @@ def solver_within(
     tol: float = 1e-3,
     memory_limit: float | str | None = None,
 ) -> Solver:
-    """The solver of that name, as :func:`solver_for` says, in the form that stays within a limit of memory.
+    """The solver of :func:`solver_for`, in a form that stays within a memory limit.
 
-    Online exponentiated gradient can do with less, at some cost in time (`lean`); "auto" also gives up changing over
-    to L-BFGS, and then exponentiated gradient, for solvers without dual state.
+    Online exponentiated gradient has a form with less memory that takes more time (`lean`). "auto" also tries online
+    exponentiated gradient without L-BFGS, and then solvers without dual state.
 
     Parameters
     ----------
     memory_limit : float, str or None
-        Bytes that the whole process may take, or a text such as "1.5GB". None is half of the machine's memory, which
-        makes solvers lean and refuses nothing.
+        Bytes that the whole process may take, or a text such as "1.5GB". None is half of the machine's memory: above
+        it solvers named become lean, and nothing is refused.
 
     Raises
     ------
     InputError
-        Where no solver stays within a limit that was given.
+        If no solver stays within a limit that was given.
     """
     chosen, limit = solver_for(problem, solver, tol), bytes_of(memory_limit)
     may_choose = solver == "auto"
@@ -151,7 +151,7 @@ def solver_within(
 
 
 def bytes_of(limit: float | str | None) -> float | None:
-    """A limit of memory as a number of bytes."""
+    """A memory limit as a number of bytes."""
     if limit is None:
         return None
     found = None
@@ -170,12 +170,12 @@ def bytes_of(limit: float | str | None) -> float | None:
 
 
 def machine_bytes() -> float:
-    """Memory of the machine, or of the share of it that the process is confined to."""
+    """Memory of the machine, or the limit of the process or its container if that is smaller."""
     return min([_physical_bytes(), *memory_limits()])
 
 
 def limit_below_machine(memory_limit: float | str | None) -> float | None:
-    """The least of a limit that was given and those of the process and its container; None where none holds it back."""
+    """The smallest of `memory_limit` and the limits of process and container; None if none is below the machine."""
     given = bytes_of(memory_limit)
     least = min([*memory_limits(), *([] if given is None else [given])], default=np.inf)
     return least if least < _physical_bytes() else None
@@ -187,13 +187,13 @@ def _physical_bytes() -> float:
 
 
 def bytes_beside(n_weights: int, n_examples: int, n_jobs: int) -> int:
-    """What a process that trains from disk will have in memory beside data and dual state."""
+    """Memory of a process that trains from disk, beside data and dual state."""
     vectors = 8 * (_OF_WEIGHTS + n_jobs) + 4 * STATE_VECTORS
     return resident_bytes() + vectors * n_weights + 8 * _OF_EXAMPLES * n_examples + int(_COMPILED)
 
 
 def resident_bytes() -> int:
-    """What the process has in memory now."""
+    """Memory of the process now."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -206,7 +206,7 @@ def shown_bytes(n_bytes: Any) -> str:
 
 
 def _frugal(problem: Problem, chosen: Solver, tol: float, may_choose: bool) -> Iterator[Solver]:
-    """Solvers to train with, the fastest first, which take less and less memory."""
+    """Solvers to try, the fastest first; each takes less memory than the one before."""
     yield chosen
     lean = chosen.leaner(problem)
     if lean is not None:
@@ -220,7 +220,7 @@ def _frugal(problem: Problem, chosen: Solver, tol: float, may_choose: bool) -> I
 
 
 def _estimate(problem: Problem, solver: Solver, worst: bool = False) -> MemoryEstimate:
-    """What `solver` will take; with `worst`, also what it takes seldom."""
+    """The memory that `solver` takes; with `worst`, also vectors that only some runs need."""
     scorer = problem.scorer
     arrays = [array for kind in scorer.kinds for array in kind if isinstance(array, np.ndarray)]
     arrays += [scorer.runs, scorer.run_ptr, *scorer.shapes, *problem.gold]

@@ -1,4 +1,4 @@
-"""What a solver needs of a problem: declared by the solver, asked here, before any work."""
+"""What a solver needs of a problem. Solvers declare it; `check_solver` asks it before training starts."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Needs:
-    """Conditions without which a solver would be wrong, not just slow.
+    """Conditions on problems without which a solver would be wrong, not only slow.
 
     Attributes
     ----------
     loss : {"any", "smooth", "hard"}
-        Finite β, β = ∞, or either.
+        "smooth": finite β; "hard": β = ∞.
     features : bool
-        Weights belong to features: a visit reads and writes them where a kernel function has coefficients.
+        The problem has features, not a kernel function: a visit reads and writes single weights.
     whole_labels : bool
-        True labels themselves, not expectations of them.
+        The true labels are labels, not expectations of labels.
     exact : bool
         Sums and maxima over labellings are exact, and a maximiser is a labelling.
     first_order : bool
         Consistent marginals of parts are always those of a distribution: classes, chains of order 1.
     classes : bool
-        A labelling is one label, and labels share no weights: plain classes.
+        A labelling is one label, and labels share no weights (plain classes).
     ridge : bool
         The regulariser has no l1 term.
     partial : bool
@@ -54,7 +54,7 @@ NEEDS_CLASSES = "is for classes, and this structure has other parts: use an 'eg'
 
 
 def refusal(problem: Problem, needs: Needs) -> str | None:
-    """The first need that `problem` does not meet, what it has, and what to use instead; None if it meets all."""
+    """The first need that `problem` does not meet and a remedy, in words; None if it meets all."""
     loss, structure = problem.loss, problem.structure
     has_beta = f"loss={loss.name!r} has beta = {loss.beta:g}"
     unmet = {
@@ -84,7 +84,7 @@ _SUMS = {"relaxation": "a relaxation", "approximate": "approximate"}
 
 
 def check_solver(problem: Problem, solver: Solver) -> None:
-    """Raise InputError, in one line, unless `solver` can work on `problem` with its settings."""
+    """Raise InputError, in one line, if `solver` cannot train `problem` or has invalid settings."""
     words = refusal(problem, solver.needs)
     if words is not None:
         raise InputError(f"solver {solver.name!r} {words}")

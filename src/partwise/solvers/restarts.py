@@ -1,4 +1,4 @@
-"""Several runs of a randomised solver for confidence in one (Collins et al. 2008, §5.1)."""
+"""Repeated runs of a randomised solver, for a guarantee with high probability (Collins et al. 2008, §5.1)."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def solve_surely(
 ) -> Solution:
     """The solution with the highest dual of ⌈log2(1/δ)⌉ runs that differ in their random numbers alone.
 
-    What it guarantees with probability 1 − δ is twice what theory says of one run on average. Where a certificate
-    is affordable it says more, of the run itself: this is for comparisons with such theory.
+    With probability 1 − δ its suboptimality is at most twice the bound that theory gives for one run on average. A
+    certificate says more, and of the run itself: this function is for comparisons with such theory.
 
     Parameters
     ----------
     delta : float
-        The probability that the guarantee may fail with.
+        The probability with which the guarantee may fail.
     random_state : None, int, RandomState or Generator
     settings
         As for `solve`: max_passes, tol and so on.
@@ -43,7 +43,7 @@ def solve_surely(
     Returns
     -------
     Solution
-        Its `passes` are those of all runs.
+        `passes` is the sum over all runs.
     """
     random = random_generator(random_state)
     runs = [solve(problem, solver, random_state=each, **settings) for each in random.spawn(n_restarts(delta))]

@@ -1,4 +1,4 @@
-"""Which examples next: those that have most to gain, by what their last visits found."""
+"""The order of visits: examples whose last visits promise the largest gain come first."""
 
 from __future__ import annotations
 
@@ -10,31 +10,32 @@ import numpy as np
 from partwise.core.problem import Problem
 from partwise.solvers.base import CHUNK
 
-PASSES_BEFORE_GAPS = 2.0  # in the first two passes all gaps are large and change with every visit elsewhere
-_SHORTEST_WAIT = 0.05  # passes
-_UNIFORM_SHARE = 0.1
-_FLOOR = 1e-3
+# Passes before gaps choose: all gaps are large at first and change with every other visit.
+PASSES_BEFORE_GAPS = 2.0
+_SHORTEST_WAIT = 0.05  # passes that an example counts as unvisited for, at least
+_UNIFORM_SHARE = 0.1  # share of the visits that are drawn without regard to gaps
+_FLOOR = 1e-3  # share of the mean gap that is added to every gap
 
 
 def expected_gap(gap: np.ndarray, seen: np.ndarray, waited: np.ndarray, now: float) -> np.ndarray:
-    """Estimates of all g_i, which grow linearly since the last visit, by `gap` in `waited` passes.
+    """Estimates of all gaps g_i: after its last visit, a gap grows by `gap` in `waited` passes, linearly.
 
     Parameters
     ----------
     gap, waited : ndarray (n_examples,)
-        What the last visit found before its step, and after how many passes without a visit.
+        The gap that the last visit found before its step, and the passes since the visit before.
     seen : ndarray (n_examples,)
-        When that was, in passes.
+        The time of the last visit, in passes.
     now : float
     """
-    # A gap measured as 0 would never grow, though the visits of other examples can open it: add a little to all.
+    # Visits of other examples can open a gap of 0, which would never grow: add a little to all gaps.
     return (gap + _FLOOR * gap.mean()) * ((now - seen) / waited)
 
 
 def most_due(expected: np.ndarray, count: int, random: np.random.Generator) -> np.ndarray:
     """`count` different examples in random order: nine tenths are those with the largest `expected`.
 
-    The other tenth is drawn from the rest, so that an estimate that is too small is measured again some time.
+    The other tenth is drawn from the rest, so that a gap that was underestimated is measured again.
     """
     n_uniform = int(_UNIFORM_SHARE * count + random.random())
     n_largest = count - n_uniform
@@ -50,22 +51,22 @@ def most_due(expected: np.ndarray, count: int, random: np.random.Generator) -> n
 
 
 def note_visits(here: np.ndarray, seen: np.ndarray, waited: np.ndarray, clock: np.ndarray) -> None:
-    """Examples `here` were visited now; `clock` (1,) counts visits in passes."""
+    """Note that examples `here` were visited now; `clock` (1,) counts visits in passes."""
     clock[0] += len(here) / len(seen)
     waited[here] = np.maximum(clock[0] - seen[here], _SHORTEST_WAIT)
     seen[here] = clock[0]
 
 
 def note_exact(seen: np.ndarray, waited: np.ndarray, clock: np.ndarray) -> None:
-    """All gaps were computed just now, without visits."""
+    """Note that all gaps were computed just now, without visits."""
     waited[:] = np.maximum(clock[0] - seen, _SHORTEST_WAIT)
     seen[:] = clock[0] - waited
 
 
 def due_chunks(state: Any, problem: Problem, random: np.random.Generator) -> Iterator[np.ndarray]:
-    """Visits for one pass, a tenth of a shard at a time: all examples while any gap is unknown, then those most due.
+    """The visits of a pass, a tenth of a shard at a time: all examples while a gap is unknown, then those most due.
 
-    `state` has `gap`, `seen`, `waited` and `clock`, which must be kept up between chunks.
+    The caller keeps `gap`, `seen`, `waited` and `clock` of the state up to date between chunks.
     """
     by_gap = not np.isnan(state.gap).any()
     for shard in problem.shards(random):
@@ -80,7 +81,7 @@ def due_chunks(state: Any, problem: Problem, random: np.random.Generator) -> Ite
 
 
 def shuffled_chunks(problem: Problem, random: np.random.Generator) -> Iterator[np.ndarray]:
-    """All examples once, shard by shard, in random order within."""
+    """All examples once, shard by shard, in random order within a shard."""
     for shard in problem.shards(random):
         order = shard[random.permutation(len(shard))]
         for first in range(0, len(order), CHUNK):
@@ -88,11 +89,11 @@ def shuffled_chunks(problem: Problem, random: np.random.Generator) -> Iterator[n
 
 
 def forget_gaps(seen: np.ndarray, waited: np.ndarray, clock: np.ndarray) -> None:
-    """The problem has changed: one pass over all examples before gaps decide again."""
+    """After a change of the problem: one pass over all examples before gaps choose again."""
     clock[0] = PASSES_BEFORE_GAPS - 1.0
     seen[:], waited[:] = clock[0] - 1.0, 1.0
 
 
 def points_averaged(problem: Problem) -> int:
-    """How many points of a pass to average: up to ten, fewer where weights outnumber what a pass touches."""
+    """How many points of a pass to average: up to ten, fewer if there are more weights than a pass touches."""
     return int(np.clip(problem.n_touched // (40 * problem.n_weights), 2, 10))

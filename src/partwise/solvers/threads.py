@@ -1,21 +1,20 @@
 """Threads that visit examples together, in one of two ways.
 
-*Sharing*: all change one v. A visit reads scores while others change weights, so that its direction is a visit or two
-behind; but it holds a lock from scattering its step until that is kept or undone, so that the gain it decides by is
-exact, and the dual rises as it does with one thread. Which thread comes first is left to chance: runs differ, within
-what their certificates say. This is for visits that touch few of the weights and do more than that.
+*Sharing*: all threads change one v. A visit reads scores while other threads change weights, so that its direction is a
+visit or two old. But it holds a lock from scattering its step until the step is kept or undone. So the gain that
+decides is exact, and the dual rises as with one thread. The order of the threads is random: runs differ, and their
+certificates hold. Sharing is for visits that touch few of the weights and do more work than that.
 
-*Rounds* (CoCoA+; Ma, Smith, Jaggi, Jordan, Richtárik and Takáč 2015): in a round each of K threads visits examples of
-its own, with a copy u of v. It takes its examples to weigh σ times as much as they do, so that what it climbs is σ
-times
+*Rounds* (CoCoA+; Ma, Smith, Jaggi, Jordan, Richtárik and Takáč 2015): in a round each of K threads visits its own
+examples, with a copy u of v. It weighs its examples σ times as much, so that it climbs σ times
 
     its share of the dual − ( 2 v·d + σ ‖d‖² ) / (2 l2),   d = (u − v) / σ   the change that it has earned
 
-and v ← v + Σ_k d_k afterwards. The dual rises by at least what the threads count on where ‖Σ d_k‖² ≤ σ Σ ‖d_k‖²: always
-for σ = K (Jensen, also with an l1 term), and for far less where examples share little. What the last rounds would have
-needed is known after them, and is what the next one takes. Nothing depends on which thread is faster: equal seeds and
-numbers of threads give equal results, bit for bit. This is for few weights, which sharing would send back and forth
-between the processors, and for steps whose length follows from scores that must not be out of date.
+and v ← v + Σ_k d_k afterwards. The dual rises by at least the gain that the threads see if ‖Σ d_k‖² ≤ σ Σ ‖d_k‖². This
+holds always for σ = K (Jensen, also with an l1 term), and for a much smaller σ if examples share few weights. The σ
+that the last rounds would have needed is known after them, and the next round uses it. Nothing depends on which thread
+is faster: equal seeds and numbers of threads give equal results, bit for bit. Rounds are for few weights, which sharing
+would send back and forth between the processors, and for steps whose length follows from scores, which must be exact.
 """
 
 from __future__ import annotations
@@ -36,16 +35,18 @@ from partwise.core.problem import Problem
 from partwise.solvers.combining import BLOCK, combine_pass
 from partwise.solvers.effort import online_pass_effort, scatter_effort
 
-_MOST_ROUNDS = 25  # a pass
-_FEWEST_ROUNDS = 10
-_A_THREAD, _A_WEIGHT = 2e5, 1.0  # waking a thread; copying and combining a weight
-_SHARE_OF_WORK = 0.08  # that rounds may cost
-_FEWEST_VISITS = 20  # of a thread in a pass
-_CAUTION, _FORGOTTEN = 1.1, 0.1  # what rounds need is taken to be more, and remembered for some
-_MOST_IN_ROUNDS = 2  # with four and more, what they take in passes was as much as they saved (docs/tuning.md)
-_MOST_TOUCHED = 0.1  # of all weights by a visit, where they are shared
-_CHUNKS = 5  # of a pass that are visited together, at least
-_FEWEST_AT_ONCE = 16  # visits of a thread before it looks whether there are more
+_MOST_ROUNDS, _FEWEST_ROUNDS = 25, 10  # rounds of a pass
+_A_THREAD, _A_WEIGHT = 2e5, 1.0  # effort, as in `effort.py`, to wake a thread; to copy and combine a weight
+_SHARE_OF_WORK = 0.08  # share of a pass that rounds may cost
+_FEWEST_VISITS = 20  # visits of a thread in a pass below which a thread is not worth waking
+_CAUTION, _FORGOTTEN = (
+    1.1,
+    0.1,
+)  # factor on the σ that rounds needed, and how much of its maximum a round forgets
+_MOST_IN_ROUNDS = 2  # threads in rounds: four cost as many passes as they saved time (docs/tuning.md)
+_MOST_TOUCHED = 0.1  # share of all weights that a visit may touch if threads share v
+_CHUNKS = 5  # least number of parts of a pass that threads visit together
+_FEWEST_AT_ONCE = 16  # visits that a thread takes at once if v is shared
 
 Run = Callable[[Batch, np.ndarray, Any, Scratch], Any]
 
@@ -59,7 +60,7 @@ class Threads:
     asks : tuple of str, optional
         As for :meth:`Problem.visits`.
     may_share : bool
-        Whether visits decide by what scatter returned, holding the lock of their scratch.
+        Whether visits decide by the value that scatter returned, and hold the lock of their scratch.
     """
 
     def __init__(self, problem: Problem, asks: tuple[str, ...] | None = None, may_share: bool = False):
@@ -85,16 +86,16 @@ class Threads:
         self.helpers = []
 
     def visit(self, order: np.ndarray, point: Any, run: Run) -> list[Any]:
-        """Visit the examples of `order`: ``run(batch, order, point, scratch)``, which changes the point.
+        """Visit the examples of `order` by ``run(batch, order, point, scratch)``, which changes the point.
 
         Parameters
         ----------
         point : NamedTuple
-            With `v` and `norm`, its squared norm; all else in it must belong to single examples.
+            With `v` and `norm`, its squared norm; everything else in it must belong to single examples.
 
         Returns
         -------
-        What `run` returned, once or for one piece of `order` after another.
+        The results of `run`, for one piece of `order` after another.
         """
         if self.n_threads == 1:
 
@@ -133,7 +134,7 @@ class Threads:
         return [result for own in results for result in own]
 
     def _rounds(self, order: np.ndarray) -> Iterator[np.ndarray]:
-        """Pieces of `order` that are worth combining after; counted, not timed, so that equal runs are alike."""
+        """Pieces of `order`, one for each round; their size is estimated, not timed, so that equal runs are alike."""
         n, problem = self.n_threads, self.problem
         worth = _SHARE_OF_WORK * online_pass_effort(problem) / n / _round_effort(problem, n)
         size = problem.n_examples / float(np.clip(worth, _FEWEST_ROUNDS, _MOST_ROUNDS))
@@ -170,7 +171,7 @@ class Threads:
         return [result for own in results for result in own]
 
     def _prepare(self, v: np.ndarray) -> None:
-        """Room for a copy of v for each thread that needs one; and what visits need is made, and compiled, by one."""
+        """A copy of v for each thread that needs one. This thread alone makes and compiles what visits need."""
         if self.copies is None:
             self.copies = np.empty((0 if self.is_sharing else self.n_threads, len(v)), v.dtype)
             nobody = np.zeros(0, np.int64)
@@ -178,7 +179,7 @@ class Threads:
                 Problem.visits(self.problem, nobody, v, lambda *_: None, self.asks, thread=k)
 
     def _together(self, work: Callable[[int], Any]) -> list[Any]:
-        """``work(k)`` on every thread, the first of them the caller's own; all have ended when this returns."""
+        """``work(k)`` on every thread, of which the caller is the first; all have ended when this returns."""
         for k, helper in enumerate(self.helpers):
             helper.begin(work, k + 1)
         try:
@@ -192,7 +193,7 @@ class Threads:
 
 
 class _Helper:
-    """A thread that does one thing after another."""
+    """A thread that does one piece of work after another."""
 
     def __init__(self) -> None:
         self.asked: SimpleQueue[Any] = SimpleQueue()
@@ -211,7 +212,7 @@ class _Helper:
         self.asked.put((work, k))
 
     def answer(self) -> Any:
-        """What the work that was begun returned, or raised."""
+        """The result of the work begun, or its exception."""
         return self.answered.get()
 
     def dismiss(self) -> None:
@@ -220,26 +221,26 @@ class _Helper:
 
 
 def _on_lines_of_their_own(n: int, dtype: Any) -> np.ndarray:
-    """Arrays (n, 1) of zeros so far apart that processors which change them do not wait for each other."""
+    """Zeros (n, 1) on separate cache lines, so that processors that change them do not wait for each other."""
     return np.zeros((n + 1, 16), dtype)[:n, 8:9]
 
 
 def _is_worth_sharing(problem: Problem) -> bool:
-    """Whether visits touch few of the weights."""
+    """Whether visits touch few of the weights, so that threads can share v."""
     touched = problem.n_touched / problem.n_examples
     return not IS_OFF and problem.has_features and touched <= _MOST_TOUCHED * problem.n_weights
 
 
 def n_sharing(problem: Problem) -> int:
-    """How many of `n_jobs` threads find something to do while one of them holds the lock."""
+    """How many of `n_jobs` threads are busy while one of them holds the lock."""
     effort, held = online_pass_effort(problem), scatter_effort(problem)
     n = min(problem.n_jobs, problem.n_examples // _FEWEST_VISITS, round(1.0 + effort / held))
     return max(n, 1) if effort > _CHUNKS * _A_THREAD * n / _SHARE_OF_WORK else 1
 
 
 def n_worthwhile(problem: Problem) -> int:
-    """How many of `n_jobs` threads have enough to do between two rounds."""
-    if not problem.has_features:  # visits of a kernel function's rows change the scores of all
+    """How many of `n_jobs` threads have enough work in a round."""
+    if not problem.has_features:  # a visit changes the scores of all rows
         return 1
     n = min(problem.n_jobs, _MOST_IN_ROUNDS, problem.n_examples // _FEWEST_VISITS)
     effort = online_pass_effort(problem)
@@ -249,14 +250,14 @@ def n_worthwhile(problem: Problem) -> int:
 
 
 def _round_effort(problem: Problem, n_threads: int) -> float:
-    """Of beginning and ending a round, in the units of `effort.py`."""
+    """The effort of beginning and ending a round, in the unit of `effort.py`."""
     return _A_THREAD * n_threads + _A_WEIGHT * problem.n_weights
 
 
 def pieces_of(order: np.ndarray, n_examples: int, n: int) -> list[np.ndarray]:
-    """`order` in pieces that `n` threads take one after another, ever shorter, so that all end at about the same time.
+    """`order` in pieces that `n` threads take one after another, each shorter, so that all end at about the same time.
 
-    Where examples come again, there is one piece for each thread, as in :func:`shares_of`.
+    If examples occur twice, there is one piece for each thread, as in :func:`shares_of`.
     """
     if _repeats(order, n_examples):
         return shares_of(order, np.ones(n_examples), n)
@@ -269,14 +270,14 @@ def pieces_of(order: np.ndarray, n_examples: int, n: int) -> list[np.ndarray]:
 
 
 def _repeats(order: np.ndarray, n_examples: int) -> bool:
-    """Whether an example comes again."""
+    """Whether an example occurs twice."""
     place, last = np.arange(len(order)), np.empty(n_examples, np.int64)
     last[order] = place
     return bool((last[order] != place).any())
 
 
 def shares_of(order: np.ndarray, sizes: np.ndarray, n: int) -> list[np.ndarray]:
-    """`order` in `n` pieces of about the same total size; an example that comes again is in the piece of its first.
+    """`order` in `n` pieces of about the same total size; all visits of an example are in the same piece.
 
     Parameters
     ----------

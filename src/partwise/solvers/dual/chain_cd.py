@@ -46,9 +46,8 @@ from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import due_chunks, expected_gap, note_visits
 
 _FEW_SLOTS = 4  # pairs of labels that a position has room for at the start; runs double it when they need to
-_WORTH_WHILE = (
-    0.2  # sweeps visit directions whose last gain exceeds this share of the mean: 90 % of what sweeps gain
-)
+# Sweeps visit directions whose last gain exceeds this share of the mean: 90 % of what sweeps gain.
+_WORTH_WHILE = 0.2
 # Estimate of what a run remembers in the end: a direction at each position for so many labels, in bytes for itself and
 # for each attribute. Measured on tagging and chunking; it depends on the data.
 _LABELS_A_DIRECTION, _OF_DIRECTION, _OF_ATTRIBUTE = 11, 104, 24

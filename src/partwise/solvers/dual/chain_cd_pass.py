@@ -34,9 +34,8 @@ from partwise.solvers.dual.chain_cd_store import (
     remember,
 )
 
-_LEAST_GAIN = (
-    1e-12  # a visit takes no step if the best score exceeds the worst in use by less, relative to the best
-)
+# A visit takes no step if the best score exceeds the worst in use by less, relative to the best.
+_LEAST_GAIN = 1e-12
 
 
 @inner

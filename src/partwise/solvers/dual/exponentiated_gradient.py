@@ -1,10 +1,10 @@
-"""Online exponentiated gradient (Collins, Globerson, Koo, Carreras, Bartlett 2008): `eg` and its orders."""
+"""Online exponentiated gradient (Collins, Globerson, Koo, Carreras, Bartlett 2008): `eg`, its orders, and `sdca`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from partwise.solvers.base import (
     vectors_bytes,
 )  # fmt: skip
 from partwise.solvers.dual.acceleration import Acceleration, unaccelerated
+from partwise.solvers.dual.annealing import Annealing
 from partwise.solvers.dual.coded import no_codes, recode, with_room
 from partwise.solvers.dual.coded_pass import CodedPoint, CodedRule
 from partwise.solvers.dual.mixtures import MixtureAscent
@@ -57,31 +58,9 @@ from partwise.solvers.sampling import (
 from partwise.solvers.threads import Threads
 
 _LIFT = 2.0
-_LARGEST_STEP = 1e4  # for β = ∞: steps that always succeed are multiplied every time and would overflow
-_FIRST_BETA, _SHARPENING = 1.0, 1.3
+_LARGEST_STEP = 1e4  # for β = ∞: steps grow whenever they succeed and would overflow
+_FIRST_BETA, _SHARPENING = 1.0, 1.3  # with `sharpen`: β of the first pass, and the factor by which it grows
 _ACCELERATION = Acceleration()
-
-
-class Annealing(NamedTuple):
-    """l2 starts `start` times larger, stays so for `hold` passes, then the excess decays by `decay` a pass.
-
-    Collins et al. §7.1.1: ``Annealing(10, 5, 0.7)``.
-    """
-
-    start: float = 10.0
-    hold: float = 5.0
-    decay: float = 0.7
-
-    def check(self) -> None:
-        """Raise InputError where l2 would not fall to itself."""
-        if not (1.0 <= self.start < np.inf and 0.0 <= self.hold < np.inf and 0.0 < self.decay < 1.0):
-            raise InputError(
-                f"annealing needs start >= 1, hold >= 0 and a decay between 0 and 1, not {self!r:.80}"
-            )
-
-    def factor(self, passes: float) -> float:
-        """What to multiply l2 with after `passes` passes."""
-        return 1.0 + (self.start - 1.0) * self.decay ** max(passes - self.hold, 0.0)
 
 
 @dataclass(frozen=True)
@@ -91,33 +70,32 @@ class ExponentiatedGradient(BlockAscent):
     Parameters
     ----------
     order : {"random", "cyclic", "permuted", "gap"}
-        Which example next: uniform with replacement; a fixed order; a new order every pass; those with the
-        largest gap expected from what their last visits found.
+        Order of visits: drawn with replacement; a fixed order; a new order every pass; examples first whose last
+        visits promise the largest gap.
     step_rule : {"halving", "newton", "safe"}
-        One η per example: halved until the dual improves and then × 1.05 (Collins et al. §7); taken from the
-        parabola that the visit before saw; or the bound that guarantees improvement.
+        One η for each example: halved until the dual improves, then × 1.05 (Collins et al. §7); from the parabola that
+        the visit before saw; or the bound that guarantees improvement.
     path : {"geometric", "arithmetic"}
-        Exponentiated gradient, or dual coordinate ascent α ← (1 − t) α + t p for plain classes. Where a
-        labelling has several parts a mixture is outside the family that potentials describe, and steps go
-        along the geometric path, to the same target.
+        Exponentiated gradient, or dual coordinate ascent α ← (1 − t) α + t p for plain classes. If a labelling has
+        several parts, potentials cannot describe a mixture, and steps go along the geometric path to the same target.
     initial_step : float or "search"
-        η to start from, in units of β when β is finite. "search" finds one on a tenth of the data
-        that improves the dual on 95 % of it. Default: 0.5, and "search" for β = ∞.
+        The first η, in units of β if β is finite. "search" finds one that improves the dual on 95 % of a tenth of the
+        data. Default: 0.5, and "search" for β = ∞.
     start : {"gold", "smoothed", "uniform"}
         α at the true labels, near them, or uniform.
     annealing : Annealing or None
-        Larger l2 in the first passes.
+        A larger l2 in the first passes.
     sharpen : bool
-        For β = ∞: work with a finite β that grows as soon as the smoothing, not the optimisation, makes
-        up most of the gap. The certificate is that of β = ∞ all the same.
+        For β = ∞: work with a finite β, which grows as soon as smoothing makes up most of the gap. The certificate is
+        that of β = ∞.
     acceleration : Acceleration or None
-        For order "gap", finite β and l2 alone: what makes weak l2 take fewer passes. The dual may fall meanwhile.
+        For order "gap", finite β and no l1 term: makes a weak l2 take fewer passes. The dual may fall meanwhile.
     precision : {"auto", "single", "double"}
-        Of the state; "auto" follows `tol`. Certificates are always computed in double precision.
+        Precision of the state; "auto" follows `tol`. Certificates are always in double precision.
     lean : bool
-        Keep a byte for each tied potential and no marginals, which are computed again at every visit: an eighth of
-        the memory of tied parts, half that of others, at less than twice the time. For finite β: else potentials grow
-        without bound, and rounding grows with them.
+        Keep one byte for each tied potential, and compute marginals again at every visit. Tied parts take an eighth of
+        the memory, others half, in less than twice the time. For finite β only: for β = ∞ potentials grow without
+        bound, and rounding errors with them.
     """
 
     order: Literal["random", "cyclic", "permuted", "gap"] = "random"
@@ -212,7 +190,7 @@ class ExponentiatedGradient(BlockAscent):
         )
 
     def _n_accelerated(self, problem: Problem) -> int:
-        """How many weights there are two more vectors of."""
+        """Length of the two vectors of the acceleration; 0 without acceleration."""
         is_apt = self.order == "gap" and self.step_rule != "safe" and self.annealing is None
         is_apt = is_apt and problem.has_features and not problem.loss.is_hard and problem.l1 == 0.0
         return problem.n_weights if self.acceleration is not None and is_apt else 0
@@ -230,12 +208,12 @@ class ExponentiatedGradient(BlockAscent):
     def _search_step(
         self, problem: Problem, point: AnyPoint, random: np.random.Generator, step: float
     ) -> float:
-        """Halve until one pass over a tenth of the data improves the dual on 95 % of its examples."""
+        """Halve the step until a pass over a tenth of the data improves the dual on 95 % of its examples."""
         n_sample = max(1, problem.n_examples // 10)
         sample = random.permutation(problem.n_examples)[:n_sample]
         rule = self._rule(problem, point)._replace(kind=FIXED, exact_gap=False)
         start = type(point)(*(array.copy() for array in point))
-        start.visited[sample] = 1  # the trial is to measure the step, not the move off the true label
+        start.visited[sample] = 1  # a trial measures steps, not the first move off the true label
         refresh(problem, start)
         for _ in range(40):
             trial = type(point)(*(array.copy() for array in start))
@@ -293,11 +271,11 @@ class ExponentiatedGradient(BlockAscent):
         return state, StepInfo(tried / n, self._dual(problem, point), gap)
 
     def carry_over(self, problem: Problem, state: EGState, changed: Set[str]) -> EGState:
-        """Potentials stay; what was learnt of gaps and of curvature, which is ∝ 1/l2, was of another problem."""
+        """Potentials stay. Gaps start again, and steps are scaled to the new curvature, which is ∝ 1/l2."""
         if self.is_behind(problem, state, changed):
             return self.init(problem, np.random.default_rng(0))
         weaker = min(problem.l2 / state.step_l2[0], 1.0)
-        if self.sharpen and problem.loss.is_hard:  # there is more to gain again, and less to be smoothed away
+        if self.sharpen and problem.loss.is_hard:  # there is more to gain again, so that more smoothing pays
             state.beta[0] = max(weaker * state.beta[0], _FIRST_BETA)
         else:
             state.beta[0] = problem.loss.beta
@@ -305,7 +283,7 @@ class ExponentiatedGradient(BlockAscent):
             state.step[:] = safe_steps(problem)
         else:
             state.step[:] = np.minimum(weaker * state.step, min(state.beta[0], _LARGEST_STEP))
-        # A state comes from a certificate, which left v exact, and l2 is not in v.
+        # The last certificate made v exact, and v does not depend on l2.
         state.average[:] = state.v if changed <= {"l2"} else refresh(problem, state.point())
         if self.acceleration is not None:
             self.acceleration.forget(state)
@@ -332,7 +310,7 @@ class ExponentiatedGradient(BlockAscent):
         return True
 
     def is_behind(self, problem: Problem, state: EGState, changed: Set[str]) -> bool:
-        """Whether l2 has fallen so far that the true labels, where the dual is 0, are a better start."""
+        """Whether l2 has fallen so far that the true labels, whose dual is 0, are a better start."""
         return changed == {"l2"} and self._dual(problem, state.point()) < 0.0
 
     def _chunks(self, problem: Problem, state: EGState, random: np.random.Generator) -> Iterator[np.ndarray]:
@@ -372,7 +350,7 @@ class ExponentiatedGradient(BlockAscent):
         return _FIRST_BETA if self.sharpen and problem.loss.is_hard else problem.loss.beta
 
     def _sharpness(self, problem: Problem, state: EGState) -> float:
-        """β of the next pass; raised when entropy / β exceeds what optimising can still gain."""
+        """β of the next pass; it grows if entropy / β exceeds the gain that is still expected."""
         if self.sharpen and problem.loss.is_hard and _all_seen(state):
             weight = problem.batch.example_weight
             gap = expected_gap(state.gap, state.seen, state.waited, float(state.clock[0]))
@@ -408,7 +386,7 @@ class ExponentiatedGradient(BlockAscent):
             recode(problem, point)
         comes_with_losses = isinstance(point, CodedPoint) and state.passes[0] > 0
         v = state.v.astype(np.float64) if comes_with_losses else refresh(problem, point)
-        # The mean has about half the suboptimality of the last iterate, and far less than half for β = ∞.
+        # The mean has about half the suboptimality of the last iterate, and far less for β = ∞.
         weights = problem.weights_at(v)
         if state.passes[0] > 0:
             weights = problem.weights_at(problem.settled(state.average.astype(np.float64)))
@@ -428,7 +406,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 
 def _all_seen(state: EGState) -> bool:
-    """Whether every gap is known; one that stays at its true label was looked at too."""
+    """Whether every gap is known."""
     return bool((state.seen >= 0.0).all())
 
 
@@ -439,7 +417,7 @@ def _threads(problem: Problem) -> Threads:
 def _visit(
     threads: Threads, order: np.ndarray, point: AnyPoint, beta: float, l2: float, rule: Any
 ) -> tuple[int, int]:
-    """EG steps on the examples of `order`; how many were tried, and how many visits gained."""
+    """EG steps on the examples of `order`; returns how many were tried and how many improved the dual."""
     gamma = threads.problem.loss.gamma
 
     def run(batch: Batch, here: np.ndarray, own: AnyPoint, scratch: Scratch) -> tuple[int, int]:
@@ -452,8 +430,8 @@ def _visit(
 
 
 def _average_in(state: EGState, hard: bool) -> None:
-    """Let v into the mean: plain within a pass; for β = ∞, where the last iterates are far worse than
-    their mean, over all passes with weights that grow like a high power of time."""
+    """Add v to the mean. It is the plain mean of a pass. For β = ∞, it is over all passes, and later points weigh more:
+    there the last iterates are far worse than their mean."""
     state.n_averaged[0] += 1.0
     k = state.n_averaged[0]
     share = 8.0 / (k + 7.0) if hard else 1.0 / k

@@ -12,9 +12,8 @@ from partwise.solvers.dual.coded import coded_refresh, codes
 from partwise.solvers.dual.coded_pass import CodedPoint
 from partwise.solvers.dual.online_pass import DualPoint
 
-GOLD_POTENTIAL = (
-    6.0  # by which θ of the true label's rows exceeds others at the start: a probability near one
-)
+# By which θ of the true label's rows exceeds others at the start: a probability near one.
+GOLD_POTENTIAL = 6.0
 
 
 class EGState(NamedTuple):

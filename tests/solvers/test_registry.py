@@ -129,8 +129,7 @@ def test_a_former_name_still_works(tmp_path: Path) -> None:
     """For programs, and for checkpoints of solvers as they were written then."""
     assert "segments" in SOLVERS and "segments" not in list(SOLVERS)
     assert SOLVERS["segments"] is SOLVERS["chain-cd"] and SegmentAscent is ChainCoordinateAscent
-    file, settings = tmp_path / "run", {"loss": "hinge", "solver": "segments", "tol": 1e-9}
-    model = SequenceLabeler(max_passes=2, **settings).fit(X, Y)
+    file, model = tmp_path / "run", SequenceLabeler(loss="hinge", solver="segments").fit(X, Y)
     problem, solver = model._training.problem, SegmentAscent(precision="double")
     solve(problem, solver, tol=1e-9, max_passes=20, checkpoint=file, callback=lambda progress: True)
     with np.load(file) as saved:

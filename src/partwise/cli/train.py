@@ -53,7 +53,7 @@ def _train(
     estimator = trained_class(name)(**parameters | data.parameters)
     job = Job(task(estimator, data.options, files.model), files.train, data)
     if files.dev is not None:
-        job.dev = task.dev_data(files.dev, options, data.options)
+        job.dev = task.dev_data(files.dev, options, data)
     run_training(job, objective, running)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from partwise.scoring.label_sets import LabelSetScores
     from partwise.scoring.labelling import LabellingScores
 
 
@@ -24,7 +25,17 @@ def print_label_scores(console: Any, scores: LabellingScores) -> None:
         console.print(_confusion_table(scores))
 
 
-def _label_table(scores: LabellingScores) -> Table:
+def print_label_set_scores(console: Any, scores: LabelSetScores) -> None:
+    """Print scores of sets of labels for people."""
+    console.print(f"[bold]exact sets {100 * scores.accuracy:.2f} %[/]  of {scores.n_examples:,} examples")
+    console.print(
+        f"[bold]F1 {100 * scores.f1:.2f}[/]  precision {100 * scores.precision:.2f}  "
+        f"recall {100 * scores.recall:.2f}  (over all labels)\n"
+    )
+    console.print(_label_table(scores))
+
+
+def _label_table(scores: LabellingScores | LabelSetScores) -> Table:
     from rich.markup import escape
     from rich.table import Table
 

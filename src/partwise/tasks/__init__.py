@@ -52,7 +52,6 @@ TASKS: dict[str, Entry] = {
         (
             "classes.classifier:Classifier",
             "classes.kernel:KernelClassifier",
-            "label_sets.classifier:MultilabelClassifier",
         ),
         "classes.dataset:EncodedClasses",
     ),
@@ -62,6 +61,9 @@ TASKS: dict[str, Entry] = {
     "graphs": Entry("graph", "graphs.task:LabelledGraphs", ("graphs.labeler:GraphLabeler",)),
     "constituents": Entry(
         "constituency", "constituents.task:ConstituentTrees", ("constituents.parser:ConstituencyParser",)
+    ),
+    "label_sets": Entry(
+        "multilabel", "label_sets.task:LabelSets", ("label_sets.classifier:MultilabelClassifier",)
     ),
 }
 

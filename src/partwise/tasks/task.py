@@ -132,13 +132,13 @@ class Task(ABC):
         """Read a training file; `options` is an instance of `Options`."""
 
     @classmethod
-    def dev_data(cls, path: str, options: Any, found: DataOptions) -> tuple[Any, Any]:
+    def dev_data(cls, path: str, options: Any, train: LabelledData) -> tuple[Any, Any]:
         """Read labelled data that are scored during training, as X and the truths that `scores` takes.
 
         Parameters
         ----------
-        found : DataOptions
-            How the training file was read.
+        train : LabelledData
+            The training data.
         """
         data = cls.training_data(path, options)
         return data.x, data.y

@@ -46,6 +46,8 @@ class ClassFile:
         For each row its index in `lines`.
     names_line : int or None
         Index of the line that names the columns.
+    labels : list of str
+        The label of each row of a libsvm file, as it is written; "" if a row has none.
     """
 
     x: Any
@@ -54,6 +56,7 @@ class ClassFile:
     lines: Sequence[str] = ()
     row_lines: Sequence[int] = ()
     names_line: int | None = None
+    labels: Sequence[str] = ()
 
 
 def read_classes(path: str, options: DataOptions) -> ClassFile:
@@ -157,7 +160,8 @@ class LibsvmReader:
         indptr = offsets(seen)[ends]
         x = csr_matrix((data[seen], indices[seen], indptr), shape=(len(labels), n_columns))
         y = None if not all(labels) or not labels else np.array(labels)
-        return ClassFile(x, y, replace(self.options, n_columns=n_columns), lines, kept)
+        found = replace(self.options, n_columns=n_columns)
+        return ClassFile(x, y, found, lines, kept, labels=labels)
 
     def _entry(self, field: str, number: int) -> tuple[int, float]:
         index, colon, value = field.partition(":")

@@ -103,12 +103,13 @@ class Classes(LabelTask):
         return LabelledData(data.x, data.y, data.x.shape[0], data.options)
 
     @classmethod
-    def dev_data(cls, path: str, options: ClassOptions, found: DataOptions) -> tuple[Any, Any]:
-        data = read_classes(path, found)
+    def dev_data(cls, path: str, options: ClassOptions, train: LabelledData) -> tuple[Any, Any]:
+        data = read_classes(path, train.options)
         return data.x, data.y
 
     def labelled(self, path: str) -> tuple[Any, Any]:
-        return self.dev_data(path, None, self.options)  # type: ignore[arg-type]
+        data = read_classes(path, self.options)
+        return data.x, data.y
 
     def examples(self, X: Any, truths: Any) -> tuple[Any, Any]:
         return X, truths.tolist()

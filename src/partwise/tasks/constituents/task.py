@@ -110,7 +110,7 @@ class ConstituentTrees(Task):
         return LabelledData(sentences, bank, len(bank.trees), DataOptions(bank.format))
 
     @classmethod
-    def dev_data(cls, path: str, options: ConstituentOptions, found: DataOptions) -> tuple[Any, Any]:
+    def dev_data(cls, path: str, options: ConstituentOptions, train: LabelledData) -> tuple[Any, Any]:
         bank = read_trees(path, options.format)
         return as_sentences(bank.trees, None if options.tags else False), bank
 

@@ -104,7 +104,7 @@ class DependencyTrees(Task):
         return LabelledData(data, None, data.n_sentences, found)
 
     @classmethod
-    def dev_data(cls, path: str, options: DependencyOptions, found: DataOptions) -> tuple[Any, Any]:
+    def dev_data(cls, path: str, options: DependencyOptions, train: LabelledData) -> tuple[Any, Any]:
         return read_dependencies(path, options.format), None
 
     def labelled(self, path: str) -> tuple[Any, Any]:

@@ -95,7 +95,7 @@ class LabelledGraphs(LabelTask):
         return LabelledData(data, None, len(data.graphs), options.data())
 
     @classmethod
-    def dev_data(cls, path: str, options: GraphOptions, found: DataOptions) -> tuple[Any, Any]:
+    def dev_data(cls, path: str, options: GraphOptions, train: LabelledData) -> tuple[Any, Any]:
         data = _labelled(path, "--dev")
         return data.graphs, data.labels
 

@@ -81,6 +81,7 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
            [1, 1]])
     """
 
+    _task = "label_sets"
     graph: Any = "full"
     inference: Literal["auto", "exact", "tree-reweighted"] = "auto"
     fit_intercept: bool = True
@@ -103,7 +104,8 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         ----------
         X : array_like or sparse matrix (n, d), or list of n dicts or lists of strings
         y : array_like or sparse matrix (n, n_labels) of 0 and 1
-            One column, or array_like (n,), of two classes is one label, and predictions then have one axis.
+            One column, or array_like (n,), of two classes is one label, and predictions then have one axis. If columns
+            have names (pandas), the names are kept for :meth:`top_features`, the command line and reports.
         sample_weight : array_like (n,), optional
         """
         with self._refitting():
@@ -117,6 +119,7 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
     def _fit(self, data: MultilabelData) -> None:
         n, n_labels = data.y.shape
         self.classes_, self._single, self._encoder = data.classes, data.single, data.encoder
+        self._label_names = data.names
         self.pairs_ = chosen_pairs(self.graph, data.y)
         structure, shapes, self._why_inference = self._shaped(n_labels, n)
         self.inference_ = "exact" if structure.exactness == "exact" else "tree-reweighted"
@@ -200,16 +203,20 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         return [f"x{k}" for k in range(self.n_features_in_)] if names is None else list(names)
 
     def top_features(self, n: int = 10, label: Any = None) -> list[tuple[str, Any, float]]:
-        """The `n` largest weights by size: (feature, number of the label, weight), of one label if given."""
+        """The `n` largest weights by size: (feature, label, weight), of one label if given.
+
+        Labels are the names of the columns of `y` in training, or their numbers if they had no names.
+        """
         self._require_fitted()
-        n_labels = len(self.coef_)
-        if label is not None and label not in range(n_labels):
-            raise InputError(f"label {label!r:.60} is not one of the labels 0 to {n_labels - 1}")
-        rows = range(n_labels) if label is None else [int(label)]
+        labels = self._known_labels()
+        if label is not None and label not in labels:
+            known = f"0 to {len(labels) - 1}" if self._label_names is None else ", ".join(labels[:20])
+            raise InputError(f"label {label!r:.60} is not one of the labels {known}")
+        rows = range(len(labels)) if label is None else [labels.index(label)]
         table, names = self.coef_[list(rows)], self._names()
         order = np.argsort(-np.abs(table), axis=None, kind="stable")[:n]
         places = zip(*np.unravel_index(order, table.shape), strict=True)
-        return [(names[j], rows[i], float(table[i, j])) for i, j in places if table[i, j]]
+        return [(names[j], labels[rows[i]], float(table[i, j])) for i, j in places if table[i, j]]
 
     def _score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
         """Share of examples whose labels are all right."""
@@ -217,7 +224,7 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         return float(right.all(axis=1).mean())
 
     def _known_labels(self) -> list[Any]:
-        return list(range(len(self.coef_)))
+        return list(range(len(self.coef_))) if self._label_names is None else list(self._label_names)
 
     def _shown_settings(self) -> dict[str, Any]:
         graph = self.graph if isinstance(self.graph, str) else "given"
@@ -233,8 +240,9 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
 
     def _shown_transitions(self, n: int, label: Any = None) -> list[tuple[Any, Any, float]]:
         """Pairs of labels with what their being there together adds, over each being there alone."""
+        labels = self._known_labels()
         found = [
-            (a, b, float(w[1, 1] + w[0, 0] - w[0, 1] - w[1, 0]))
+            (labels[a], labels[b], float(w[1, 1] + w[0, 0] - w[0, 1] - w[1, 0]))
             for (a, b), w in zip(self.pairs_, self.pair_coef_, strict=True)
         ]
         own = [each for each in found if label is None or label in each[:2]]

@@ -29,6 +29,8 @@ class MultilabelData:
         Whether `y` is one column, of two classes.
     encoder : AttributeEncoder or None
         Where X came as dicts or lists of strings.
+    names : list of str or None
+        The names of the labels, if the columns of `y` have names.
     """
 
     X: Any
@@ -37,6 +39,7 @@ class MultilabelData:
     classes: np.ndarray
     single: bool
     encoder: AttributeEncoder | None
+    names: list[str] | None = None
 
     @classmethod
     def read(cls, estimator: Any, X: Any, y: Any, sample_weight: Any) -> MultilabelData:
@@ -46,6 +49,7 @@ class MultilabelData:
         if y is None:
             raise InputError("a MultilabelClassifier requires y to be passed, but the target y is None")
         refuse_masked(y, "y")
+        names = None if getattr(y, "columns", None) is None else [str(name) for name in y.columns]
         encoder, X = None, as_examples(X)
         if is_attributes(X):
             encoder = AttributeEncoder()
@@ -68,7 +72,7 @@ class MultilabelData:
         kept = weights > 0
         if not kept.all():
             X, codes, weights = X[kept], codes[kept], weights[kept]
-        return cls(X, codes, weights, classes, single, encoder)
+        return cls(X, codes, weights, classes, single, encoder, names)
 
     def in_order(self) -> MultilabelData:
         """Equal examples merged and the rest sorted, where that is cheap."""

@@ -23,6 +23,7 @@ class MultilabelFileMixin(LinearEstimator):
     _storage: str
     _single: bool
     _why_inference: str
+    _label_names: list[str] | None
     _size: Any
     classes_: np.ndarray
     pairs_: list[tuple[int, int]]
@@ -46,6 +47,7 @@ class MultilabelFileMixin(LinearEstimator):
             "storage": self._storage,
             "n_features": int(self.n_features_in_),
             "feature_names": list(getattr(self, "feature_names_in_", [])),
+            "label_names": self._label_names,
             "encoder": None if self._encoder is None else self._encoder.state()[0],
             "record": self._record_state(),
         }
@@ -73,6 +75,11 @@ class MultilabelFileMixin(LinearEstimator):
             estimator._encoder = AttributeEncoder.from_state(header["encoder"], {})
             if estimator._encoder.n_attributes != n_features:
                 raise InputError("the vocabulary does not fit the number of weights")
+        estimator._label_names = None
+        if header.get("label_names") is not None:  # older files have none
+            estimator._label_names = expect_texts(header, "label_names")
+            if len(estimator._label_names) != n_labels:
+                raise InputError("the names of the labels do not fit their number")
         names = expect_texts(header, "feature_names")
         if names and len(names) != n_features:
             raise InputError("the feature names do not fit the number of features")

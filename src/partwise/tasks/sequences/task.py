@@ -67,8 +67,8 @@ class Sequences(LabelTask):
         return LabelledData(data.x, data.y, data.n_sequences, data.options, data.weights, parameters, note)
 
     @classmethod
-    def dev_data(cls, path: str, options: SequenceFileOptions, found: DataOptions) -> tuple[Any, Any]:
-        data, _ = _read(path, found, options.template, "--dev")
+    def dev_data(cls, path: str, options: SequenceFileOptions, train: LabelledData) -> tuple[Any, Any]:
+        data, _ = _read(path, train.options, options.template, "--dev")
         return data.x, data.label_sequences()
 
     def labelled(self, path: str) -> tuple[Any, Any]:

@@ -92,7 +92,7 @@ def test_a_page_of_hostile_words_runs_nothing_and_fetches_nothing(folder, browse
         "Convergence",
         "Regularisation path",
         "Scores",
-        "What is taken for what",
+        "Confusion matrix",
         "Reliability",
         "Examples",
     ):

@@ -1,4 +1,8 @@
-"""The command line: one app, and one place where bad input becomes one line and exit code 2."""
+"""The command line: a module per command, over the registry of tasks.
+
+Read `train` first: it makes a command for each task, and `training` runs it. `options` describes the options that
+commands share. This file is the app, and the one place that turns errors into one line and an exit code.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # help in boxes takes as long again to start
+    rich_markup_mode=None,  # help in boxes would double the time to start
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 add_command(app, "demo", demo.demo)
@@ -90,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         code = typer.main.get_command(app).main(arguments, prog_name="partwise", standalone_mode=False)
-        if code == 130:  # what typer makes of Ctrl-C, without a word
+        if code == 130:  # typer turns Ctrl-C into this code, without a message
             raise KeyboardInterrupt
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -109,7 +113,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _settle_streams() -> None:
-    """Nothing opened later may take the place of a closed stream, and no label is too exotic to be printed."""
+    """Files opened later must not take the place of a closed stream; characters that cannot be printed are escaped."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
@@ -121,7 +125,7 @@ def _settle_streams() -> None:
 
 
 def _drop_output() -> None:
-    """What is still buffered has nowhere to go; the interpreter must not try to flush it when it ends."""
+    """Drop buffered output that nobody reads, so that the interpreter does not fail to flush it at its end."""
     with suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

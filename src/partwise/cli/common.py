@@ -1,4 +1,4 @@
-"""Models as the commands load them."""
+"""Loading models for the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files a command may write: what it reads is never one of them."""
+"""Checks of output files: a command never overwrites a file that it reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from partwise.tasks.options import STANDARD
 
 
 def check_paths(outputs: Mapping[str, str | None], inputs: Mapping[str, str | None]) -> None:
-    """Refuse, before any work, outputs that cannot be written, that are an input, or that are one file.
+    """Raise if an output cannot be written, is also an input, or is named twice.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def check_paths(outputs: Mapping[str, str | None], inputs: Mapping[str, str | No
 
 
 def _identity(path: str, descriptor: int) -> object:
-    """What equal files have in common; None for what is not there, or can be shared, such as a terminal."""
+    """Device and inode of a file; None if it does not exist or can be shared, such as a terminal."""
     try:
         found = os.fstat(descriptor) if path == STANDARD else os.stat(path)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""`partwise inspect`: what is in a model file."""
+"""`partwise inspect`: the contents of a model file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of the commands, each described once; those that belong together are a dataclass."""
+"""Options that commands share. Options that belong together are fields of a dataclass."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OtherFormat = Annotated[
 
 @dataclass
 class Files:
-    """What a training command reads and writes."""
+    """The files of a training command."""
 
     train: Annotated[
         str, typer.Argument(help="Training data, plain or gzipped; - is standard input.", metavar="TRAIN")
@@ -42,7 +42,7 @@ class Files:
 
 @dataclass
 class Objective:
-    """What is minimised, by which solver, and how far."""
+    """The objective, the solver and its tolerance."""
 
     loss: Annotated[
         str, typer.Option("--loss", help="log (CRF), hinge (max-margin), softmax_margin or perceptron.")
@@ -94,7 +94,7 @@ class Objective:
         return self.l2 if self.l2 == "cv" else self.values()[0]
 
     def _loss(self) -> Any:
-        """The loss that --loss, or --beta and --gamma, ask for."""
+        """The loss of --loss, or of --beta and --gamma."""
         from partwise.core.losses import Loss
 
         if self.beta is None and self.gamma is None:
@@ -108,7 +108,7 @@ class Objective:
 
 @dataclass
 class Running:
-    """How a training command runs, and what it prints."""
+    """Threads, limits, output and engine of a training command."""
 
     jobs: Annotated[int, typer.Option("--jobs", help="Threads; -1 for all processors.")] = 1
     seed: Annotated[int, typer.Option("--seed", help="Seed of everything random.")] = 0
@@ -149,7 +149,7 @@ class Running:
         }
 
     def _engine(self) -> Any:
-        """What --engine and the options that need it ask for."""
+        """The engine of --engine and the options that need it."""
         if self.engine is None:
             for name in ("shards", "address", "checkpoint"):
                 if getattr(self, name) is not None:
@@ -177,7 +177,7 @@ class Running:
 
 @dataclass
 class Streaming:
-    """How data of a folder that was encoded before are trained on."""
+    """Options for folders that `partwise encode` wrote."""
 
     state_dir: Annotated[
         str | None,
@@ -191,14 +191,14 @@ class Streaming:
     ] = None
 
     def check_unused(self) -> None:
-        """Raise where there is no folder that this could be of."""
+        """Raise if an option is set although there is no such folder."""
         if self.state_dir is not None or self.shard_mb is not None:
             raise InputError("--state-dir and --shard-mb are for folders that `partwise encode` wrote")
 
 
 @dataclass
 class RunningPath(Running):
-    """How a path of l2 runs, what it keeps, and what it prints."""
+    """Options of `partwise path`."""
 
     l2_from: Annotated[float, typer.Option("--l2-from", help="Largest l2, unless --l2 lists values.")] = 100.0
     l2_to: Annotated[float, typer.Option("--l2-to", help="Smallest l2.")] = 0.1
@@ -334,7 +334,7 @@ def _as_option(hint: Any, field: Any) -> Any:
 
 
 def one_of(option: str, value: str, *choices: str) -> Any:
-    """The value of an option that has few."""
+    """The value of an option, or an error if it is not one of the choices."""
     if value not in choices:
         raise InputError(f"{option} must be {' or '.join(choices)}, not {value!r:.40}")
     return value

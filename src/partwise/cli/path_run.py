@@ -1,4 +1,4 @@
-"""What `partwise path`, and `partwise train` with several values of --l2, do: the best of a path of models."""
+"""Runs `partwise path`, and `partwise train` with several values of --l2: keeps the best model of a path."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from partwise.storage.model_file import save_estimator
 
 
 class _Watcher:
-    """The callback of the fits: shows how they go, heeds Ctrl-C."""
+    """The callback of the fits: shows progress and checks for Ctrl-C."""
 
     def __init__(self, job: Job, display: PathDisplay, interruption: Interruption):
         self.job, self.display, self.interruption = job, display, interruption
@@ -34,7 +34,7 @@ class _Watcher:
 
 
 def run_path(job: Job, objective: Objective, running: Running) -> None:
-    """Follow the path, save the best model and tell; exits with 130 when the user interrupted, after saving."""
+    """Follow the path, save the best model and print a summary. After Ctrl-C, the exit code is 130."""
     from partwise.estimators.regularization_path.path import RegularizationPath
 
     options = running if isinstance(running, RunningPath) else RunningPath(**vars(running))
@@ -74,7 +74,7 @@ def run_path(job: Job, objective: Objective, running: Running) -> None:
 
 
 def _check(job: Job, options: RunningPath) -> None:
-    """Refuse, before any work, what cannot be scored, written or gone on with."""
+    """Raise before training if the path cannot be scored, written or resumed."""
     if job.dev is None and options.folds is None:
         raise InputError(
             "several values of l2 need --dev, labelled data to choose by, or partwise path with --folds"
@@ -125,7 +125,7 @@ def _save(path: Any, job: Job, options: RunningPath, seconds: float, scores: Any
 
 
 def choice_words(path: Any) -> str:
-    """Which value was the best, and by how much."""
+    """The best value, and by how much it is better than the next."""
     name, scores = path.best_estimator_._score_name, 100 * path.dev_scores_
     words = f"best l2 = {path.best_l2_:.4g}, {name} {100 * path.best_score_:.2f}"
     others = [(score, l2) for score, l2 in zip(scores, path.l2_, strict=True) if l2 != path.best_l2_]

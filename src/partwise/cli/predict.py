@@ -1,4 +1,4 @@
-"""`partwise predict`: data in, the same data with predictions out, as it arrives."""
+"""`partwise predict`: reads data and writes the same data with predictions, batch by batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def predict(
         bool,
         typer.Option(
             "--marginals",
-            help="Also append the probabilities of the labels, as one column: label:probability,label:probability.",
+            help="Also append probabilities, as one column: label:probability,label:probability.",
         ),
     ] = False,
     kbest: Annotated[int, typer.Option(min=1, help="Append the K best labellings, a column each.")] = 1,
@@ -37,19 +37,18 @@ def predict(
     ] = None,
     jobs: Annotated[int, typer.Option(help="Threads.")] = 1,
 ) -> None:
-    """Label data. Every line is kept as it is; the predicted label is appended as a column.
+    """Label data. Every line is kept, and the predicted label is appended as a column.
 
-    With --marginals a second column holds label:probability pairs with commas between them, the most probable
-    first, four decimals each, those below 0.001 left out. Text written as word/TAG comes back in that form, and with
-    --marginals or --kbest as columns, a word a line with tabs: word, label(s), pairs; a blank line ends a sentence.
-    JSON lines come back as with --json, with what else they held; CRFsuite attributes as labels alone.
+    With --marginals, a second column holds label:probability pairs separated by commas. The most probable label comes
+    first; probabilities below 0.001 are left out. word/TAG text is written as word/TAG. With --marginals or --kbest, it
+    is written as columns separated by tabs, one word per line: word, label(s), pairs. JSON lines are written as with
+    --json and keep their other entries. For CRFsuite attributes, only labels are written.
 
-    A labeler of graphs writes every object back with the labels of its nodes in it.
+    A graph labeler writes the labels of nodes into the JSON objects.
 
-    A dependency parser writes heads and relations into their columns and leaves all else as it is. A constituency
-    parser reads trees, text with a sentence a line or, where it needs tags, word/TAG, and writes a tree a line.
-    With --html the file is also drawn: the fainter an arc or a constituent the less probable, and where DATA has trees
-    what is wrong is marked.
+    A dependency parser replaces the columns of heads and relations. A constituency parser reads trees, or text with one
+    sentence per line (word/TAG if the parser needs tags), and writes one tree per line. --html also draws the trees:
+    less probable arcs and constituents are fainter, and errors are marked if DATA has trees.
     """
     from partwise.cli.common import load_task
     from partwise.cli.files import STANDARD, check_paths

@@ -1,4 +1,4 @@
-"""`partwise report`: models and runs as one page that needs no other file."""
+"""`partwise report`: models and runs as one HTML page without other files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from partwise.report.runs import Given
 
-_SILENCE = 2.0  # seconds between lines that say how far it is
+_SILENCE = 2.0  # seconds between two lines of progress
 
 
 def report(
     models: Annotated[
         list[str],
         typer.Argument(
-            help="Model files; also checkpoints, paths, and what train --json printed.",
+            help="Model files, checkpoints, paths, or the output of train --json.",
             metavar="MODEL|RUN...",
         ),
     ],
@@ -36,10 +36,10 @@ def report(
     top: Top = 30,
     format: OtherFormat = None,
 ) -> None:
-    """Write a page with the curves of all runs, and of the first model its certificate and largest weights; with
-    labelled data also scores, confusions, reliability, and examples to look into.
+    """Write a page with the training curves of all runs, and the certificate and largest weights of the first model.
+    With labelled data, the page also has scores, the confusion matrix, reliability diagrams and examples.
 
-    The page works offline and shows what can be shown: what is damaged or not finished is said in one line.
+    The page works offline. Damaged files and unfinished runs are named in one line, and shown as far as possible.
     """
     from partwise.cli.files import STANDARD, check_paths
     from partwise.errors import InputError
@@ -65,7 +65,7 @@ def report(
 def _content(
     given: list[Given], data: str | None, examples: int, top: int, format: str | None, console: Console | None
 ) -> dict[str, Any]:
-    """All that the page shows."""
+    """The data of the page."""
     from partwise.report.summary import summarize
     from partwise.web.sections import model_section
 
@@ -93,7 +93,7 @@ def _content(
 def _labelled(
     given: Given, data: str, examples: int, format: str | None, console: Console | None
 ) -> dict[str, Any]:
-    """What labelled data say."""
+    """The sections for labelled data."""
     from partwise.tasks.task import opened_task
     from partwise.web.sections import example_section, score_section
 

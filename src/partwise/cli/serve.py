@@ -1,4 +1,4 @@
-"""`partwise serve`: a model on a local port, for people and for programs."""
+"""`partwise serve`: a model as a page and as an HTTP service on a local port."""
 
 from __future__ import annotations
 
@@ -17,14 +17,19 @@ def serve(
         int, typer.Option(min=0, max=65535, help="Port to listen at; 0 takes a free one.")
     ] = 8765,
     host: Annotated[
-        str, typer.Option(help="Address to listen at; other machines reach it only if it is not 127.0.0.1.")
+        str,
+        typer.Option(
+            help="Address to listen at. The default, 127.0.0.1, cannot be reached from other machines."
+        ),
     ] = "127.0.0.1",
-    time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds that one request may take.")] = 30.0,
-    jobs: Annotated[int, typer.Option(min=1, help="Requests that are worked on at once.")] = 4,
+    time_limit: Annotated[
+        float, typer.Option(min=0.1, help="Seconds that one request may take, waiting included.")
+    ] = 30.0,
+    jobs: Annotated[int, typer.Option(min=1, help="Requests that are answered at the same time.")] = 4,
 ) -> None:
-    """Answer what people type on a page, and what programs send as JSON, until Ctrl-C.
+    """Serve a page to type examples into, and an HTTP service for programs, until Ctrl-C.
 
-    The page is at the address that is printed; POST /predict, GET /model and GET /health are for programs.
+    The address of the page is printed. Programs use POST /predict, GET /model and GET /health.
     """
     from partwise.cli.common import load_with_header
     from partwise.report.bundle import scripted_page

@@ -1,4 +1,4 @@
-"""What `partwise train` does around an estimator's fit: display, Ctrl-C, saving, the final words."""
+"""Runs a training command: display, Ctrl-C, saving, the summary at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONG = 300  # words of a sequence: no sentence is as long, so blank lines are m
 
 
 def check_model_path(model: str, inputs: Mapping[str, str | None]) -> None:
-    """Refuse a model file that cannot be written, or that is an input, before hours of training, not after."""
+    """Raise before training if the model file cannot be written or is also an input."""
     if model == STANDARD:
         raise InputError("a model is saved to a file, not to standard output", "--model")
     check_paths({"--model": model}, inputs)
@@ -58,7 +58,10 @@ class Job:
 
 
 def run_training(job: Job, objective: Objective, running: Running) -> None:
-    """Fit, save and tell, at one value of l2 or along a path; exits with 130 when interrupted, after saving."""
+    """Train at one value of l2 or along a path, save the model and print a summary.
+
+    If the user interrupts, the model trained so far is saved, and the exit code is 130.
+    """
     if isinstance(running, RunningPath) or "," in objective.l2:
         from partwise.cli.path_run import run_path
 
@@ -83,20 +86,20 @@ def run_training(job: Job, objective: Objective, running: Running) -> None:
     if running.json:
         print_json(summary(estimator, model, seconds, compile_seconds, scores, interrupted))
     if console is not None:
-        with suppress(OSError):  # a log that cannot be written is no failure of the training
+        with suppress(OSError):  # training succeeded even if its log cannot be written
             final_words(console, job.task, seconds, scores)
     if interrupted:
         raise Interrupted
 
 
 def nothing_saved(model: str, trained: bool) -> str:
-    """What to say of a model that was not written."""
+    """The message for a model that was not written."""
     when = "again before the model was saved" if trained else "before anything was trained"
     return f"interrupted {when}; {model} {'is as it was' if os.path.lexists(model) else 'was not written'}"
 
 
 def tell_job(console: Any, job: Job, problem: Any) -> None:
-    """What is trained on what, in one line."""
+    """Print the file, its format and its sizes in one line."""
     if console is None:
         return
     maps = [problem.scorer.maps[kind.name] for kind in problem.structure.kinds if not kind.tied]
@@ -118,7 +121,7 @@ def tell_job(console: Any, job: Job, problem: Any) -> None:
 
 
 class _Watcher:
-    """The callback of the fit: shows how it goes, scores dev data, heeds Ctrl-C."""
+    """The callback of the fit: shows progress, scores dev data, and checks for Ctrl-C."""
 
     def __init__(self, job: Job, display: TrainingDisplay, interruption: Interruption):
         self.job, self.display, self.interruption = job, display, interruption
@@ -134,7 +137,7 @@ class _Watcher:
             self.display.dev_score = score
 
     def say(self, words: str) -> None:
-        """What an engine has to say of its workers."""
+        """Print a line about the engine's workers."""
         with suppress(OSError):
             self.display.say([words])
 
@@ -178,7 +181,7 @@ def _dev_scores(job: Job) -> Scores | None:
 def summary(
     estimator: Any, model: str, seconds: float, compile_seconds: float, dev: Scores | None, interrupted: bool
 ) -> dict[str, Any]:
-    """What --json prints of a training."""
+    """The JSON object that --json prints."""
     return {
         "l2": getattr(estimator, "l2_", estimator.l2),
         "model": model,
@@ -200,7 +203,7 @@ def summary(
 
 
 def final_words(console: Any, task: Task, seconds: float, dev: Scores | None) -> None:
-    """What became of a training, and where it is."""
+    """Print why training stopped, the certificate, scores, and the model file."""
     from rich.markup import escape
 
     estimator, model = task.estimator, task.model

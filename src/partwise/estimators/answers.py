@@ -44,7 +44,7 @@ class Answers:
         return {
             "classes": len(self.classes_),
             "features": int(self.n_features_in_),
-            "weights other than zero": int(np.count_nonzero(self.coef_)),
+            "non-zero weights": int(np.count_nonzero(self.coef_)),
         }
 
     def _shown_transitions(self, n: int, label: Any = None) -> list[tuple[Any, Any, float]]:

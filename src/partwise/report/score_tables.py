@@ -21,7 +21,7 @@ def print_label_scores(console: Any, scores: LabellingScores) -> None:
     )
     console.print(_label_table(scores))
     if scores.confusions:
-        console.print("\n[bold]taken for another label most often[/]")
+        console.print("\n[bold]most frequent confusions[/]")
         console.print(_confusion_table(scores))
 
 

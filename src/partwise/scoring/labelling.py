@@ -1,4 +1,4 @@
-"""All that is said about predicted labels: accuracy, F1 of chunks or of labels, and what is taken for what."""
+"""Scores of predicted labels: accuracy, F1 of chunks or of labels, and the most frequent confusions."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Term(NamedTuple):
 
 
 class LabelRow(NamedTuple):
-    """How well one label is found."""
+    """Scores of one label."""
 
     label: str
     precision: float
@@ -50,7 +50,9 @@ class Evidence:
     errors : int64 array (n_examples,)
         Wrong parts of every example.
     predicted, every : (probability, is_true) or None
-        Of the parts that were predicted, and of all parts; None where the loss has no probabilities.
+        Of the predicted parts, and of all parts; None if the loss has no probabilities.
+    missing : list of str
+        Notes on tables that cannot be shown.
     """
 
     scores: list[tuple[str, str]]
@@ -63,7 +65,7 @@ class Evidence:
 
 
 def shown_terms(terms: Iterable[Term]) -> list[list[Any]]:
-    """The largest terms of every place, by place."""
+    """The largest terms of each place, in the order of the places."""
     by_place: dict[tuple[int, int], list[Term]] = {}
     for term in terms:
         by_place.setdefault(term[:2], []).append(term)
@@ -71,7 +73,7 @@ def shown_terms(terms: Iterable[Term]) -> list[list[Any]]:
 
 
 def difference(labels: Any, score: float, terms: Iterable[Term]) -> dict[str, Any]:
-    """What speaks for the answer and against another one."""
+    """The contributions to the lead of the best answer over another answer."""
     return {"labels": labels, "score": score, "terms": _largest(list(terms), _TERMS_AGAINST)}
 
 

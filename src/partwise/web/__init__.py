@@ -1,4 +1,5 @@
-"""Pages about a model: `sections` builds a report's content, `server` answers requests one example at a time.
+"""Pages about a model, in a report and on a local server.
 
-Read `service` first: it is what a server does, without HTTP.
+`service` answers requests without HTTP; read it first. `server` is HTTP around it, `work` runs several requests at once
+within a time limit. `sections` builds the content of a report.
 """

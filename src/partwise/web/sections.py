@@ -1,4 +1,4 @@
-"""What a report says about a model and labelled data: scores, confusions, reliability, and the worst examples."""
+"""Sections of a report: facts about the model, scores, the confusion matrix, reliability, the worst examples."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def model_section(name: str, summary: Summary) -> dict[str, Any]:
 
 
 def score_section(evidence: Evidence) -> dict[str, Any]:
-    """What labelled data say, for a page."""
+    """Scores, the confusion matrix and reliability, for a page."""
     found: dict[str, Any] = {
         "scores": evidence.scores,
         "labels": [list(row) for row in evidence.labels],
@@ -43,7 +43,7 @@ def score_section(evidence: Evidence) -> dict[str, Any]:
         found["confusion"] = _fewer(*evidence.confusion)
     if evidence.every is None or evidence.predicted is None:
         found["notes"].append(
-            "no reliability diagram: the loss has beta = inf, and so the model no probabilities"
+            "no reliability diagram: the loss has beta = inf, so the model has no probabilities"
         )
     else:
         found["reliability"] = {
@@ -54,7 +54,7 @@ def score_section(evidence: Evidence) -> dict[str, Any]:
 
 
 def _fewer(labels: list[str], matrix: np.ndarray) -> dict[str, Any]:
-    """A matrix that can be looked at: labels with few errors are taken together."""
+    """A matrix that fits on a page: labels with few errors are merged into one."""
     if len(labels) <= _MOST_CONFUSED:
         return {"labels": labels, "matrix": matrix.tolist()}
     wrong = matrix.sum(0) + matrix.sum(1) - 2 * matrix.diagonal()
@@ -66,7 +66,7 @@ def _fewer(labels: list[str], matrix: np.ndarray) -> dict[str, Any]:
     return {
         "labels": [labels[k] for k in kept] + [_OTHERS],
         "matrix": small.tolist(),
-        "note": f"the {len(kept)} of {len(labels)} labels with the most errors; the rest are taken together",
+        "note": f"the {len(kept)} of {len(labels)} labels with the most errors; all others are merged into one",
     }
 
 
@@ -78,7 +78,7 @@ def example_section(
     most: int,
     told: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """The examples with the most errors, worst first, with all that there is to say about each.
+    """The examples with the most errors, worst first, each with its answer.
 
     Parameters
     ----------

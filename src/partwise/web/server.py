@@ -1,8 +1,8 @@
-"""HTTP around a service: the standard library's server, with what it does not check by itself.
+"""HTTP around a service: the standard library's server, with additional checks.
 
-Requests come from programs and pages on this machine. A page of another site may not reach the model through the
-reader's browser: names that were rebound to this address are refused by the Host header, and a body must be JSON by
-its type, for which a browser asks first and gets no leave.
+Requests come from programs and pages on this machine. Pages of other sites cannot reach the model through a browser:
+checking the Host header blocks DNS rebinding, and a body must have the type application/json, for which browsers ask
+for permission (CORS) that the server does not give.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from partwise.report.json_values import finite_only
 from partwise.web.service import Service
 from partwise.web.work import Busy, TooSlow
 
-_MOST_CONNECTIONS = 64
-_IDLE = 15.0  # seconds for a client to send something
-_DROPPED = 16_000_000  # bytes of a body that is too large
-_GRACE = 5.0  # seconds for requests in work when the server stops
+_MOST_CONNECTIONS = 64  # open connections; each has a thread
+_IDLE = 15.0  # seconds after which a silent connection is closed
+_DROPPED = 16_000_000  # bytes that are read of a body that is too large, so that the client sees the error
+_GRACE = 5.0  # seconds that a stopping server waits for requests being answered
 
 
 class Refusal(Exception):
@@ -39,7 +39,7 @@ class Refusal(Exception):
 
 
 class ModelServer(ThreadingHTTPServer):
-    """One thread a connection; not more than `_MOST_CONNECTIONS` of them.
+    """One thread per connection, at most `_MOST_CONNECTIONS` of them.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class ModelServer(ThreadingHTTPServer):
             self._connections.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that go away are no news."""
+        """Errors of connections that clients closed are not printed."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             print(f"partwise: a request failed: {type(error).__name__}: {error}", file=sys.stderr)
@@ -101,7 +101,7 @@ class ModelServer(ThreadingHTTPServer):
                 self._changed.notify_all()
 
     def stop(self) -> None:
-        """Take no more requests, let those in work end, and close."""
+        """Take no more requests, wait for those being answered, and close."""
         self.shutdown()
         with self._changed:
             self._changed.wait_for(lambda: self._in_work == 0, _GRACE)
@@ -253,11 +253,11 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the standard library refuses by itself: requests that are no HTTP, and other methods."""
+        """Errors of the standard library's server: requests that are not HTTP, and unknown methods."""
         self.close_connection = True
         status = HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code)
         self.command = getattr(self, "command", None) or "GET"
         self._refuse(status, message or status.phrase)
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Requests are not logged: they hold what people typed."""
+        """Requests are not logged, since they hold texts of users."""

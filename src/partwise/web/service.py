@@ -1,4 +1,4 @@
-"""What a server answers, without the wire: a request's values to an answer's values."""
+"""The answers of the server, without HTTP: from the values of a request to the values of an answer."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _MOST_LABELS_SHOWN = 1000
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may ask for.
+    """Limits of one request.
 
     Attributes
     ----------
     bytes : int
-        Of a request's body.
+        The largest body.
     seconds : float
-        For waiting and answering.
+        The longest time for waiting and answering together.
     at_once : int
-        Requests that are worked on at the same time; others wait.
+        Requests that are answered at the same time; others wait.
     kbest : int
-        Best answers.
+        The largest number of best answers.
     """
 
     bytes: int = 1_000_000
@@ -43,7 +43,7 @@ class Service:
     ----------
     task : Task
     summary : Summary
-        Of the model, for those who ask what it is.
+        Facts about the model, for `about`.
     limits : Limits
     """
 
@@ -53,7 +53,7 @@ class Service:
         self._workers = Workers(self.limits.at_once, self.limits.seconds)
 
     def predict(self, request: Any) -> dict[str, Any]:
-        """The answer to one request; InputError where it makes no sense."""
+        """The answer to one request; InputError if the request is invalid."""
         if not isinstance(request, dict):
             raise InputError("a request must be a JSON object")
         own = dict(request)
@@ -67,7 +67,7 @@ class Service:
         return self._workers.run(lambda: self.task.answer(x, kbest=kbest))
 
     def about(self) -> dict[str, Any]:
-        """What the model is and what it wants."""
+        """Facts about the model, and how requests are written."""
         model = self.task.estimator
         labels = [str(label) for label in model._known_labels()]
         return {

@@ -9,18 +9,18 @@ from typing import Any
 
 
 class Busy(Exception):
-    """All places were taken for the whole time limit."""
+    """No thread became free within the time limit."""
 
 
 class TooSlow(Exception):
-    """The work did not end within the time limit."""
+    """The work took longer than the time limit."""
 
 
 class Workers:
-    """Runs work in threads of its own, so many at once.
+    """Runs each piece of work in a thread of its own, with a limit on threads.
 
-    What takes longer than the limit cannot be stopped: its request is answered, and its place stays taken until it
-    ends. Nothing else waits for it, the end of the program neither.
+    Work that takes longer than the time limit cannot be stopped. Its request gets an error at once, and its thread
+    counts until the work ends. The end of the program does not wait for it.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Workers:
         self._places = threading.BoundedSemaphore(most)
 
     def run(self, work: Callable[[], Any]) -> Any:
-        """What `work` returns; whatever it raises is raised here."""
+        """Return what `work` returns, and raise what it raises."""
         end = time.monotonic() + self.seconds
         if not self._places.acquire(timeout=self.seconds):
             raise Busy

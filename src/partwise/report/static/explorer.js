@@ -1,4 +1,4 @@
-// One example: its words with their labels, shaded by doubt; on choosing one, its rivals and what speaks for it.
+// One example: its words with their labels, shaded by doubt; for a chosen word, its labels' probabilities and feature contributions.
 
 const DRAWINGS = { trees: dependencyDrawing, constituents: constituentDrawing, graphs: graphDrawing };
 
@@ -130,7 +130,7 @@ function detailsOf(answer, first, end) {
   }
   if (terms.length) {
     const rows = terms.map(([, , name, label_, contribution]) => [name, label_, contribution]);
-    pair.append(make("div", {}, make("h4", {}, "what makes its score"), scrolling("terms of the score", weights(["feature", "label", "contribution"], rows))));
+    pair.append(make("div", {}, make("h4", {}, "Feature contributions"), scrolling("terms of the score", weights(["feature", "label", "contribution"], rows))));
   }
   if (!pair.childNodes.length) parts.push(make("p", { class: "note" }, "Nothing is known about this place beyond its label."));
   return [...parts, pair];
@@ -185,6 +185,6 @@ function againstTable(answer) {
   const rows = terms.map(([first, end, name, label_, contribution]) => [
     shortened(answer.tokens.slice(first, end).join(" "), 40), name, label_, contribution]);
   return make("div", {}, make("h3", {}, "Why this and not the next"),
-    make("p", { class: "note" }, `It leads by ${shown(score)}; the largest terms of that lead. Those below zero speak for the other.`),
+    make("p", { class: "note" }, `The best answer scores ${shown(score)} higher. The largest contributions to this difference; negative ones favour the other answer.`),
     scrolling("terms of the lead", weights(["place", "feature", "label", "contribution"], rows)));
 }

@@ -33,7 +33,7 @@ function pathSection(paths) {
   const titles = [...(paths.length > 1 ? ["path"] : []), "l2", "dev score", "objective", "relative gap", "passes", "seconds"];
   return section("Regularisation path",
     make("div", { class: "pair" },
-      has("dev_score") ? chart({ title: "Dev score by l2", lines: line("dev_score"), yLabel: "dev score", ...common }) : make("p", { class: "note" }, "No dev scores: the path was followed without --dev."),
+      has("dev_score") ? chart({ title: "Dev score by l2", lines: line("dev_score"), yLabel: "dev score", ...common }) : make("p", { class: "note" }, "No dev scores: the path had no --dev data."),
       has("passes") ? chart({ title: "Passes by l2", lines: line("passes"), yLabel: "passes", ...common }) : null),
     scrolling("points of the path", table(titles, rows, titles.map((title) => (title === "path" ? "" : "number")))));
 }
@@ -56,9 +56,9 @@ function scoreSections(scores) {
   if (!scores) return [];
   const found = [section("Scores", make("p", { class: "note" }, `on ${scores.data}`), facts(Object.fromEntries(scores.scores)))];
   if (scores.labels.length) found.push(section("Scores of labels", labelScores(scores.labels)));
-  if (scores.confusion) found.push(section("What is taken for what", confusionMatrix(scores.confusion)));
+  if (scores.confusion) found.push(section("Confusion matrix", confusionMatrix(scores.confusion)));
   if (scores.reliability) {
-    found.push(section("Reliability", make("p", { class: "note" }, "Of parts that have probability p, a share p should be in the truth: points on the line. Large points stand for many parts."),
+    found.push(section("Reliability", make("p", { class: "note" }, "If probabilities are calibrated, the points lie on the line: of all parts with probability p, a share p is true. Large points stand for many parts."),
       make("div", { class: "pair" },
         reliabilityDiagram("Parts that were predicted", scores.reliability.predicted),
         reliabilityDiagram("All parts", scores.reliability.every))));
@@ -85,7 +85,7 @@ function examplesSection(given) {
   show(0);
   const of = given.examples.length < given.total ? `The ${given.examples.length} with the most errors of ${given.total.toLocaleString("en")}` : `All ${given.total.toLocaleString("en")}`;
   return section("Examples",
-    make("p", { class: "note" }, `${of}, worst first. The stronger the shade, the less probable the label. Choose a word to see its rivals and what speaks for it; arrow keys go from word to word, and up and down from example to example.`),
+    make("p", { class: "note" }, `${of}, worst first. The stronger the shade, the less probable the label. Choose a word to see the probabilities and feature contributions of its labels. Arrow keys left and right go from word to word, up and down from example to example.`),
     make("div", { class: "chooser" }, make("label", { for: "example" }, "Example"), chooser, step("Previous", -1), step("Next", 1)), room);
 }
 

@@ -1,4 +1,4 @@
-// Tables: facts, weights, scores of labels, what is taken for what, reliability.
+// Tables: facts, weights, scores of labels, the confusion matrix, reliability.
 
 function table(titles, rows, kinds = []) {
   const cell = (tag, value, k) => make(tag, { class: kinds[k] || null, dir: kinds[k] ? null : "auto" },
@@ -14,7 +14,7 @@ function facts(values) {
     .map(([name, value]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", { dir: "auto" }, shown(value, 6))))));
 }
 
-/** Rows that end with a number, which is drawn too. */
+/** Rows whose last entry is a number, which is also drawn as a bar. */
 function weights(titles, rows) {
   const largest = Math.max(...rows.map((row) => Math.abs(row[row.length - 1])), 1e-300);
   const drawn = rows.map((row) => {
@@ -51,7 +51,7 @@ function confusionMatrix({ labels, matrix, note }) {
     const total = row.reduce((sum, count) => sum + count, 0) || 1;
     return make("tr", {}, make("th", { scope: "row", title: labels[i], dir: "auto" }, shortened(labels[i], 18)),
       ...row.map((count, j) => {
-        const cell = make("td", { class: i === j ? "right" : "wrong", title: `${labels[i]} taken for ${labels[j]}: ${count}` }, count ? shown(count) : "");
+        const cell = make("td", { class: i === j ? "right" : "wrong", title: `${labels[i]} predicted as ${labels[j]}: ${count}` }, count ? shown(count) : "");
         if (count) cell.style.setProperty("--share", `${Math.round(100 * Math.sqrt(count / total) * 0.7)}%`);
         return cell;
       }));

@@ -54,7 +54,7 @@ class ConstituencyAnswers(Answers):
             "symbols": len(self._derivations.symbols),
             "rules": len(self._derivations.rules) + len(self._derivations.unaries),
             **{names[kind]: own.n_attributes for kind, own in features},
-            "weights other than zero": int(np.count_nonzero(self.coef_)),
+            "non-zero weights": int(np.count_nonzero(self.coef_)),
         }
 
     def _before_training(self, problem: Problem) -> list[str]:

@@ -52,7 +52,7 @@ class ParsingAnswers(Answers):
             sizes[f"{name} features"] = features.n_attributes
         if self.pruning_ is not None:
             sizes["pruning recall"] = self.pruning_.recall
-        return sizes | {"weights other than zero": int(np.count_nonzero(self.coef_))}
+        return sizes | {"non-zero weights": int(np.count_nonzero(self.coef_))}
 
     def _scorer_during_fit(
         self, problem: Problem, encoder: ArcEncoder, X: Any, y: Any

@@ -47,7 +47,7 @@ class GraphAnswers(Answers):
         for kind in self._encoder.factors:
             if kind.tied:
                 sizes[f"attributes of {kind.name}"] = 0
-        return sizes | {"weights other than zero": int(np.count_nonzero(self.coef_))}
+        return sizes | {"non-zero weights": int(np.count_nonzero(self.coef_))}
 
     def _scorer_during_fit(
         self, problem: Problem, encoder: GraphEncoder, X: Any, y: Any

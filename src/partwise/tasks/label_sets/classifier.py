@@ -235,7 +235,7 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
             "labels": len(self.coef_),
             "pairs of labels": len(self.pairs_),
             "features": int(self.n_features_in_),
-            "weights other than zero": int(np.count_nonzero(self._model.weights)),
+            "non-zero weights": int(np.count_nonzero(self._model.weights)),
         }
 
     def _shown_transitions(self, n: int, label: Any = None) -> list[tuple[Any, Any, float]]:

@@ -45,7 +45,7 @@ class SegmentAnswers(Answers):
             "labels": len(self.classes_),
             "features of segments": segments.n_sparse,
             "features of positions": tokens.n_dense + tokens.n_sparse,
-            "weights other than zero": int(np.count_nonzero(self.coef_)),
+            "non-zero weights": int(np.count_nonzero(self.coef_)),
         }
 
     def _shown_transitions(self, n: int, label: Any = None) -> list[tuple[Any, Any, float]]:

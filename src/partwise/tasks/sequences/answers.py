@@ -42,7 +42,7 @@ class SequenceAnswers(Answers):
         return {
             "labels": len(self.classes_),
             "attributes": int(self._encoder.n_dense + self._encoder.n_attributes),
-            "weights other than zero": int(np.count_nonzero(self.coef_)),
+            "non-zero weights": int(np.count_nonzero(self.coef_)),
         }
 
     def _shown_transitions(self, n: int, label: Any = None) -> list[tuple[Any, Any, float]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -155,16 +154,16 @@ class Chain(ChainParts):
 
         All are distinct; there are fewer where fewer are possible.
         """
-        from partwise.structures.chain.paths import best_paths
+        from partwise.structures.chain.recursion import best_labellings
 
         k = checked_count(k, "k")
         scores = self._read(node_scores, edge_scores, start_scores, end_scores)
-        results = []
-        for i, (nodes, edges) in enumerate(self._histories(scores)):
-            at_most = len(nodes) * np.log(self.n_labels)  # labellings, as a logarithm
-            room = k if at_most > 30 else min(k, self.n_labels ** len(nodes))
-            labels, values = np.empty((room, len(nodes)), np.int64), np.empty(room)
-            found = best_paths(nodes, edges, self.order, room, labels, values)
+        specification, results = self._specification(not scores.per_position), []
+        for i, (length, own) in enumerate(scores.vectors()):
+            at_most = length * np.log(self.n_labels)  # labellings, as a logarithm
+            room = k if at_most > 30 else min(k, self.n_labels**length)
+            labels, values = np.empty((room, length), np.int64), np.empty(room)
+            found = best_labellings(specification, length, own, labels, values)
             _require_found(found > 0, i, scores)
             results.append([(labels[rank], float(values[rank])) for rank in range(found)])
         return results[0] if scores.single else results
@@ -179,15 +178,14 @@ class Chain(ChainParts):
         end_scores: ArrayLike | None = None,
     ) -> Any:
         """Labellings drawn with probability ∝ exp(score): int64 (n_samples, length), or a list of those."""
-        from partwise.structures.chain.paths import sample_paths
+        from partwise.structures.chain.recursion import sample_labellings
 
         n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
         scores = self._read(node_scores, edge_scores, start_scores, end_scores)
-        results = []
-        for i, (nodes, edges) in enumerate(self._histories(scores)):
-            labels = np.empty((n_samples, len(nodes)), np.int64)
-            uniforms = generator.random(labels.shape)
-            log_total = sample_paths(nodes, edges, self.order, uniforms, labels)
+        specification, results = self._specification(not scores.per_position), []
+        for i, (length, own) in enumerate(scores.vectors()):
+            labels = np.empty((n_samples, length), np.int64)
+            log_total = sample_labellings(specification, length, own, generator.random(labels.shape), labels)
             _require_found(log_total > -np.inf, i, scores)
             results.append(labels)
         return results[0] if scores.single else results
@@ -281,35 +279,6 @@ class Chain(ChainParts):
             node = counts[first:nodes_end].reshape(length, n_labels)
             results.append(ChainMarginals(node, edges.reshape(edge_shape)))
         return results[0] if packed.single else results
-
-    def _histories(self, scores: ChainScores) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Nodes (length, L) and edges (1 or length, histories, L) as `paths.py` reads them."""
-        n_labels, seen, edges = self.n_labels, None, np.empty(0)
-        for i, (first, last) in enumerate(pairwise(scores.starts.tolist())):
-            nodes = scores.nodes[first:last].copy()
-            if self.allowed_end is not None:
-                nodes[-1, ~self.allowed_end] = -np.inf
-            if scores.edges[i] is not seen:
-                seen = scores.edges[i]
-                edges = self._history_edges(seen.reshape(-1, n_labels, n_labels) if self.order == 1 else seen)
-            yield nodes, edges
-
-    def _history_edges(self, given: np.ndarray) -> np.ndarray:
-        """Edges with a row for the symbol before the start, −inf where masked."""
-        n_labels = self.n_labels
-        if self.order > 1:
-            edges = given.reshape(1, -1, n_labels).copy()
-        else:
-            tied = len(given) == 1
-            edges = np.zeros((1 if tied else len(given) + 1, n_labels + 1, n_labels))
-            edges[0 if tied else slice(1, None), :n_labels] = given[0] if tied else given
-        recent = np.arange(edges.shape[1]) % (n_labels + 1)
-        if self.allowed is not None:
-            followed = recent < n_labels
-            edges[:, followed] = np.where(self.allowed[recent[followed]], edges[:, followed], -np.inf)
-        if self.allowed_start is not None:
-            edges[:, recent == n_labels] += np.where(self.allowed_start, 0.0, -np.inf)
-        return edges
 
 
 def _require_found(found: bool, sequence: int, scores: ChainScores) -> None:

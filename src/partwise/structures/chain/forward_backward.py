@@ -1,10 +1,9 @@
 # mypy: ignore-errors
-"""First-order chains: scaled forward–backward, rescued in the log domain (Viterbi: `viterbi.py`).
+"""First-order chains: scaled forward–backward. `viterbi.py` has the best labelling.
 
-Parts of a chain of T positions and L labels, in this order: T·L nodes (t, y_t), then the edges
-(y_{t-1}, y_t): one L×L block shared by all positions (tied) or T−1 of them. Sums run on
-exponentials, each row divided by its total; when a total comes near the smallest number the example
-is done again on logarithms (`forward_backward_log.py`).
+Parts of a chain of T positions and L labels, in this order: T·L nodes (t, y_t), then the edges (y_{t-1}, y_t): one
+L×L block for all positions (tied), or T − 1 blocks. Sums run on exponentials, and each row is divided by its total.
+If a total comes near the smallest number, the example is done again on logarithms (`recursion.py`).
 """
 
 from __future__ import annotations
@@ -18,13 +17,28 @@ from partwise.compiled.boundary import Reals
 from partwise.compiled.dispatch import inner
 from partwise.compiled.oracles import Oracle
 from partwise.compiled.simd import combine_rows, exponential_row, maximum, padded
-from partwise.structures.chain.forward_backward_log import chain_expectations_in_logs
-from partwise.structures.chain.viterbi import chain_viterbi
+from partwise.structures.chain.recursion import (
+    edge_at,
+    edge_row,
+    expectations_in_logs,
+    fill_scores,
+    fill_weights,
+    first_after,
+    is_state,
+    label_of,
+    memory,
+    n_edges,
+    n_states,
+    scaled_sums,
+    workspace_for,
+)
+from partwise.structures.chain.viterbi import chain_viterbi, mask_run, masked_edges
+from partwise.structures.items import copy_run
 
-_SMALLEST = 1e-250  # a row total below this has lost labels to underflow
-_FAINT = 1e-280  # a forward entry above this has lost nothing that matters
-# Backward rows start this large: they overflow, and so give the example away, while what underflow took
-# from the forward rows (less than 1e-307) still weighs less than rounding.
+_SMALLEST = 1e-250  # If the total of a row is below this, labels have underflowed.
+_FAINT = 1e-280  # A forward entry above this has lost nothing that matters.
+# Backward rows start at this size. A label that underflow took from the forward rows, below 1e-307, then either weighs
+# less than rounding or makes a backward row overflow, which is noticed.
 _LIFT, _INVERSE_LIFT = 2.0**60, 2.0**-60
 
 
@@ -251,31 +265,42 @@ def _edge_counts(specification, length, counts, work):  # type: ignore
                 counts[first + (block + i) * n_labels + j] = f * m * work.nodes[t * stride + j]
 
 
+@scaled_sums.register(ChainSpecification)
 @inner
-def chain_expectations(specification, shape, scores, counts, work):  # type: ignore
-    length = np.int64(shape[0])
+def chain_scaled_sums(specification, length, scores, counts, work):  # type: ignore
     shifts = _exponentials(specification, length, scores, work)
     if shifts == shifts and _forward(specification, length, work):
         total = _backward(specification, length, counts, work)
         if abs(total - 1.0) < 1e-9:  # false for NaN and inf, which reach the first row from anywhere
             return shifts + _sum_of_logs(work.totals, length)
-    return chain_expectations_in_logs(specification, length, scores, counts)
+    return np.nan
+
+
+@inner
+def chain_expectations(specification, shape, scores, counts, work):  # type: ignore
+    length = np.int64(shape[0])
+    log_total = chain_scaled_sums(specification, length, scores, counts, work)
+    if log_total == log_total:
+        return log_total
+    edges = counts[length * specification.n_labels :]
+    return expectations_in_logs(specification, specification, length, scores, counts, edges, work)
 
 
 @inner(allocates=True)
 def chain_log_partition(specification, shape, scores, work):  # type: ignore
-    length = np.int64(shape[0])
+    length, n_labels = np.int64(shape[0]), specification.n_labels
     shifts = _exponentials(specification, length, scores, work)
     blocks = 1 if specification.tied else length - 1
-    if shifts == shifts and _forward(specification, length, work):
-        log_total = shifts + _sum_of_logs(work.totals, length)
-        if not _anything_lost(specification, length, work):
-            return log_total
-        counts = np.empty((length + blocks * specification.n_labels) * specification.n_labels)
-        if abs(_backward(specification, length, counts, work) - 1.0) < 1e-9:
-            return log_total
-    counts = np.empty((length + blocks * specification.n_labels) * specification.n_labels)
-    return chain_expectations_in_logs(specification, length, scores, counts)
+    is_scaled = shifts == shifts and _forward(specification, length, work)
+    log_total = shifts + _sum_of_logs(work.totals, length) if is_scaled else np.nan
+    if is_scaled and not _anything_lost(specification, length, work):
+        return log_total
+    counts = np.empty((length + blocks * n_labels) * n_labels)
+    if is_scaled and abs(_backward(specification, length, counts, work) - 1.0) < 1e-9:
+        return log_total
+    return expectations_in_logs(
+        specification, specification, length, scores, counts, counts[length * n_labels :], work
+    )
 
 
 @inner
@@ -287,3 +312,79 @@ def chain_best(specification, shape, scores, counts, work):  # type: ignore
 CHAIN = Oracle(
     "chain", ChainSpecification, ChainWorkspace, chain_expectations, chain_log_partition, chain_best
 )
+
+
+# -- the states of a chain of order 1: labels, see `recursion.py` --------------------------------------
+
+
+@n_edges.register(ChainSpecification)
+@inner
+def _n_edges(specification, length):  # type: ignore
+    blocks = 1 if specification.tied else max(length - 1, 1)
+    return blocks * specification.n_labels * specification.stride
+
+
+@n_states.register(ChainSpecification)
+@inner
+def _n_states(specification):  # type: ignore
+    return specification.n_labels
+
+
+@memory.register(ChainSpecification)
+@inner
+def _memory(specification):  # type: ignore
+    return 1
+
+
+@is_state.register(ChainSpecification)
+@inner
+def _is_state(specification, t, state):  # type: ignore
+    return t > 0 or state == 0
+
+
+@first_after.register(ChainSpecification)
+@inner
+def _first_after(specification, state):  # type: ignore
+    return 0
+
+
+@label_of.register(ChainSpecification)
+@inner
+def _label_of(specification, state):  # type: ignore
+    return state
+
+
+@fill_scores.register(ChainSpecification)
+@inner
+def _fill_scores(specification, length, scores, work):  # type: ignore
+    n_labels, stride, last = specification.n_labels, specification.stride, (length - 1) * specification.stride
+    for t in range(length):
+        copy_run(work.nodes, t * stride, scores, t * n_labels, n_labels)
+    mask_run(work.nodes, 0, work.nodes, 0, specification.allowed_start, 0, n_labels, stride)
+    mask_run(work.nodes, last, work.nodes, last, specification.allowed_end, 0, n_labels, stride)
+    masked_edges(specification, length, scores, work)
+
+
+@edge_row.register(ChainSpecification)
+@inner
+def _edge_row(specification, t, state):  # type: ignore
+    if t == 0:
+        return -1
+    return state if specification.tied else (t - 1) * specification.n_labels + state
+
+
+@edge_at.register(ChainSpecification)
+@inner
+def _edge_at(specification, t, state):  # type: ignore
+    return _edge_row(specification, t, state) * specification.stride
+
+
+@fill_weights.register(ChainSpecification)
+@inner
+def _fill_weights(specification, length, t, state, counts, work, weights):  # type: ignore
+    edge, node = _edge_at(specification, t, state), t * specification.stride
+    for y in range(specification.n_labels):
+        weights[y] = counts[y] if edge < 0 else work.edges[edge + y] * work.nodes[node + y]
+
+
+workspace_for.register(ChainSpecification)(inner(chain_workspace, allocates=True))

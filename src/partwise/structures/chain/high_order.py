@@ -5,10 +5,10 @@ Parts of a chain of T positions and L labels: T·L nodes (t, y_t), then one tied
 edges. Its row is the history (y_{t-k}, …, y_{t-1}) as a number in base L + 1, the most recent label least
 significant and the symbol L before the start; its column is y_t. Position 0 uses the last row.
 
-From history h = o·G + g, with o its oldest symbol and G = (L+1)^(k-1), label y leads to g·(L+1) + y: the
-new history depends on the old one through its *group* g alone. Rows of numbers are therefore kept
-per group, padded to `stride`: history h lies at (h div (L+1))·stride + h mod (L+1), edges at
-(g·(L+1) + o)·stride + y. Underflow is caught as in `forward_backward.py` and rescued in `high_order_log.py`.
+From history h = o·G + g, with o its oldest symbol and G = (L+1)^(k-1), label y leads to g·(L+1) + y: the new history
+depends only on the *group* g of the old one. Rows of numbers are therefore kept per group, padded to `stride`:
+history h lies at (h div (L+1))·stride + h mod (L+1), edges at (g·(L+1) + o)·stride + y. Underflow is noticed as in
+`forward_backward.py`; the example is then done again on logarithms (`recursion.py`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,24 @@ from partwise.compiled.dispatch import inner
 from partwise.compiled.oracles import Oracle
 from partwise.compiled.simd import combine_rows, exponential_row, maximum, padded
 from partwise.structures.chain.forward_backward import _INVERSE_LIFT, _LIFT, _SMALLEST, _sum_of_logs
-from partwise.structures.chain.high_order_log import high_order_expectations_in_logs
-from partwise.structures.chain.high_order_viterbi import high_order_viterbi
+from partwise.structures.chain.high_order_viterbi import high_order_viterbi, masked_edges
+from partwise.structures.chain.recursion import (
+    edge_at,
+    edge_row,
+    expectations_in_logs,
+    fill_scores,
+    fill_weights,
+    first_after,
+    is_state,
+    label_of,
+    memory,
+    n_edges,
+    n_states,
+    scaled_sums,
+    workspace_for,
+)
+from partwise.structures.chain.viterbi import mask_run
+from partwise.structures.items import copy_run
 
 
 class HighOrderSpecification(NamedTuple):
@@ -239,18 +255,28 @@ def _edge_counts(specification, length, counts, work):  # type: ignore
     return total
 
 
+@scaled_sums.register(HighOrderSpecification)
 @inner
-def high_order_expectations(specification, shape, scores, counts, work):  # type: ignore
-    length = np.int64(shape[0])
+def high_order_scaled_sums(specification, length, scores, counts, work):  # type: ignore
     shifts = _exponentials(specification, length, scores, work)
     if shifts == shifts and _forward(specification, length, work):
         total = _backward(specification, length, counts, work)
         edges = _edge_counts(specification, length, counts, work)
-        # Both are false for NaN and inf, which reach the first row from anywhere; where a forward entry is
-        # zero the node counts are right even if the edges' product is 0·inf.
+        # Both are false for NaN and inf, which reach the first row from anywhere. If a forward entry is zero, node
+        # counts may be right although the product of the edges is 0·inf.
         if abs(total - 1.0) < 1e-9 and abs(edges - length) < 1e-9 * length:
             return shifts + _sum_of_logs(work.totals, length)
-    return high_order_expectations_in_logs(specification, length, scores, counts)
+    return np.nan
+
+
+@inner
+def high_order_expectations(specification, shape, scores, counts, work):  # type: ignore
+    length = np.int64(shape[0])
+    log_total = high_order_scaled_sums(specification, length, scores, counts, work)
+    if log_total == log_total:
+        return log_total
+    edges = counts[length * specification.n_labels :]
+    return expectations_in_logs(specification, specification, length, scores, counts, edges, work)
 
 
 @inner(allocates=True)
@@ -276,3 +302,82 @@ HIGH_ORDER = Oracle(
     high_order_log_partition,
     high_order_best,
 )
+
+
+# -- the states of a chain of order k: histories, see `recursion.py` -----------------------------------
+
+
+@n_edges.register(HighOrderSpecification)
+@inner
+def _n_edges(specification, length):  # type: ignore
+    return specification.n_groups * (specification.n_labels + 1) * specification.stride
+
+
+@n_states.register(HighOrderSpecification)
+@inner
+def _n_states(specification):  # type: ignore
+    return specification.n_groups * (specification.n_labels + 1)
+
+
+@memory.register(HighOrderSpecification)
+@inner
+def _memory(specification):  # type: ignore
+    return specification.order
+
+
+@is_state.register(HighOrderSpecification)
+@inner
+def _is_state(specification, t, state):  # type: ignore
+    n_symbols = specification.n_labels + 1
+    for back in range(specification.order):  # the symbol before the start fills what lies before position 0
+        if (state % n_symbols == specification.n_labels) != (back >= t):
+            return False
+        state //= n_symbols
+    return True
+
+
+@first_after.register(HighOrderSpecification)
+@inner
+def _first_after(specification, state):  # type: ignore
+    return state % specification.n_groups * (specification.n_labels + 1)
+
+
+@label_of.register(HighOrderSpecification)
+@inner
+def _label_of(specification, state):  # type: ignore
+    return state % (specification.n_labels + 1)
+
+
+@fill_scores.register(HighOrderSpecification)
+@inner
+def _fill_scores(specification, length, scores, work):  # type: ignore
+    n_labels, stride, last = specification.n_labels, specification.stride, (length - 1) * specification.stride
+    for t in range(length):
+        copy_run(work.nodes, t * stride, scores, t * n_labels, n_labels)
+    mask_run(work.nodes, last, work.nodes, last, specification.allowed_end, 0, n_labels, stride)
+    masked_edges(specification, length, scores, work)
+
+
+@edge_row.register(HighOrderSpecification)
+@inner
+def _edge_row(specification, t, state):  # type: ignore
+    return state
+
+
+@edge_at.register(HighOrderSpecification)
+@inner
+def _edge_at(specification, t, state):  # type: ignore
+    group, oldest = state % specification.n_groups, state // specification.n_groups
+    return (group * (specification.n_labels + 1) + oldest) * specification.stride
+
+
+@fill_weights.register(HighOrderSpecification)
+@inner
+def _fill_weights(specification, length, t, state, counts, work, weights):  # type: ignore
+    edge = _edge_at(specification, t, state)
+    product = (state % specification.n_groups * length + t) * specification.stride
+    for y in range(specification.n_labels):
+        weights[y] = work.edges[edge + y] * work.products[product + y]
+
+
+workspace_for.register(HighOrderSpecification)(inner(high_order_workspace, allocates=True))

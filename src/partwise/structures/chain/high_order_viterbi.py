@@ -7,10 +7,11 @@ import numpy as np
 
 from partwise.compiled.dispatch import inner
 from partwise.compiled.simd_max import best_rows
+from partwise.structures.chain.viterbi import mask_run
 
 
 @inner
-def _masked_edges(specification, length, scores, work):  # type: ignore
+def masked_edges(specification, length, scores, work):  # type: ignore
     """Copy the edges into padded rows by group, −inf where masked and in the padding."""
     n_labels, stride, n_groups = specification.n_labels, specification.stride, specification.n_groups
     n_symbols = n_labels + 1
@@ -18,11 +19,7 @@ def _masked_edges(specification, length, scores, work):  # type: ignore
         mask = (g % n_symbols) * stride
         for o in range(n_symbols):
             row, source = (g * n_symbols + o) * stride, (length + o * n_groups + g) * n_labels
-            for j in range(n_labels):
-                is_allowed = specification.allowed[mask + j] > 0.0
-                work.edges[row + j] = scores[source + j] if is_allowed else -np.inf
-            for j in range(n_labels, stride):
-                work.edges[row + j] = -np.inf
+            mask_run(work.edges, row, scores, source, specification.allowed, mask, n_labels, stride)
 
 
 @inner
@@ -32,7 +29,7 @@ def high_order_viterbi(specification, length, scores, counts, work):  # type: ig
     n_symbols = n_labels + 1
     per_position, step = n_groups * stride, n_groups // n_symbols * stride
     delta = work.forward
-    _masked_edges(specification, length, scores, work)
+    masked_edges(specification, length, scores, work)
     for j in range(per_position):
         delta[j] = -np.inf
     delta[(n_groups - 1) * stride + n_labels] = 0.0

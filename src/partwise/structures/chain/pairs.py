@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """Pair marginals at every position of a first-order chain whose transitions are tied.
 
-The tied oracle sums the pairs over positions; this keeps them apart without raising the one block of
-transitions to exponentials again at each.
+The tied oracle sums the pairs over positions. This keeps them apart and still takes exponentials of the one block of
+transitions once.
 """
 
 from __future__ import annotations
@@ -13,49 +13,31 @@ from partwise.compiled.dispatch import entry, inner
 from partwise.structures.chain.forward_backward import (
     _INVERSE_LIFT,
     ChainSpecification,
-    _backward,
-    _exponentials,
-    _forward,
-    _sum_of_logs,
+    chain_scaled_sums,
 )
-from partwise.structures.chain.forward_backward_log import chain_expectations_in_logs
+from partwise.structures.chain.recursion import expectations_in_logs
 
 
-@inner(allocates=True)
-def _pairs_in_logs(specification, length, scores, counts, pairs):  # type: ignore
-    """The same as `chain_pairs` from a copy of the scores with one block per position."""
-    n_labels = specification.n_labels
-    block, nodes = n_labels * n_labels, length * n_labels
+@inner
+def _pairs_in_logs(specification, length, scores, counts, pairs, work):  # type: ignore
     untied = ChainSpecification(
-        n_labels,
+        specification.n_labels,
         specification.stride,
         False,
         specification.allowed,
         specification.allowed_start,
         specification.allowed_end,
     )
-    apart = np.empty(nodes + (length - 1) * block)
-    apart_counts = np.empty(apart.size)
-    apart[:nodes] = scores[:nodes]
-    for t in range(length - 1):
-        apart[nodes + t * block : nodes + (t + 1) * block] = scores[nodes : nodes + block]
-    log_total = chain_expectations_in_logs(untied, length, apart, apart_counts)
-    counts[:nodes] = apart_counts[:nodes]
-    for k in range((length - 1) * block):
-        pairs[k] = apart_counts[nodes + k]
-    return log_total
+    return expectations_in_logs(specification, untied, length, scores, counts, pairs, work)
 
 
 @inner
 def chain_pairs(specification, length, scores, counts, pairs, work):  # type: ignore
     """Node marginals into `counts`, pairs f_{t-1}(i) m(i, j) n_t(j) b_t(j); returns the log-partition."""
     n_labels, stride = specification.n_labels, specification.stride
-    shifts = _exponentials(specification, length, scores, work)
-    if not (shifts == shifts and _forward(specification, length, work)):
-        return _pairs_in_logs(specification, length, scores, counts, pairs)
-    total = _backward(specification, length, counts, work)
-    if not abs(total - 1.0) < 1e-9:
-        return _pairs_in_logs(specification, length, scores, counts, pairs)
+    log_total = chain_scaled_sums(specification, length, scores, counts, work)
+    if np.isnan(log_total):
+        return _pairs_in_logs(specification, length, scores, counts, pairs, work)
     at = 0
     for t in range(1, length):
         for i in range(n_labels):
@@ -63,14 +45,13 @@ def chain_pairs(specification, length, scores, counts, pairs, work):  # type: ig
             for j in range(n_labels):
                 pairs[at + j] = f * work.edges[i * stride + j] * work.nodes[t * stride + j]
             at += n_labels
-    return shifts + _sum_of_logs(work.totals, length)
+    return log_total
 
 
 @entry
 def chain_pairs_of_all(specification, lengths, part_ptr, scores, counts, pair_ptr, pairs, values, work):  # type: ignore
     """`chain_pairs` for every example; `pairs` is (pair_ptr[n],)."""
     for i in range(lengths.size):
-        first = part_ptr[i]
-        values[i] = chain_pairs(
-            specification, lengths[i], scores[first:], counts[first:], pairs[pair_ptr[i] :], work
-        )
+        first, last = part_ptr[i], part_ptr[i + 1]
+        own = pairs[pair_ptr[i] : pair_ptr[i + 1]]
+        values[i] = chain_pairs(specification, lengths[i], scores[first:], counts[first:last], own, work)

@@ -69,6 +69,7 @@ class ChainParts(PositionLabels):
         )
         self.kinds = (RowKind("node", self.n_labels), edges)
         self.oracle = CHAIN if self.order == 1 else HIGH_ORDER
+        self._specifications: dict[bool, Any] = {}
 
     def __repr__(self) -> str:
         return f"Chain({self.n_labels}, tied={self.tied}, order={self.order})"
@@ -92,10 +93,14 @@ class ChainParts(PositionLabels):
         return self._specification(self.tied)
 
     def _specification(self, tied: bool) -> Any:
-        masks = self.allowed, self.allowed_start, self.allowed_end
-        if self.order > 1:
-            return high_order_specification(self.n_labels, self.order, *masks)
-        return chain_specification(self.n_labels, tied, *masks)
+        if tied not in self._specifications:
+            masks = self.allowed, self.allowed_start, self.allowed_end
+            self._specifications[tied] = (
+                high_order_specification(self.n_labels, self.order, *masks)
+                if self.order > 1
+                else chain_specification(self.n_labels, tied, *masks)
+            )
+        return self._specifications[tied]
 
     def workspace(self, shapes: Shapes, specification: Any = None) -> Any:
         longest = int(shapes.lengths.max(initial=1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -51,6 +51,12 @@ class ChainScores(NamedTuple):
         pieces[0:-1:2] = [flat[a:b] for a, b in pairwise(bounds)]
         pieces[1::2] = [edge.reshape(-1) for edge in self.edges]
         return np.concatenate(pieces)
+
+    def vectors(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Length and [nodes][edges] of one sequence after another, with slack behind each."""
+        for edges, (first, last) in zip(self.edges, pairwise(self.starts.tolist()), strict=True):
+            nodes = self.nodes[first:last]
+            yield last - first, np.concatenate([nodes.reshape(-1), edges.reshape(-1), np.zeros(LANES)])
 
 
 def read_scores(

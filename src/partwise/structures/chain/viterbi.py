@@ -13,17 +13,36 @@ from partwise.compiled.simd_max import best_rows
 
 
 @inner
-def _masked_edges(specification, length, scores, work):  # type: ignore
+def mask_run(out, o, scores, i, allowed, m, n, stride):  # type: ignore
+    """out[o:][:n] = scores[i:][:n], or −inf where allowed[m:][:n] is zero; −inf in the padding."""
+    o, i, m, n = (
+        np.uint64(o),
+        np.uint64(i),
+        np.uint64(m),
+        np.uint64(n),
+    )  # else no vectors, see `structures/items.py`
+    for j in range(n):
+        out[o + j] = scores[i + j] if allowed[m + j] > 0.0 else -np.inf
+    for j in range(n, np.uint64(stride)):
+        out[o + j] = -np.inf
+
+
+@inner
+def masked_edges(specification, length, scores, work):  # type: ignore
     """Copy the edges into padded rows, −inf where masked and in the padding."""
     n_labels, stride = specification.n_labels, specification.stride
     blocks = min(1, length - 1) if specification.tied else length - 1
     for k in range(blocks * n_labels):
-        source, row, mask = (length + k) * n_labels, k * stride, k % n_labels * stride
-        for j in range(n_labels):
-            is_allowed = specification.allowed[mask + j] > 0.0
-            work.edges[row + j] = scores[source + j] if is_allowed else -np.inf
-        for j in range(n_labels, stride):
-            work.edges[row + j] = -np.inf
+        mask_run(
+            work.edges,
+            k * stride,
+            scores,
+            (length + k) * n_labels,
+            specification.allowed,
+            k % n_labels * stride,
+            n_labels,
+            stride,
+        )
 
 
 @inner
@@ -31,7 +50,7 @@ def chain_viterbi(specification, length, scores, counts, work):  # type: ignore
     """d_t(j) = n_t(j) + max_i d_{t-1}(i) + m(i, j)."""
     n_labels, stride = specification.n_labels, specification.stride
     delta = work.forward
-    _masked_edges(specification, length, scores, work)
+    masked_edges(specification, length, scores, work)
     for j in range(n_labels):
         delta[j] = scores[j] if specification.allowed_start[j] > 0.0 else -np.inf
     for t in range(1, length):

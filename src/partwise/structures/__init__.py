@@ -1,4 +1,9 @@
-"""What a label is made of: inference for every structure; names load on first use."""
+"""Structures: what a labelling is made of, and all inference over it. Names load on first use.
+
+Read `contract.py` first: what solvers ask of a structure. Each folder is one structure. `packed.py` asks compiled code
+about many examples, `brute.py` enumerates labellings for tests, and `items.py` has the kinds of items that a recursion
+can keep. `checks.py` and `costs.py` are shared; `selection.py` has two structures in plain Python.
+"""
 
 from __future__ import annotations
 

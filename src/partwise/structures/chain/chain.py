@@ -26,12 +26,12 @@ class Chain(ChainParts):
     n_labels : int
         L.
     tied : bool
-        For solvers: transition weights are the same at all positions (one L×L block), or come from
-        edge rows (length - 1 blocks). The methods below take either, whatever is said here.
+        For solvers: transition weights are the same at all positions (one L×L block), or come from edge rows
+        (length - 1 blocks). The methods below take scores of either form.
     order : int
-        How many labels back a score may look.
+        How many labels before it a label is scored with.
     allowed : array_like of bool (L, L), optional
-        Whether label j may follow label i. All three masks come from :func:`transition_mask`.
+        Whether label j may follow label i. :func:`transition_mask` makes all three masks.
     allowed_start, allowed_end : array_like of bool (L,), optional
         Whether a label may stand first, last.
 
@@ -40,14 +40,14 @@ class Chain(ChainParts):
     All methods take, for one sequence,
 
     - `node_scores` (length, L);
-    - `edge_scores`: for order 1 ``[before, after]`` (L, L), or (length - 1, L, L) with a block for each
-      pair of neighbours; for order k an array ``((L + 1),) * k + (L,)`` indexed by the k labels before,
-      oldest first, and the label itself, where index L stands for "before the start";
-    - `start_scores`, `end_scores` (L,), added to the first and the last node; optional.
+    - `edge_scores`: for order 1 ``[before, after]`` (L, L), or (length - 1, L, L) with a block for each pair of
+      neighbours. For order k an array ``((L + 1),) * k + (L,)``, indexed by the k labels before (oldest first) and
+      the label itself; index L means "before the start";
+    - `start_scores`, `end_scores` (L,), optional: added to the first and to the last node.
 
-    For many sequences `node_scores` is a list of such arrays (or one array with three axes), and
-    `edge_scores` one (L, L) array for all or a list with one array for each; results are then lists, or
-    arrays of numbers. Scores may be −inf.
+    For many sequences `node_scores` is a list of such arrays (or one array with three axes). `edge_scores` is then one
+    (L, L) array for all, or a list with one array for each. Results are lists, or arrays of numbers. Scores may be
+    −inf.
     """
 
     def untied(self) -> Chain:
@@ -66,7 +66,7 @@ class Chain(ChainParts):
         start_scores: ArrayLike | None = None,
         end_scores: ArrayLike | None = None,
     ) -> Any:
-        """log Σ_y exp(score of y): a float, or float64 (n,) for a list; −inf where nothing is possible."""
+        """log Σ_y exp(score of y): a float, or float64 (n,) for a list; −inf if nothing is possible."""
         scores = self._read(node_scores, edge_scores, start_scores, end_scores)
         return self._pack(scores).log_partition()
 
@@ -82,9 +82,9 @@ class Chain(ChainParts):
         Returns
         -------
         ChainMarginals, or a list of them
-            ``node`` (length, L); ``edge`` (length - 1, L, L), at every position even where
-            `edge_scores` are shared. For order k ≥ 2 ``edge`` has the shape of `edge_scores` and holds
-            expected counts over all positions. :meth:`expected_counts` is cheaper where sums are enough.
+            ``node`` (length, L); ``edge`` (length - 1, L, L), one block per position even if `edge_scores` are
+            shared. For order k ≥ 2 ``edge`` has the shape of `edge_scores`: expected counts, summed over positions.
+            :meth:`expected_counts` is cheaper if sums are enough.
         """
         scores = self._read(node_scores, edge_scores, start_scores, end_scores)
         if self.order > 1 or scores.per_position:
@@ -138,7 +138,7 @@ class Chain(ChainParts):
         y : array_like of int (length,), or a list of them
             True labels.
         cost : float, or array_like (length, L), or a list of them
-            A number is what each wrong label costs; an array gives the cost of every label.
+            A number is the cost of each wrong label. An array has the cost of every label.
         """
         return self._best(add_costs(self._read(node_scores, edge_scores, start_scores, end_scores), y, cost))
 
@@ -152,7 +152,7 @@ class Chain(ChainParts):
     ) -> Any:
         """The k best labellings: a list of (labels (length,), score), best first, or a list of such lists.
 
-        All are distinct; there are fewer where fewer are possible.
+        All are distinct. The list is shorter if fewer labellings are possible.
         """
         from partwise.structures.chain.recursion import best_labellings
 
@@ -197,7 +197,7 @@ class Chain(ChainParts):
         start_scores: ArrayLike | None = None,
         end_scores: ArrayLike | None = None,
     ) -> Any:
-        """Entropy in nats: a float, or float64 (n,). Scores of size s leave an error near 1e-16·s·length."""
+        """Entropy in nats: a float, or float64 (n,). For scores of size s the error is about 1e-16·s·length."""
         return self._pack(self._read(node_scores, edge_scores, start_scores, end_scores)).entropy()
 
     def score(
@@ -208,7 +208,7 @@ class Chain(ChainParts):
         start_scores: ArrayLike | None = None,
         end_scores: ArrayLike | None = None,
     ) -> float:
-        """Score of one labelling of one sequence, −inf where a mask forbids it."""
+        """Score of one labelling of one sequence, −inf if a mask forbids it."""
         labels = checked_labels(y, "y", self.n_labels).tolist()
         nodes, edges = np.asarray(node_scores, float), np.asarray(edge_scores, float)
         total = sum(nodes[t, label] for t, label in enumerate(labels))

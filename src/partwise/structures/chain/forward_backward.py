@@ -146,7 +146,7 @@ def _exponentials(specification, length, scores, work):  # type: ignore
 
 @inner
 def _forward(specification, length, work):  # type: ignore
-    """Scaled forward rows; nodes are divided by the same totals. Returns False when one underflows.
+    """Scaled forward rows; nodes are divided by the same totals. Returns False if one underflows.
 
     f_t(j) = n_t(j) Σ_i f_{t-1}(i) m(i, j) / c_t, with c_t such that each row sums to one.
     """
@@ -178,9 +178,9 @@ def _forward(specification, length, work):  # type: ignore
 
 @inner
 def _anything_lost(specification, length, work):  # type: ignore
-    """Whether a forward entry that no mask explains is so small that underflow may have taken part of it.
+    """Whether underflow may have taken part of a forward entry: it is tiny and no mask explains it.
 
-    Such a label can still decide the sum later on; only the backward rows tell.
+    Such a label can still decide the sum later. Only the backward rows tell.
     """
     n_labels, stride = specification.n_labels, specification.stride
     faint = 0

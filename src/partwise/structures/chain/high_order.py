@@ -140,7 +140,7 @@ def _exponentials(specification, length, scores, work):  # type: ignore
 
 @inner
 def _forward(specification, length, work):  # type: ignore
-    """Scaled forward rows; nodes are divided by the same totals. Returns False when one underflows.
+    """Scaled forward rows; nodes are divided by the same totals. Returns False if one underflows.
 
     f_t(g, y) = n_t(y) Σ_o f_{t-1}(o, g) m(o, g, y) / c_t, with c_t such that each position sums to one.
     """

@@ -46,7 +46,7 @@ def high_order_viterbi(specification, length, scores, counts, work):  # type: ig
 
 @inner
 def _follow_back(specification, length, counts, work):  # type: ignore
-    """Parts of the best labelling, asking again at each position which oldest symbol was best."""
+    """Parts of the best labelling: at each position the best oldest symbol is computed again."""
     n_labels, stride, n_groups = specification.n_labels, specification.stride, specification.n_groups
     n_symbols = n_labels + 1
     per_position, step = n_groups * stride, n_groups // n_symbols * stride

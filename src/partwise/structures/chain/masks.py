@@ -9,8 +9,8 @@ import numpy as np
 
 from partwise.errors import InputError
 
-# Prefixes that begin a chunk, go on inside one, and end one. Under IOB1 "B" only parts two adjacent chunks of
-# the same type, so any label but "B" after something else is in order.
+# Prefixes that begin a chunk, continue one, and end one. IOB1 uses "B" only between two adjacent chunks of the same
+# type, so every other label may follow any label.
 _BEGINS = {"IOB2": "B", "IOBES": "BS", "BILOU": "BU"}
 _GOES_ON = {"IOB2": "I", "IOBES": "IE", "BILOU": "IL"}
 _ENDS = {"IOB2": "BI", "IOBES": "ES", "BILOU": "LU"}
@@ -67,7 +67,7 @@ def _split(name: str, prefixes: str, scheme: str) -> tuple[str, str]:
 
 
 def _follows(before: tuple[str, str], after: tuple[str, str], scheme: str) -> bool:
-    """A label goes on with an open chunk of its own type, or begins afresh where none is left open."""
+    """A label continues an open chunk of its own type, or begins one if no chunk is open."""
     if after[0] in _GOES_ON[scheme]:
         is_open = before[0] != "O" and (scheme == "IOB2" or before[0] not in _ENDS[scheme])
         return is_open and before[1] == after[1]

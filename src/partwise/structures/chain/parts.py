@@ -1,4 +1,4 @@
-"""Chains as solvers see them: parts, masks, the encoding of gold labels; no inference."""
+"""The parts of chains, for solvers: masks and the encoding of true labels. No inference."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class ChainMarginals(NamedTuple):
 class ChainParts(PositionLabels):
     """Parts of chains: length·L nodes, then length - 1 blocks of L×L edges, or one tied block.
 
-    Within an L×L block the edge from i to j is i·L + j. The tied block of order k ≥ 2 has (L + 1)**k rows
-    of L: see ``high_order.py``. For the arguments see :class:`~partwise.structures.Chain`.
+    Within an L×L block the edge from i to j is i·L + j. The tied block of order k ≥ 2 has (L + 1)**k rows of L, see
+    `high_order.py`. :class:`~partwise.structures.Chain` documents the arguments.
     """
 
     forgets_distance = True
@@ -76,7 +76,7 @@ class ChainParts(PositionLabels):
 
     @property
     def n_histories(self) -> int:
-        """Rows of the tied block: L, or (L + 1)**order with the symbol before the start."""
+        """Rows of the tied block: L, or (L + 1)**order if histories have a symbol before the start."""
         return self.n_labels if self.order == 1 else (self.n_labels + 1) ** self.order
 
     @property

@@ -1,4 +1,4 @@
-"""Reading a chain's scores as users give them, one sequence or a list, into the vectors compiled code reads."""
+"""Read the scores of chains as users pass them, one sequence or a list, into vectors for compiled code."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ChainScores(NamedTuple):
 def read_scores(
     n_labels: int, order: int, node_scores: Any, edge_scores: Any, start_scores: Any, end_scores: Any
 ) -> ChainScores:
-    """Check everything the user gave; raises :class:`InputError` naming the argument."""
+    """Check all arguments; an :class:`InputError` names the one that is wrong."""
     single = is_single(node_scores)
     nodes, starts = _read_nodes(n_labels, node_scores, single)
     edges, per_position = _read_edges(n_labels, order, edge_scores, np.diff(starts), single)

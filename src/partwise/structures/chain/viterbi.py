@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """Viterbi for first-order chains, in vector steps.
 
-No pointers are kept: the way back asks again, for the one label chosen, which label before it was best.
+No back pointers are kept. The way back computes again which label before the chosen one was best.
 """
 
 from __future__ import annotations

@@ -2,6 +2,6 @@
 
 Read `semi_markov.py` first: the questions that users ask. `parts.py` encodes segmentations for solvers, `tags.py`
 turns them into one tag per position, and `scores.py` says where the parts lie. `forward_backward.py` has the sums in
-compiled code, `forward_backward_log.py` the same on logarithms, `viterbi.py` the best segmentation, and `paths.py` the
-k best and samples.
+compiled code and `viterbi.py` the best segmentation. `recursion.py` is one text for sums on logarithms, the k best,
+and samples.
 """

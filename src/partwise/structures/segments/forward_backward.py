@@ -1,9 +1,9 @@
 # mypy: ignore-errors
-"""Semi-Markov chains: scaled forward–backward in O(n·D·L + n·L²), rescued in the log domain.
+"""Semi-Markov chains: scaled forward–backward in O(n·D·L + n·L²).
 
-Sarawagi and Cohen (2004), with the sum over the label before taken once a boundary, not once a segment. Boundaries
-lie before position 0 … n. Sums run on exponentials, each boundary's row divided by its total; when something comes
-near the smallest number the example is done again on logarithms (`forward_backward_log.py`).
+Sarawagi and Cohen (2004), but the sum over the label before is taken once per boundary, not once per segment.
+Boundaries lie before position 0 … n. Sums run on exponentials, and the row of each boundary is divided by its total.
+If a number comes near the smallest, the example is done again on logarithms (`recursion.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from partwise.compiled.boundary import Reals
 from partwise.compiled.dispatch import inner
 from partwise.compiled.oracles import Oracle
 from partwise.compiled.simd import LANES, combine_rows, exponential_row, maximum, padded
-from partwise.structures.segments.forward_backward_log import semi_markov_expectations_in_logs
+from partwise.structures.segments.recursion import expectations_in_logs, scaled_sums
 from partwise.structures.segments.scores import (
     add_token_counts,
     fill_edges,
@@ -28,10 +28,10 @@ from partwise.structures.segments.scores import (
 )
 from partwise.structures.segments.viterbi import semi_markov_viterbi
 
-_SMALLEST = 1e-250  # a boundary's total below this has lost labels to underflow
-_FAINT = 1e-280  # a forward entry above this has lost nothing that matters
-# Backward rows start this large: they overflow, and so give the example away, while what underflow took from the
-# forward rows (less than 1e-307) still weighs less than rounding.
+_SMALLEST = 1e-250  # If the total of a boundary is below this, labels have underflowed.
+_FAINT = 1e-280  # A forward entry above this has lost nothing that matters.
+# Backward rows start at this size. A label that underflow took from the forward rows, below 1e-307, then either weighs
+# less than rounding or makes a backward row overflow, which is noticed.
 _LIFT, _INVERSE_LIFT = 2.0**60, 2.0**-60
 
 
@@ -45,9 +45,9 @@ class SemiMarkovSpecification(NamedTuple):
     max_length : int
         D.
     tokens : bool
-        Whether positions have parts of their own.
+        Whether positions have parts, too.
     too_long : ndarray (max_length * stride,)
-        −inf where a segment of this length may not have this label, else 0.
+        −inf if a segment of this length may not have this label, else 0.
     allowed : ndarray (n_labels * stride,)
         1 where label j may follow label i, else 0.
     allowed_start, allowed_end : ndarray (stride,)
@@ -156,11 +156,11 @@ def _largest_ending_at(specification, length, end, offsets, work):  # type: igno
 
 @inner
 def _forward(specification, length, work):  # type: ignore
-    """Scaled forward rows; returns log Z, or NaN where something underflows or nothing is possible.
+    """Scaled forward rows; returns log Z, or NaN if something underflows or nothing is possible.
 
     f_e(j) = Σ_k g_{e-k}(j) exp(s(e - k, k, j)) / c_e,  g_s(j) = Σ_i f_s(i) m(i, j),  c_e such that f_e sums to one.
-    The logarithm of everything before a segment from s on is `log_scales[s]`; −inf where no segmentation has a
-    boundary at s, which is then left out everywhere. Exponentials replace the scores in `work.rows`.
+    The logarithm of everything before a segment from s on is `log_scales[s]`; −inf if no segmentation has a
+    boundary at s; such a boundary is left out everywhere. Exponentials replace the scores in `work.rows`.
     """
     n_labels, stride = specification.n_labels, specification.stride
     forward, entering, rows = work.forward, work.entering, work.rows
@@ -261,9 +261,9 @@ def _transition_counts(specification, length, counts, work):  # type: ignore
 
 @inner
 def _anything_lost(specification, length, work):  # type: ignore
-    """Whether a forward entry that no mask explains is so small that underflow may have taken part of it.
+    """Whether underflow may have taken part of a forward entry: it is tiny and no mask explains it.
 
-    Such a label can still decide the sum later on; only the backward rows tell.
+    Such a label can still decide the sum later. Only the backward rows tell.
     """
     faint = 0
     for end in range(1, length + 1):
@@ -276,17 +276,23 @@ def _anything_lost(specification, length, work):  # type: ignore
     return faint > 0
 
 
+@scaled_sums.register(SemiMarkovSpecification)
 @inner
-def semi_markov_expectations(specification, shape, scores, counts, work):  # type: ignore
-    length = np.int64(shape[0])
+def semi_markov_scaled_sums(specification, length, scores, counts, work):  # type: ignore
     fill_rows(specification, length, scores, work)
     fill_edges(specification, length, scores, work)
     log_total = _forward(specification, length, work)
-    total = np.nan
-    if log_total == log_total:
-        total = _backward(specification, length, counts, work)
-    if not abs(total - 1.0) < 1e-9:  # NaN and inf reach the first boundary from anywhere
-        log_total = semi_markov_expectations_in_logs(specification, length, scores, counts, work)
+    if log_total == log_total and abs(_backward(specification, length, counts, work) - 1.0) < 1e-9:
+        return log_total  # false for NaN and inf, which reach the first boundary from anywhere
+    return np.nan
+
+
+@inner
+def semi_markov_expectations(specification, shape, scores, counts, work):  # type: ignore
+    length = np.int64(shape[0])
+    log_total = semi_markov_scaled_sums(specification, length, scores, counts, work)
+    if np.isnan(log_total):
+        log_total = expectations_in_logs(specification, length, scores, counts, work)
     if specification.tokens:
         add_token_counts(specification, length, counts)
     return log_total
@@ -304,7 +310,7 @@ def semi_markov_log_partition(specification, shape, scores, work):  # type: igno
     counts = np.empty(first_transition(specification, length) + n_labels * n_labels)
     if log_total == log_total and abs(_backward(specification, length, counts, work) - 1.0) < 1e-9:
         return log_total
-    return semi_markov_expectations_in_logs(specification, length, scores, counts, work)
+    return expectations_in_logs(specification, length, scores, counts, work)
 
 
 @inner

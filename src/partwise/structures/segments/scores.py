@@ -1,15 +1,14 @@
 # mypy: ignore-errors
-"""Scores of a sentence's segments as all recursions read them: sums over parts, −inf where masked.
+"""Where the parts of a semi-Markov chain lie, and the scores of its segments: sums over parts, −inf if masked.
 
 Parts of a semi-Markov chain of n positions, L labels and segments of at most D positions, in this order:
 
 - L for every (start, length) that fits, ordered by start, then by length;
-- where `tokens` is set, 2·L for every position: the label begins here, the label goes on here;
+- if `tokens` is set, 2·L for every position: the label begins here, the label continues here;
 - L×L transitions from the label of a segment to that of the next, shared by all neighbours.
 
-A segment scores its own part, plus "begins" of its first position and "goes on" of all others. These are summed
-along the segment as its length grows, not taken as differences of prefix sums, which scores of a million or of
-−inf would spoil.
+A segment scores its own part, plus "begins" of its first position and "continues" of all others. These are summed
+along the segment as its length grows. Differences of prefix sums would be wrong for scores of a million or of −inf.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def first_segment(length, longest, start):  # type: ignore
 
 @inner
 def fill_rows(specification, length, scores, work):  # type: ignore
-    """Scores of all segments into `work.rows`, −inf where the label may not be that long."""
+    """Scores of all segments into `work.rows`, −inf if the label may not be that long."""
     n_labels, stride = specification.n_labels, specification.stride
     rows, sums, too_long = work.rows, work.sums, specification.too_long
     longest = min(specification.max_length, length)
@@ -72,7 +71,7 @@ def first_transition(specification, length):  # type: ignore
 
 @inner
 def fill_edges(specification, length, scores, work):  # type: ignore
-    """Scores of transitions into `work.edges`, −inf where masked and in the padding."""
+    """Scores of transitions into `work.edges`, −inf if masked and in the padding."""
     n_labels, stride, edges = specification.n_labels, specification.stride, work.edges
     first = first_transition(specification, length)
     for i in range(n_labels):
@@ -85,7 +84,7 @@ def fill_edges(specification, length, scores, work):  # type: ignore
 
 @inner
 def add_token_counts(specification, length, counts):  # type: ignore
-    """Counts of positions from those of segments: all segments that begin here, all that go on here."""
+    """Counts of positions from those of segments: all segments that begin here, all that continue here."""
     n_labels = specification.n_labels
     longest = min(specification.max_length, length)
     first_token = (length * longest - longest * (longest - 1) // 2) * n_labels

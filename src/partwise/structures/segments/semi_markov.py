@@ -31,8 +31,8 @@ class SemiMarkov(SemiMarkovParts):
     max_length : int, or array_like of int (L,)
         The most positions of a segment, or of a segment of each label: 1 for a label that stands for "outside".
     tokens : bool
-        For solvers: positions have rows of their own besides segments, width 2·L, for a label that begins there and
-        one that goes on there. What a chain over B and I labels can score is then scored at a chain's cost.
+        For solvers: besides segments, positions have rows of width 2·L, for a label that begins there and one that
+        continues there. Scores of a chain over B and I labels then cost no more than in a chain.
     allowed : array_like of bool (L, L), optional
         Whether a segment of label j may follow one of label i.
     allowed_start, allowed_end : array_like of bool (L,), optional
@@ -42,8 +42,8 @@ class SemiMarkov(SemiMarkovParts):
     -----
     All methods take, for one sequence of n positions,
 
-    - `segment_scores` (n, max_length, L), indexed ``[start, length - 1, label]``; what does not fit, where start +
-      length > n, is not read;
+    - `segment_scores` (n, max_length, L), indexed ``[start, length - 1, label]``; entries with start + length > n are
+      not read;
     - `transition_scores` (L, L), from the label of a segment to that of the next.
 
     For many sequences `segment_scores` is a list of such arrays, and `transition_scores` one array for all or a list;
@@ -61,7 +61,7 @@ class SemiMarkov(SemiMarkovParts):
     """
 
     def log_partition(self, segment_scores: Any, transition_scores: Any) -> Any:
-        """log Σ_y exp(score of y): a float, or float64 (n,) for a list; −inf where nothing is possible."""
+        """log Σ_y exp(score of y): a float, or float64 (n,) for a list; −inf if nothing is possible."""
         return self._pack(segment_scores, transition_scores).log_partition()
 
     def marginals(self, segment_scores: Any, transition_scores: Any) -> Any:
@@ -94,7 +94,7 @@ class SemiMarkov(SemiMarkovParts):
     def loss_augmented_argmax(
         self, segment_scores: Any, transition_scores: Any, y: Any, cost: float = 1.0
     ) -> Any:
-        """A segmentation with the largest score plus `cost` for every position that it tags otherwise than `y`.
+        """A segmentation with the largest score plus `cost` for every position that `y` tags otherwise.
 
         A position's tag is the label of its segment, and whether the segment begins there.
         """
@@ -120,7 +120,7 @@ class SemiMarkov(SemiMarkovParts):
     def kbest(self, segment_scores: Any, transition_scores: Any, k: int = 5) -> Any:
         """The k best segmentations: a list of ((m, 3) array, score), best first, or a list of such lists.
 
-        All are distinct; there are fewer where fewer are possible.
+        All are distinct. The list is shorter if fewer segmentations are possible.
         """
         k, packed = checked_count(k, "k"), self._pack(segment_scores, transition_scores)
         found, results = self.kbest_tags(packed, k), []
@@ -140,11 +140,11 @@ class SemiMarkov(SemiMarkovParts):
         return results[0] if packed.single else results
 
     def entropy(self, segment_scores: Any, transition_scores: Any) -> Any:
-        """Entropy in nats: a float, or float64 (n,). Scores of size s leave an error near 1e-16·s·n."""
+        """Entropy in nats: a float, or float64 (n,). For scores of size s the error is about 1e-16·s·n."""
         return self._pack(segment_scores, transition_scores).entropy()
 
     def score(self, y: Any, segment_scores: ArrayLike, transition_scores: ArrayLike) -> float:
-        """Score of one segmentation of one sequence, −inf where a mask forbids it."""
+        """Score of one segmentation of one sequence, −inf if a mask forbids it."""
         segments = np.asarray(y).tolist()
         own, between = np.asarray(segment_scores, float), np.asarray(transition_scores, float)
         total = sum(own[first, last - first, label] for first, last, label in segments)
@@ -161,7 +161,7 @@ class SemiMarkov(SemiMarkovParts):
 
     def kbest_tags(self, packed: Packed, k: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Tags (m, n) and scores (m,) of the m ≤ k best segmentations of every sequence."""
-        from partwise.structures.segments.paths import best_segmentations
+        from partwise.structures.segments.recursion import best_segmentations
 
         room, results = packed.room(), []
         for first, length in zip(packed.part_ptr[:-1].tolist(), packed.lengths.tolist(), strict=True):
@@ -174,8 +174,8 @@ class SemiMarkov(SemiMarkovParts):
         return results
 
     def sample_tags(self, packed: Packed, n_samples: int, generator: np.random.Generator) -> list[np.ndarray]:
-        """Tags (n_samples, n) of segmentations of every sequence; raises where none is possible."""
-        from partwise.structures.segments.paths import sample_segmentations
+        """Tags (n_samples, n) of segmentations of every sequence; raises if none is possible."""
+        from partwise.structures.segments.recursion import sample_segmentations
 
         room, results, totals = packed.room(), [], np.zeros(len(packed.lengths))
         bounds = zip(packed.part_ptr[:-1].tolist(), packed.lengths.tolist(), strict=True)
@@ -211,7 +211,7 @@ class SemiMarkov(SemiMarkovParts):
         return scores, between, single
 
     def _pack(self, segment_scores: Any, transition_scores: Any) -> Packed:
-        """Without parts of positions: what these would score is in the scores of segments."""
+        """Without parts of positions: the scores of segments include them."""
         scores, transitions, single = self._read(segment_scores, transition_scores)
         shapes = self.shapes([len(each) for each in scores])
         pieces: list[np.ndarray] = []

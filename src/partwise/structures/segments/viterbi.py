@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """Viterbi for semi-Markov chains, in vector steps.
 
-No pointers are kept: the way back asks again, for the one label chosen, which length and which label before were best.
+No back pointers are kept. The way back computes again which length and which label before were best.
 """
 
 from __future__ import annotations

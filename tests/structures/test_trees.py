@@ -25,14 +25,23 @@ from partwise.errors import InputError
 from partwise.structures import Projective, Spanning, Structure
 from partwise.structures.packed import Packed
 from partwise.structures.trees.arc_tables import stride_of
-from partwise.structures.trees.eisner.logs import projective_marginals_in_logs
+from partwise.structures.trees.eisner.oracle import (
+    ProjectiveSpecification,
+    marginals_in_logs,
+    projective_workspace,
+)
 from partwise.structures.trees.matrix_tree.logs import spanning_in_logs
 from partwise.structures.trees.parts import _all_trees
 
 
 @entry(allocates=True)
-def _projective(n, first_row, stride, scores, marginals):  # type: ignore
-    return projective_marginals_in_logs(n, first_row, stride, scores, marginals)
+def _projective(n, first_row, scores, marginals):  # type: ignore
+    work = projective_workspace(ProjectiveSpecification(1, first_row == 1), n)
+    table, found = work.scores, work.marginals
+    table[: scores.size] = scores
+    value = marginals_in_logs(n, first_row, work)
+    marginals[:] = found[: scores.size]
+    return value
 
 
 @entry(allocates=True)
@@ -202,7 +211,7 @@ def test_linear_domain_agrees_with_logarithms(kind: Any, single_root: bool, scal
     table[1:, : n + 1] = np.where(np.eye(n + 1, dtype=bool), -np.inf, scores).T[1:]
     found = np.zeros(table.size)
     if kind is Projective:
-        value = _projective(n, int(single_root), stride, table.ravel(), found)
+        value = _projective(n, int(single_root), table.ravel(), found)
     else:
         value = _spanning(n, single_root, stride, table.ravel(), found)
     np.testing.assert_allclose(structure.log_partition(scores), value, rtol=1e-14, atol=1e-13)

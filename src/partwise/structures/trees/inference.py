@@ -43,6 +43,7 @@ def read_dense(n, arcs, first, relations, n_relations, hard, work):  # type: ign
                         total = soft_total(relations, at, n_relations, work.relations)
                         work.scores[m * stride + h] += total
     for m in range(size):
+        work.scores[m] = -np.inf  # The root has no head.
         work.scores[m * stride + m] = -np.inf
     return fits
 

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
-"""The k best trees of a sentence, for every kind of tree.
+"""The k best trees of a sentence, for every kind of tree (Lawler 1972).
 
-After Lawler (1972): the set of all labellings but the best is split into disjoint sets, in which the
-words before some word m keep the best labelling's arcs and m may not have its own; each set's best labelling is found
-by the usual algorithm on a table with entries struck out.
+The set of all labellings but the best is partitioned. In each set, the words before some word m keep the best
+labelling's arcs, and m may not. The best labelling of each set is found by the usual algorithm on a table in which
+entries are forbidden.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from partwise.structures.trees.inference import read_dense
 def _solve(specification, n, arcs, relations, fixed, n_fixed, banned, work, codes):  # type: ignore
     """The best labelling whose first `n_fixed` words have the codes `fixed` and the next none of `banned`.
 
-    Codes are head · n_relations + relation. Returns its score and writes `codes`; −inf where there is none.
+    Codes are head · n_relations + relation. Writes `codes` and returns the score, −inf if no labelling is possible.
     """
     size, stride, n_relations = n + 1, stride_of(n), specification.n_relations
     read_dense(n, arcs, np.int64(0), relations, n_relations, True, work)
@@ -64,7 +64,7 @@ def _is_in(code, codes):  # type: ignore
 
 @inner
 def _best_relation(relations, size, h, m, n_relations, banned, restricted):  # type: ignore
-    """The best relation of an arc among those whose codes are not banned; −1 where there is none."""
+    """The best relation of an arc among those whose codes are not banned, or −1."""
     found, top = -1, -np.inf
     for r in range(n_relations):
         score = relations[(h * size + m) * n_relations + r]
@@ -89,13 +89,13 @@ def _copy(out, source):  # type: ignore
 
 @entry(allocates=True)
 def best_trees(specification, n, arcs, relations, n_best, codes, values):  # type: ignore
-    """Fill `codes` (n_best, n) and `values` (n_best,), best first; returns how many there are."""
+    """Fill `codes` (n_best, n) and `values` (n_best,), best first. Returns their number."""
     work = tree_workspace(specification, n)
-    room = 1 + n_best * n
-    labellings, scores = np.empty((room, n), np.int32), np.full(room, -np.inf)
-    # Sets of labellings: how many words are fixed, as in which labelling, and the last of a chain of banned codes.
-    n_fixed, chain, own = np.zeros(room, np.int32), np.full(room, -1, np.int32), np.empty(n, np.int64)
-    before, code_of = np.empty(room, np.int32), np.empty(room, np.int32)
+    capacity = 1 + n_best * n
+    labellings, scores = np.empty((capacity, n), np.int32), np.full(capacity, -np.inf)
+    # Each set has a number of fixed words, its best labelling, and the last link of a list of banned codes.
+    n_fixed, chain, own = np.zeros(capacity, np.int32), np.full(capacity, -1, np.int32), np.empty(n, np.int64)
+    before, code_of = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
     nothing = np.empty(0, np.int64)
     scores[0] = _solve(specification, n, arcs, relations, own, np.int64(0), nothing, work, own)
     _copy(labellings[0], own)
@@ -112,7 +112,7 @@ def best_trees(specification, n, arcs, relations, n_best, codes, values):  # typ
         if found + 1 == n_best:
             return n_best
         for word in range(n_fixed[best], n):
-            # The chain of the set itself goes on at its own word; at later words a new one begins.
+            # The list of the set itself continues at its own word. At later words a new list starts.
             before[n_chain] = chain[best] if word == n_fixed[best] else -1
             code_of[n_chain] = fixed[word]
             banned = np.empty(n_chain + 1, np.int64)
@@ -122,7 +122,7 @@ def best_trees(specification, n, arcs, relations, n_best, codes, values):  # typ
                 count, link = count + 1, before[link]
             score = _solve(specification, n, arcs, relations, fixed, word, banned[:count], work, own)
             if score > -np.inf:
-                # Rounding must not put a set's best above the labelling it was split from.
+                # Rounding must not rank a set's best above the labelling that the set was made from.
                 scores[used] = min(score, value)
                 _copy(labellings[used], own)
                 n_fixed[used], chain[used] = word, n_chain

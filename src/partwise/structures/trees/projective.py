@@ -8,7 +8,7 @@ import numpy as np
 
 from partwise.compiled.dispatch import python_form
 from partwise.structures.contract import Shapes
-from partwise.structures.trees.eisner.sums import PROJECTIVE, ProjectiveSpecification, projective_workspace
+from partwise.structures.trees.eisner.oracle import PROJECTIVE, ProjectiveSpecification, projective_workspace
 from partwise.structures.trees.trees import Trees
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from partwise.compiled.dispatch import inner
 from partwise.structures.second_order.tables import inner_siblings
-from partwise.structures.trees.eisner.logs import log_add
+from partwise.structures.semirings import log_add
 
 
 @inner

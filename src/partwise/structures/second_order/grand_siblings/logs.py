@@ -14,8 +14,8 @@ import numpy as np
 
 from partwise.compiled.dispatch import fragment, inner
 from partwise.structures.second_order.tables import inner_siblings
+from partwise.structures.semirings import log_add
 from partwise.structures.trees.arc_tables import stride_of
-from partwise.structures.trees.eisner.logs import log_add
 
 SHARED, BEST, DRAWN = range(3)
 

@@ -26,7 +26,7 @@ from partwise.structures.second_order.tables import (
     write_grandparents,
     write_relations,
 )
-from partwise.structures.trees.eisner.sums import nothing_lost
+from partwise.structures.trees.eisner.oracle import nothing_lost
 
 
 class GrandSiblingSpecification(NamedTuple):

@@ -27,7 +27,7 @@ from partwise.compiled.simd import LANES, exponential_row, maximum
 from partwise.compiled.simd_rows import add_scaled
 from partwise.structures.second_order.tables import inner_siblings
 from partwise.structures.trees.arc_tables import stride_of
-from partwise.structures.trees.eisner.sums import GROWTH
+from partwise.structures.trees.eisner.oracle import GROWTH
 
 
 @inner

@@ -1,5 +1,5 @@
 """Recursions of projective trees (Eisner 1996).
 
-Read `sums.py` first: the recursion, and sums in the linear domain. `logs.py` does the same on logarithms,
-`maxima.py` finds the best tree.
+Read `recursion.py` first: inside, outside and the way back to a tree, each written once for all semirings.
+`oracle.py` uses it for sums, best trees and samples.
 """

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from partwise.compiled.dispatch import fragment, inner
-from partwise.structures.trees.eisner.logs import log_add
+from partwise.structures.semirings import log_add
 
 
 @inner

@@ -1,0 +1,243 @@
+# mypy: ignore-errors
+"""Semirings: one text of a recursion gives sums, best scores, samples and best labellings.
+
+A recursion combines alternatives by `plus` and the parts of one alternative by `times`. Its first argument is a
+semiring, which chooses the operations when the recursion is compiled:
+
+| semiring | an item keeps | zero | one | plus | times |
+|---|---|---|---|---|---|
+| ``LINEAR`` | a sum of products of scaled weights: fast, may underflow | 0 | 1 | + | × |
+| ``LOGS`` | the logarithm of a sum: slow, for any scores | −inf | 0 | log-add | + |
+| ``MAXIMA`` | the largest score | −inf | 0 | max | + |
+
+On the way back from the result to the parts, :func:`choose` takes one alternative of an item: the best (``BEST``), or
+one drawn with its probability (:class:`Drawn`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from partwise.compiled.boundary import Reals
+from partwise.compiled.dispatch import chosen_by_type, fragment, inner
+from partwise.compiled.simd_rows import LANES, add_scaled, raise_to
+
+
+class Linear(NamedTuple):
+    """Sums of products of scaled weights."""
+
+    zero: float = 0.0
+    one: float = 1.0
+
+
+class Logs(NamedTuple):
+    """Logarithms of sums."""
+
+    zero: float = -math.inf
+    one: float = 0.0
+
+
+class Maxima(NamedTuple):
+    """Largest scores."""
+
+    zero: float = -math.inf
+    one: float = 0.0
+
+
+LINEAR, LOGS, MAXIMA = Linear(), Logs(), Maxima()
+
+
+class Best(NamedTuple):
+    """Choose the first of the best alternatives."""
+
+    n_uniforms: int = 0
+
+
+class Drawn(NamedTuple):
+    """Draw alternatives with their probabilities, each by one of `uniforms` in [0, 1)."""
+
+    uniforms: Reals
+
+
+BEST = Best()
+
+
+@inner
+def log_add(a, b):  # type: ignore
+    """log(exp a + exp b). Either may be −inf."""
+    if a < b:
+        a, b = b, a
+    return a if b == -np.inf else a + math.log1p(math.exp(b - a))
+
+
+# -- operations ---------------------------------------------------------------------------------------
+
+
+@chosen_by_type
+def plus(semiring, a, b):
+    """The sum of two alternatives."""
+    raise TypeError
+
+
+@chosen_by_type
+def times(semiring, a, b):
+    """The product of two parts of one alternative."""
+    raise TypeError
+
+
+@chosen_by_type
+def ratio(semiring, a, b):
+    """The quotient of two numbers."""
+    raise TypeError
+
+
+@chosen_by_type
+def number_of(semiring, a):
+    """The plain number of which the semiring keeps `a`."""
+    raise TypeError
+
+
+@chosen_by_type
+def add_row(semiring, out, out_row, number, source, source_row, first, last):
+    """For j in first … last: out[out_row + j] = plus(out[out_row + j], number times source[source_row + j]).
+
+    Rows start at whole vectors. Vector operations also change the rest of the first and of the last vector.
+    """
+    raise TypeError
+
+
+@fragment
+def _sum(semiring, a, b):  # type: ignore
+    return a + b
+
+
+@fragment
+def _product(semiring, a, b):  # type: ignore
+    return a * b
+
+
+@fragment
+def _difference(semiring, a, b):  # type: ignore
+    return a - b
+
+
+@fragment
+def _quotient(semiring, a, b):  # type: ignore
+    return a / b
+
+
+@fragment
+def _larger(semiring, a, b):  # type: ignore
+    return max(a, b)
+
+
+@fragment
+def _log_sum(semiring, a, b):  # type: ignore
+    return log_add(a, b)
+
+
+@fragment
+def _itself(semiring, a):  # type: ignore
+    return a
+
+
+@fragment
+def _exponential(semiring, a):  # type: ignore
+    return math.exp(a)
+
+
+@fragment
+def _add_row(semiring, out, out_row, number, source, source_row, first, last):  # type: ignore
+    begin = first & ~(LANES - 1)
+    width = ((last + LANES - 1) & ~(LANES - 1)) - begin
+    add_scaled(out, out_row + begin, number, source, source_row + begin, width)
+
+
+@fragment
+def _raise_row(semiring, out, out_row, number, source, source_row, first, last):  # type: ignore
+    begin = first & ~(LANES - 1)
+    width = ((last + LANES - 1) & ~(LANES - 1)) - begin
+    raise_to(out, out_row + begin, number, source, source_row + begin, width)
+
+
+@inner
+def _log_add_row(semiring, out, out_row, number, source, source_row, first, last):  # type: ignore
+    for j in range(first, last):
+        out[out_row + j] = log_add(out[out_row + j], number + source[source_row + j])
+
+
+plus.register(Linear)(_sum)
+plus.register(Logs)(_log_sum)
+plus.register(Maxima)(_larger)
+times.register(Linear)(_product)
+times.register(Logs)(_sum)
+times.register(Maxima)(_sum)
+ratio.register(Linear)(_quotient)
+ratio.register(Logs)(_difference)
+number_of.register(Linear)(_itself)
+number_of.register(Logs)(_exponential)
+add_row.register(Linear)(_add_row)
+add_row.register(Logs)(_log_add_row)
+add_row.register(Maxima)(_raise_row)
+
+
+# -- choices ------------------------------------------------------------------------------------------
+
+
+@chosen_by_type
+def weigh(semiring, row, count):
+    """Turn the first `count` alternatives of `row` into weights, the largest at most one on logarithms."""
+    raise TypeError
+
+
+@weigh.register(Linear)
+@fragment
+def _weigh_linear(semiring, row, count):  # type: ignore
+    pass
+
+
+@weigh.register(Logs)
+@inner
+def _weigh_logs(semiring, row, count):  # type: ignore
+    top = -np.inf
+    for k in range(count):
+        top = max(top, row[k])
+    for k in range(count):
+        row[k] = math.exp(row[k] - top)
+
+
+@chosen_by_type
+def choose(how, semiring, row, count, use):
+    """Choose one of the first `count` alternatives in `row`, which may be overwritten. `use` numbers the choices."""
+    raise TypeError
+
+
+@choose.register(Best)
+@inner
+def _choose_best(how, semiring, row, count, use):  # type: ignore
+    found = 0
+    for k in range(1, count):
+        if row[k] > row[found]:
+            found = k
+    return found
+
+
+@choose.register(Drawn)
+@inner
+def _choose_drawn(how, semiring, row, count, use):  # type: ignore
+    weigh(semiring, row, count)
+    total = 0.0
+    for k in range(count):
+        total += row[k]
+    left, found = how.uniforms[use] * total, -1
+    for k in range(count):
+        if row[k] > 0.0:
+            # The last possible alternative takes the rest, so that rounding cannot choose an impossible one.
+            if found >= 0 and left < 0.0:
+                break
+            found = k
+            left -= row[k]
+    return found

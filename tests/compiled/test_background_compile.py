@@ -18,7 +18,7 @@ class Recorded(subprocess.Popen):
         started.append(self)
 subprocess.Popen = Recorded
 from partwise.compiled import background_compile
-from partwise.compiled.rows import row_tasks
+from partwise.compiled.row_tasks import row_tasks
 from partwise.structures import Multiclass
 
 what = sys.argv[1]

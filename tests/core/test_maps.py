@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from partwise.compiled.dispatch import entry
-from partwise.compiled.rows import scatter_run, score_run
+from partwise.compiled.row_scatter import scatter_run
+from partwise.compiled.row_scores import score_run
 from partwise.compiled.simd_dense import ROWS_AT_ONCE
 from partwise.core.maps import FeatureMap, Pairs
 from partwise.core.rows import AttributeRows

@@ -52,3 +52,9 @@ def test_registers_suffice(compiled: dict[int, list[list[str]]]) -> None:
         assert rows
         for name, registers, spilled, *_, options in rows:
             assert 0 < int(registers) <= 255 and int(spilled) <= MOST_SPILLED, (name, spilled, options)
+
+
+def test_launches_with_an_unknown_version_of_triton() -> None:
+    command = [sys.executable, "-W", "ignore", str(SUPPORT / "compile_kernels.py"), "80", "unknown"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]

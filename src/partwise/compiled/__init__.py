@@ -1,1 +1,7 @@
-"""How code is compiled, vector loops, what structures answer, one example's rows."""
+"""How Python functions become machine code, and the vector loops that all of it is made of.
+
+`dispatch.py` has the decorators (read it first), `boundary.py` how compiled functions find each other by address.
+`examples.py` is one example as passes see it, `oracles.py` what a structure answers, `rows.py` with `row_*.py` the rows
+of features. `simd*.py` are vector loops. `cache_folder.py`, `background_compile.py` and `clock.py` keep compiled code,
+compile in a second process and measure the time. `numba_hooks.py` holds everything that depends on Numba's insides.
+"""

@@ -1,10 +1,9 @@
-"""Compiling what is called by address in a second process, while this one compiles the passes that call it.
+"""A second process compiles the functions that are called by address, while this one compiles the passes.
 
-A *task* is the name of something to compile: an oracle's answer, score or scatter for some precision, or a pass that
-is called with nothing to do (`core/precompile.py`).
-Whoever compiles a task claims it by creating a file; the result lies in the cache on disk, where the other process
-finds it. A process that waits for a task of the other compiles unclaimed ones meanwhile. Where there is one core only,
-or no cache that both can use, everything is compiled here.
+A *task* is the name of a function to compile: an oracle's answer, score or scatter for one precision, or a pass
+(`core/precompile.py`). A process claims a task by creating a file, and leaves the compiled code in the cache on disk.
+A process that waits for a claimed task compiles unclaimed ones meanwhile. On a single core, or without a shared cache,
+this process compiles everything.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from typing import Any
 from partwise.compiled.clock import compiling
 from partwise.compiled.dispatch import IS_OFF
 
-_POLL = 0.02  # seconds between looks at what the other process has done
+_POLL = 0.02  # Seconds between two checks whether the other process has finished a task: short against compiling one.
 _done: dict[str, Any] = {}
 _helpers: list[_Helper] = []
 
@@ -46,7 +45,7 @@ class _Helper:
         atexit.register(self.stop)
 
     def has_claimed(self, task: str) -> bool:
-        """Whether the other process has the task in hand; if not, it is this process's from now on."""
+        """Whether the other process has claimed the task. If not, this process claims it."""
         if task not in self.tasks or task in self.own or self.process.poll() is not None:
             return False
         if _claim(self.folder, task):
@@ -54,10 +53,11 @@ class _Helper:
         return task not in self.own
 
     def has_finished(self, task: str) -> bool:
+        """Whether the task is on disk, or never will be."""
         return (self.folder / f"{_file_name(task)}.done").exists() or self.process.poll() is not None
 
     def stop(self) -> None:
-        """End the process, if it has not ended, and remove the folder."""
+        """End the process and remove the folder."""
         atexit.unregister(self.stop)
         with contextlib.suppress(OSError):
             self.process.kill()
@@ -66,7 +66,7 @@ class _Helper:
 
 
 def start(tasks: Iterable[str]) -> None:
-    """Have a second process compile those tasks that are not on disk, if that is of any use."""
+    """Start a second process for the tasks that are not on disk, if there are several and the machine has two cores."""
     if IS_OFF:
         return
     missing = [task for task in tasks if task not in _done and not _load(task)]
@@ -76,7 +76,7 @@ def start(tasks: Iterable[str]) -> None:
 
 
 def _is_python(executable: str | None) -> bool:
-    """Whether a second process can be started: a frozen or embedding program would start itself."""
+    """Whether the executable is Python: a frozen or embedding program would start itself."""
     return bool(executable) and not hasattr(sys, "frozen") and "python" in Path(str(executable)).name.lower()
 
 
@@ -91,14 +91,14 @@ def obtain(task: str) -> Any:
             compiled.compile()
             _done[task] = compiled
         elif helper.has_finished(task):
-            helper.own.add(task)  # to be read from the cache, or compiled here if that fails
+            helper.own.add(task)  # load it from the cache, or compile it here if that fails
         else:
             _help(helper)
     return _done[task]
 
 
 def finish() -> None:
-    """See to it that all that was started is there, before it is needed piece by piece."""
+    """Wait for all tasks that were started, and compile here those that nobody has claimed."""
     while _helpers:
         helper = _helpers[-1]
         for task in list(helper.tasks):
@@ -108,7 +108,7 @@ def finish() -> None:
 
 
 def _help(helper: _Helper) -> None:
-    """Compile something else that is still to be done, or wait a moment."""
+    """Compile a task that the other process has not claimed, or wait a moment."""
     for other in helper.tasks:
         if other not in _done and not helper.has_claimed(other):
             obtain(other)
@@ -118,7 +118,7 @@ def _help(helper: _Helper) -> None:
 
 
 def _load(task: str) -> bool:
-    """Whether the task was on disk; it is loaded then."""
+    """Load the task from disk; False if it is not there."""
     compiled = _prepared(task)
     if compiled.is_cached():
         _done[task] = compiled
@@ -127,13 +127,13 @@ def _load(task: str) -> bool:
 
 @cache
 def _prepared(task: str) -> Any:
-    """What a task's name stands for: ``module:attribute:argument``, called with the argument."""
+    """The function of a task, not compiled yet. The task ``module:attribute:argument`` is that attribute, called."""
     module, attribute, argument = task.split(":")
     return getattr(import_module(module), attribute)(argument)
 
 
 def _claim(folder: Path, task: str) -> bool:
-    """Whether this call has created the task's claim."""
+    """Whether this call created the claim of the task."""
     try:
         os.close(os.open(folder / _file_name(task), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except OSError:
@@ -146,7 +146,7 @@ def _file_name(task: str) -> str:
 
 
 def main(folder: Path, tasks: list[str]) -> None:
-    """Compile what nobody has claimed."""
+    """Compile the tasks that nobody has claimed."""
     for task in tasks:
         if _claim(folder, task):
             _prepared(task).compile()

@@ -1,12 +1,12 @@
 # mypy: ignore-errors
-"""The boundary between passes, structures and rows: functions called by their address, over flat arrays.
+"""Calls between compiled functions by address, and the records that they pass.
 
-A pass is compiled once and serves every structure, because all it knows of one is the addresses of a few compiled
-functions. What these need is handed over as *records*, NamedTuples of numbers and arrays, each written as a row
-of integers (:func:`pack`): numbers as they are, arrays as address and shape. :func:`load_record` reads them back.
+A pass is compiled once and serves every structure: it calls the structure's compiled functions by address. Their
+arguments are *records*, NamedTuples of numbers and arrays. :func:`pack` writes a record as a row of 64-bit words: a
+number as its bits, an array as its address and shape. :func:`load_record` reads it in compiled code.
 
-Without compilation (``NUMBA_DISABLE_JIT``) an address is the object itself: a function, a record, or an array from
-the given entry on.
+Without compilation (``NUMBA_DISABLE_JIT``) an address is the object itself: a function, a record, or a view of an array
+that starts at the entry.
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import from_dtype, types
 from numba.core import cgutils
-from numba.core.ccallback import CFunc
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
-from numba.np.numpy_support import from_dtype
 
 from partwise.compiled.cache_folder import kept_on_disk
 from partwise.compiled.dispatch import IS_OFF, OPTIONS, fragment, stamp_of
+from partwise.compiled.numba_hooks import callback, private_options
 
-# Arrays in records; the last number counts dimensions.
+# Types of arrays in records: number type and number of axes.
 Reals = Annotated[np.ndarray, np.float64, 1]
 RealMatrix = Annotated[np.ndarray, np.float64, 2]
 Singles = Annotated[np.ndarray, np.float32, 1]
@@ -41,7 +39,7 @@ _WORD = ir.IntType(64)
 
 @cache
 def _fields(record: type) -> tuple[tuple[str, Any, int], ...]:
-    """Name, type of number and number of dimensions of each field; a plain number has dimension 0."""
+    """Name, number type and number of axes of each field. A plain number has no axis."""
     found = []
     for name, hint in get_type_hints(record, include_extras=True).items():
         if hint in (int, float, bool):
@@ -53,7 +51,7 @@ def _fields(record: type) -> tuple[tuple[str, Any, int], ...]:
 
 
 def pack(record: NamedTuple) -> Any:
-    """The record as a row of integers; whoever holds it must hold the record, too."""
+    """The record as a row of 64-bit words. The caller must keep the record alive as long as the row."""
     if IS_OFF:
         return record
     words: list[int] = []
@@ -68,12 +66,12 @@ def pack(record: NamedTuple) -> Any:
 
 
 def array_address(array: np.ndarray) -> Any:
-    """What a record holds of an array whose type only the reader knows."""
+    """The address of an array, as a field of a record whose reader knows the array's type."""
     return array if IS_OFF else array.ctypes.data
 
 
 def addresses(functions: list[Any]) -> Any:
-    """Where compiled functions (see :class:`Addressed`) lie."""
+    """Addresses of compiled functions (:class:`Addressed`), int64 (n,)."""
     if IS_OFF:
         return [function.__wrapped__ for function in functions]
     return np.array([each.address for each in functions], np.int64)
@@ -88,20 +86,18 @@ def stack_packed(records: list[Any]) -> Any:
 
 
 def _array(context: Any, builder: Any, array_type: Any, address: Any, shape: list[Any]) -> Any:
-    """An array over memory that somebody else owns."""
-    array, element = make_array(array_type)(context, builder), context.get_data_type(array_type.dtype)
+    """An array over memory that the caller owns."""
+    array, element = context.make_array(array_type)(context, builder), context.get_data_type(array_type.dtype)
     item = context.get_constant(types.intp, context.get_abi_sizeof(element))
-    strides, stride = [], item
+    strides, stride, n_items = [], item, context.get_constant(types.intp, 1)
     for size in reversed(shape):
         strides.insert(0, stride)
-        stride = builder.mul(stride, size)
-    populate_array(
-        array,
-        data=builder.inttoptr(address, element.as_pointer()),
-        shape=cgutils.pack_array(builder, shape),
-        strides=cgutils.pack_array(builder, strides),
-        itemsize=item,
-        meminfo=None,
+        stride, n_items = builder.mul(stride, size), builder.mul(n_items, size)
+    array.data = builder.inttoptr(address, element.as_pointer())
+    array.shape, array.strides = cgutils.pack_array(builder, shape), cgutils.pack_array(builder, strides)
+    array.itemsize, array.nitems = item, n_items
+    array.meminfo, array.parent = (
+        cgutils.get_null_value(each.type) for each in (array.meminfo, array.parent)
     )
     return array._getvalue()
 
@@ -152,7 +148,7 @@ def _array_at(typing, dtype, address, size):
 @intrinsic
 def _address_of(typing, array, index):
     def emit(context, builder, signature, arguments):
-        data = make_array(signature.args[0])(context, builder, arguments[0]).data
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         return builder.ptrtoint(builder.gep(data, [arguments[1]]), _WORD)
 
     return types.int64(array, types.int64), emit
@@ -161,7 +157,7 @@ def _address_of(typing, array, index):
 @intrinsic
 def _row_address(typing, matrix, row):
     def emit(context, builder, signature, arguments):
-        array = make_array(signature.args[0])(context, builder, arguments[0])
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
         stride = cgutils.unpack_tuple(builder, array.strides)[0]
         return builder.add(builder.ptrtoint(array.data, _WORD), builder.mul(stride, arguments[1]))
 
@@ -189,35 +185,31 @@ if not IS_OFF:
 else:
 
     def record_address(words):
-        """Address of a packed record."""
+        """The address of a packed record."""
         return words
 
     def load_record(record, address):
-        """The record of this class whose packed form begins at `address`."""
+        """The record of class `record` at `address`."""
         return address
 
     def array_at(dtype, address, size):
-        """The array of `size` numbers of this type at `address`."""
+        """The array of `size` numbers of type `dtype` at `address`."""
         return address[:size]
 
     def address_of(array, index):
-        """Address of an entry of an array with one axis."""
+        """The address of entry `index` of an array with one axis."""
         return array[index:]
 
     def row_address(matrix, row):
-        """Address of a row of a matrix."""
+        """The address of a row of a matrix."""
         return matrix[row]
 
     def call_address(address, arguments):
-        """Call the function at `address` with a tuple of integers and floats; it returns a float."""
+        """Call the function at `address` with a tuple of integers and floats. It returns a float."""
         return address(*arguments)
 
 
-class _NotCached(Exception):
-    """A function that was only to be loaded is not on disk."""
-
-
-class Addressed(CFunc):
+class Addressed:
     """A function that compiled code calls by its `address`; cached on disk.
 
     Parameters
@@ -228,29 +220,27 @@ class Addressed(CFunc):
     """
 
     def __init__(self, function: Callable, arguments: str):
+        self.__wrapped__ = function
         letters = {"i": types.int64, "d": types.float64}
-        signature = tuple(letters[letter] for letter in arguments), types.float64
-        super().__init__(function, signature, locals={}, options={"nopython": True, "_nrt": False, **OPTIONS})
-        self._is_only_loaded = False
-        kept_on_disk(self._with_cache, stamp_of(function))
+        signature = types.float64(*(letters[letter] for letter in arguments))
+        options = {**private_options(_nrt=False), **OPTIONS}
+        self._callback = kept_on_disk(
+            lambda cached: callback(function, signature, options, cached), stamp_of(function)
+        )
 
-    def _with_cache(self, wanted: bool) -> Addressed:
-        if wanted:
-            self.enable_caching()
-        return self
+    def compile(self) -> None:
+        """Compile the function, or load it from disk."""
+        self._callback.compile()
 
     def is_cached(self) -> bool:
         """Whether the function was on disk; it is loaded then."""
-        self._is_only_loaded = True
-        try:
-            self.compile()
-        except _NotCached:
-            return False
-        finally:
-            self._is_only_loaded = False
-        return True
+        return self._callback.load()
 
-    def _compile_uncached(self) -> Any:
-        if self._is_only_loaded:
-            raise _NotCached
-        return super()._compile_uncached()
+    @property
+    def address(self) -> int:
+        return self._callback.address
+
+    @property
+    def cache_hits(self) -> int:
+        """1 if the function was loaded from disk, 0 if it was compiled."""
+        return self._callback.cache_hits

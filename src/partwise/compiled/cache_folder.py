@@ -1,9 +1,8 @@
-# mypy: ignore-errors
-"""Where compiled code is kept between processes, and what happens where that is not possible.
+"""The folder in which compiled code is kept between processes.
 
-Numba keeps it beside the package, else in the user's cache folder. Where neither can be written it goes to a
-folder of the user's own under the system's temporary one; where that fails too, or the disk is full, every
-process compiles for itself. Each of these costs one line on standard error and nothing else.
+Numba keeps compiled code beside the package, or else in the user's cache folder. If neither is writable, the code goes
+to a private folder of the user under the system's temporary folder. If that fails too, or the disk is full, every
+process compiles for itself. Each of these prints one line on standard error.
 """
 
 from __future__ import annotations
@@ -13,59 +12,56 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
-from numba import config
+import numba
 
-from partwise.compiled.cache import load_without_compiler
+from partwise.compiled.clock import listen
+from partwise.compiled.numba_hooks import adapt_cache
 
-_ADVICE = "set NUMBA_CACHE_DIR to a folder that can be written"
+listen()
+
+_ADVICE = "set NUMBA_CACHE_DIR to a writable folder"
 _said: list[str] = []
 
 
 def kept_on_disk(compile_: Callable[[bool], Any], stamp: Callable[[], str]) -> Any:
-    """Compile so that the next process finds the result.
+    """A compiled function whose code the next process finds on disk.
 
     Parameters
     ----------
     compile_ : callable
-        Makes the dispatcher; its argument says whether to use the disk. RuntimeError where no folder will do.
+        Makes the function; its argument says whether to use the disk. Raises RuntimeError if no folder is writable.
     stamp : callable
-        What kept code depends on, in place of the file that holds the function.
+        Returns a string; code on disk is used only if its stamp is the same.
     """
     try:
         compiled = compile_(True)
     except RuntimeError:
         compiled = _kept_elsewhere(compile_)
-    cache = getattr(compiled, "_cache", None)
-    if hasattr(cache, "_cache_file"):
-        load_without_compiler(compiled)
-        cache._cache_file._source_stamp = stamp()
-        _never_fatal(cache)
-    return compiled
+    return compiled if adapt_cache(compiled, stamp, _cannot_save) else compile_(False)
 
 
 def _kept_elsewhere(compile_: Callable[[bool], Any]) -> Any:
     folder = temporary_folder()
     if folder is not None:
+        config: Any = numba.config
         before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
         try:
             compiled = compile_(True)
-            _say_once(f"compiled code is kept in {folder}, as no other folder can be written; {_ADVICE}")
+            _say_once(f"compiled code is kept in {folder}, because no other folder is writable; {_ADVICE}")
             return compiled
         except RuntimeError:
             pass
         finally:
             config.CACHE_DIR = before
-    _say_once(f"compiled code cannot be kept and is compiled anew by every process; {_ADVICE}")
+    _say_once(f"compiled code cannot be kept, so every process compiles; {_ADVICE}")
     return compile_(False)
 
 
 def temporary_folder() -> Path | None:
-    """A folder for compiled code that belongs to this user alone; None where there cannot be one."""
+    """A folder for compiled code that only this user can write; None if there is none."""
     user = os.getuid() if hasattr(os, "getuid") else -1
     try:
         folder = Path(tempfile.gettempdir()) / f"partwise-{user}"
@@ -73,48 +69,17 @@ def temporary_folder() -> Path | None:
         found = folder.lstat()
     except OSError:
         return None
-    # Anyone can make a folder of this name first; code is not loaded from what others can write.
+    # Another user may have made a folder of this name. Code from a folder that others can write is not loaded.
     ours = stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o077
     return folder if ours else None
 
 
-def _never_fatal(cache: Any) -> None:
-    """A damaged cache is compiled over, a full disk only told; kept code is never what it does not claim to be."""
-    load, save = cache.load_overload, cache.save_overload
-
-    def load_or_compile(*arguments: Any) -> Any:
-        try:
-            return load(*arguments)
-        except Exception:  # a damaged pickle can raise nearly anything
-            return None
-
-    def save_if_possible(*arguments: Any) -> None:
-        try:
-            save(*arguments)
-        except OSError as error:
-            reason = error.strerror or error
-            _say_once(f"compiled code cannot be kept ({reason}), so every process compiles; {_ADVICE}")
-        except (EOFError, UnpicklingError, ValueError, LookupError, AttributeError, ImportError):
-            with suppress(OSError):
-                cache._cache_file.flush()  # a damaged index: start a new one
-                save(*arguments)
-
-    def save_entry(key: Any, data: Any) -> None:
-        """As Numba does it, but the index last: killed in between, no key may lead to an older entry's code."""
-        file = cache._cache_file
-        overloads = file._load_index()
-        taken = set(overloads.values())
-        free = next(n for n in range(1, len(taken) + 2) if file._data_name(n) not in taken)
-        name = overloads.get(key, file._data_name(free))
-        file._save_data(name, data)
-        file._save_index({**overloads, key: name})
-
-    cache.load_overload, cache.save_overload = load_or_compile, save_if_possible
-    cache._cache_file.save = save_entry
+def _cannot_save(reason: object) -> None:
+    _say_once(f"compiled code cannot be kept ({reason}), so every process compiles; {_ADVICE}")
 
 
 def _say_once(message: str) -> None:
-    """The first of all messages; the others say no more than it did."""
+    """Print the first message only: the later ones have the same cause."""
     if not _said and sys.stderr is not None:
         print(f"partwise: {message}", file=sys.stderr)
     _said.append(message)

@@ -1,7 +1,7 @@
-"""Time spent compiling, so that it is not taken for training; and word of it while it lasts.
+"""The time spent compiling, which training times and limits leave out, and messages while it lasts.
 
-Numba compiles a function when it is first called, which happens once per machine: later processes find the
-code on disk. This module does not import Numba; `listen` is called when compiled code is.
+Numba compiles a function at its first call, once per machine. Later processes load the code from disk. This module does
+not import Numba; modules with compiled code call `listen`.
 """
 
 from __future__ import annotations
@@ -14,22 +14,24 @@ from typing import Any
 
 Tell = Callable[[str, float, bool], None]
 
-_WORTH_TELLING = 1.0  # seconds of compiling from which somebody waits
-_BETWEEN_WORDS = 0.5
+_FIRST_MESSAGE = 1.0  # Seconds of compiling before the first message: shorter waits need no explanation.
+_BETWEEN_MESSAGES = (
+    0.5  # Seconds between two messages: a moving number shows that the program has not stopped.
+)
 
 
 class CompileClock:
-    """Adds up the time in which some thread compiles, or loads compiled code."""
+    """The time during which at least one thread compiles, or loads compiled code."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._own = threading.local()
         self._n_threads, self._since = 0, 0.0
         self._wall, self._cpu = 0.0, 0.0
-        self.n_passes = 0  # of the compiler; what is loaded from disk needs none
+        self.n_passes = 0  # compiler passes so far; loading from disk runs none
 
     def start(self) -> None:
-        """The calling thread begins; calls may be nested."""
+        """The calling thread starts to compile. Calls may be nested."""
         self._own.depth = getattr(self._own, "depth", 0) + 1
         if self._own.depth > 1:
             return
@@ -40,7 +42,7 @@ class CompileClock:
             self._n_threads += 1
 
     def stop(self) -> None:
-        """The calling thread ends what it began last."""
+        """The calling thread ends its last start."""
         self._own.depth -= 1
         if self._own.depth > 0:
             return
@@ -55,12 +57,12 @@ class CompileClock:
         return self._n_threads > 0
 
     def wall(self) -> float:
-        """Seconds so far, those of a compilation under way included."""
+        """Wall seconds so far, including a compilation that is running."""
         with self._lock:
             return self._wall + (time.perf_counter() - self._since if self._n_threads else 0.0)
 
     def cpu(self) -> float:
-        """CPU seconds of all compilations that have ended."""
+        """CPU seconds of all finished compilations."""
         with self._lock:
             return self._cpu
 
@@ -77,7 +79,7 @@ def seconds_compiling() -> float:
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """For time that is spent waiting for another process that compiles."""
+    """Count this context as compiling, for example while another process compiles."""
     _CLOCK.start()
     try:
         yield
@@ -86,12 +88,12 @@ def compiling() -> Iterator[None]:
 
 
 def working_time() -> tuple[float, float]:
-    """Wall and CPU clocks, in seconds, that stand still while code is compiled; only differences mean something."""
+    """Wall and CPU clocks in seconds that stand still while code is compiled. Only differences have a meaning."""
     return time.perf_counter() - _CLOCK.wall(), time.process_time() - _CLOCK.cpu()
 
 
 def listen() -> None:
-    """Have Numba report what it compiles; called once, when Numba is there."""
+    """Start the clock whenever Numba compiles. Called once, after Numba is imported."""
     from numba.core import event
 
     class Passes(event.Listener):
@@ -102,7 +104,7 @@ def listen() -> None:
             pass
 
     class Lock(event.Listener):
-        # The lock is held for functions and callbacks alike, and while one is loaded from the cache.
+        # Numba holds this lock while it compiles functions and callbacks, and while it loads one from the cache.
         def on_start(self, event: Any) -> None:
             _CLOCK.start()
 
@@ -115,15 +117,15 @@ def listen() -> None:
 
 @contextmanager
 def telling(tell: Tell | None, subject: str = "") -> Iterator[None]:
-    """While code is compiled in this context, say so.
+    """Report compiling in this context.
 
-    Contexts may be nested: the innermost that has a `tell` tells, and its time is not told again outside.
+    Contexts may be nested. Only the innermost context with a `tell` reports; the outer ones leave out its time.
 
     Parameters
     ----------
     tell : callable (subject, seconds, is_done), or None to name the subject only
-        Called from another thread, twice a second once compiling has taken more than a second, and then at
-        the end of the context with the total.
+        Called from another thread, twice a second after the first second of compiling, and at the end of the context
+        with the total.
     subject : str
         The kind of problem that code is compiled for.
     """
@@ -144,12 +146,12 @@ def telling(tell: Tell | None, subject: str = "") -> Iterator[None]:
 
 
 def is_told() -> bool:
-    """Whether somebody tells of compiling already."""
+    """Whether a context reports compiling already."""
     return bool(_watches)
 
 
 class _Watch(threading.Thread):
-    """Looks at the clock now and then, and tells."""
+    """A thread that reads the clock and reports."""
 
     def __init__(self, tell: Tell):
         super().__init__(name="partwise-compile-watch", daemon=True)
@@ -158,10 +160,10 @@ class _Watch(threading.Thread):
         self.ended = threading.Event()
 
     def run(self) -> None:
-        while not self.ended.wait(_BETWEEN_WORDS):
+        while not self.ended.wait(_BETWEEN_MESSAGES):
             seconds = _CLOCK.wall() - self.begin
             is_compiling = _CLOCK.is_running and _CLOCK.n_passes > self.passes_before
-            if _watches[-1:] == [self] and is_compiling and seconds > _WORTH_TELLING:
+            if _watches[-1:] == [self] and is_compiling and seconds > _FIRST_MESSAGE:
                 self.told = _subjects[-1] if _subjects else "this kind of problem"
                 self.tell(self.told, seconds, False)
 

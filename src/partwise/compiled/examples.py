@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""One example in compiled code: its data, its scores, its cost, its gold parts, its scatter."""
+"""One example as compiled passes see it: scores, costs, true parts and scatter."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from partwise.compiled.oracles import SCATTER, SCORE
 
 
 class Batch(NamedTuple):
-    """All examples of a problem as flat arrays; passes see nothing else.
+    """All examples of a problem as flat arrays.
 
     Attributes
     ----------
-    rows : ndarray of int64
-        The packed rows and runs, which score and scatter read.
-    shape_ptr, shape : ndarray (n_examples + 1,) of int64, ndarray of int32
-        What the structure's compiled code knows of each example: its length, then whatever else it asks for.
-    part_ptr : ndarray (n_examples + 1,) of int64
+    rows : int64 array
+        The packed :class:`~partwise.compiled.rows.Rows`, or a record in their place, for score and scatter.
+    shape_ptr, shape : int64 array (n_examples + 1,), int32 array
+        Offsets, and the shape of each example: its length, then further integers that its structure needs.
+    part_ptr : int64 array (n_examples + 1,)
         Offsets of the examples in every flat array over parts.
     n_tied : int
-        How many of an example's parts, the last ones, are fed by rows that all examples share.
-    gold_ptr, gold_part : ndarray of int64
-        The parts of the true labels, counted within the example, with repetition.
-    gold_amount : ndarray of float64
-        How often each of them counts, where true labels are known only in expectation; empty when always once.
-    cost : ndarray (n_parts,) of float32
-        Cost of each part; empty when the loss has no cost. A labelling's cost is that of its parts minus that of the
-        true label's.
-    example_weight : ndarray (n_examples,) of float64
+        The number of tied parts of an example, fed by rows that all examples share. They are its last parts.
+    gold_ptr, gold_part : int64 array
+        Offsets, and the parts of the true labels, counted within the example, with repetition.
+    gold_amount : float64 array
+        The count of each of these parts, if true labels are known only in expectation; empty if every count is 1.
+    cost : float32 array (n_parts,)
+        The cost of each part; empty if the loss has no cost. The cost of a labelling is the cost of its parts minus
+        the cost of the true parts.
+    example_weight : float64 array (n_examples,)
     """
 
     rows: np.ndarray
@@ -49,19 +49,19 @@ class Batch(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for one example, with slack for vector loads, and who answers; one per thread.
+    """The workspace for one example, and the functions to call; one per thread.
 
     Attributes
     ----------
-    calls : ndarray of int64
-        Addresses of the compiled functions that answer: sums, best, score, scatter.
-    specification, structure : ndarray of int64
+    calls : int64 array (4,)
+        Addresses of the compiled functions sums, best, score and scatter.
+    specification, structure : int64 array
         The structure's packed specification and workspace.
-    scores, potentials, counts, delta : ndarray (most parts + slack,)
-    row : ndarray (a few of the widest rows,)
-        Of the weights' type.
-    lock : ndarray (0,) or (1,) of int64
-        Held while weights change that several threads share; empty where none do.
+    scores, potentials, counts, delta : float64 array (most parts of an example + ``simd.LANES``,)
+    row : array (``simd_dense.ROWS_AT_ONCE`` · longest padded row,)
+        A few rows of weights, in the type of the weights.
+    lock : int64 array (0,) or (1,)
+        Held while weights change that several threads share; empty if no thread shares them.
     """
 
     calls: Any
@@ -77,39 +77,39 @@ class Scratch(NamedTuple):
 
 @fragment
 def is_shared(scratch):  # type: ignore
-    """Whether other threads change the same weights meanwhile."""
+    """Whether other threads change the same weights."""
     return scratch.lock.size > 0
 
 
 @fragment
 def begin_change(scratch):  # type: ignore
-    """Wait until no other thread changes the weights: what scatter returns then is what the change is worth."""
+    """Wait until no other thread changes the weights, so that the growth that scatter returns is exact."""
     if scratch.lock.size > 0:
         acquire(scratch.lock)
 
 
 @fragment
 def end_change(scratch):  # type: ignore
-    """The change is kept, or undone."""
+    """Let other threads change the weights again."""
     if scratch.lock.size > 0:
         release(scratch.lock)
 
 
 @fragment
 def length_of(batch, example):  # type: ignore
-    """Positions of the example."""
+    """The number of positions of the example."""
     return np.int64(batch.shape[batch.shape_ptr[example]])
 
 
 @fragment
 def score_example(batch, example, weights, scale, scores, scratch):  # type: ignore
-    """Write scale · (part scores under `weights`); returns the number of parts."""
+    """Write scale · (part scores under `weights`). Returns the number of parts."""
     return score_before(batch, example, -1, weights, scale, scores, scratch)
 
 
 @fragment
 def score_before(batch, example, following, weights, scale, scores, scratch):  # type: ignore
-    """The same, while the features of the example `following` are fetched from memory; −1 is none."""
+    """As `score_example`, and prefetch the features of the example `following`, unless it is −1."""
     count = batch.part_ptr[example + 1] - batch.part_ptr[example]
     call_address(
         scratch.calls[SCORE],
@@ -131,10 +131,10 @@ def score_before(batch, example, following, weights, scale, scores, scratch):  #
 
 @fragment
 def scatter_example(batch, example, weights, scale, delta, threshold, scratch):  # type: ignore
-    """weights += scale · Σ_r delta_r φ(x, r); returns the growth of ‖weights‖².
+    """weights += scale · Σ_r delta_r φ(x, r). Returns the growth of ‖weights‖².
 
-    Rows that moved by no more than `threshold` are left out and their part of `delta` set to zero, so that
-    the caller keeps their old marginals and the movement is not lost but waits.
+    Rows that moved by no more than `threshold` are left out, and their entries of `delta` are set to zero. The caller
+    then keeps their old marginals, so that the movement is made up for at a later visit.
     """
     return call_address(
         scratch.calls[SCATTER],
@@ -164,7 +164,7 @@ def add_cost(batch, example, scale, scores):  # type: ignore
 
 @fragment
 def expected_cost(batch, example, counts):  # type: ignore
-    """Σ_r (counts_r − those of the true label) cost_r."""
+    """Σ_r (counts_r − true counts_r) cost_r."""
     total = 0.0
     if batch.cost.size > 0:
         start = batch.part_ptr[example]
@@ -176,7 +176,7 @@ def expected_cost(batch, example, counts):  # type: ignore
 
 @fragment
 def gold_score(batch, example, scores):  # type: ignore
-    """Score of the true label; with costs in the scores, that of both."""
+    """The score of the true label under part scores `scores`."""
     total = 0.0
     whole = batch.gold_amount.size == 0
     for k in range(batch.gold_ptr[example], batch.gold_ptr[example + 1]):
@@ -194,10 +194,10 @@ def add_gold(batch, example, amount, out):  # type: ignore
 
 @fragment
 def add_gold_rows(batch, example, amount, out):  # type: ignore
-    """Raise the parts of the true label by half the amount and lower all others by as much.
+    """Raise the parts of the true label by half the amount, and lower all other parts by half the amount.
 
-    Another label may have all parts of the true one and more: raising those alone would not favour the true one. Tied
-    parts, used many times over, would pull on every label and stay as they are.
+    A wrong label may have all true parts and others besides, so raising the true parts alone would not prefer the true
+    label. Tied parts do not change: a label uses them many times, so every label would change.
     """
     n_row_parts = batch.part_ptr[example + 1] - batch.part_ptr[example] - batch.n_tied
     for j in range(n_row_parts):
@@ -210,7 +210,7 @@ def add_gold_rows(batch, example, amount, out):  # type: ignore
 
 @fragment
 def finite_dot(a, b, count):  # type: ignore
-    """Σ a_j b_j where b_j is not zero: a score of −inf with count zero contributes nothing."""
+    """Σ a_j b_j over all b_j ≠ 0: a score of −inf with count zero contributes nothing."""
     total = 0.0
     for j in range(count):
         total += a[j] * b[j] if b[j] != 0.0 else 0.0

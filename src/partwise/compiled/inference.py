@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The oracles over many examples in one call: what the structures' own methods run on."""
+"""One oracle over many examples in one call, for the methods of structures."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from partwise.compiled.dispatch import entry
 
 @entry
 def answer_all(call, specification, work, wants_counts, shape_ptr, shape, part_ptr, scores, counts, values):  # type: ignore
-    """Fill `values` (n,) with log-partitions or maxima, and unless told otherwise `counts` (part_ptr[n],).
+    """Fill `values` (n,) with log-partitions or maxima, and `counts` (part_ptr[n],) if `wants_counts`.
 
-    `call` (1,) has the address of an oracle's function; `scores` is (part_ptr[n] + slack,).
+    `call` (1,) has the address of an oracle's function. `scores` is (part_ptr[n] + ``simd.LANES``,).
     """
     for i in range(values.size):
         first, own = part_ptr[i], shape_ptr[i]

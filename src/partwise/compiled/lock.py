@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""How threads wait for each other in compiled code: for a lock, or until all have arrived.
+"""A lock and a barrier for threads in compiled code.
 
-They look again and again, which is over in microseconds where every thread has a processor of its own; after many
-looks, others that need the processor get it.
+Waiting threads read the lock in a loop (a spin lock). This takes microseconds if every thread has a core of its own.
+After many reads a thread yields its core.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
 
 from partwise.compiled.dispatch import IS_OFF, entry, inner
 
-_LOOKS = 100_000  # before others get the processor: much longer than a lock is held
+_LOOKS = 100_000  # Reads of a lock before a thread yields its core: takes much longer than a lock is held.
 _GIVE_WAY = "sched_yield"
 _WORD = ir.IntType(64)
 
 
 def _first(context, builder, signature, arguments):
-    """Address of the first entry of an array."""
-    return make_array(signature.args[0])(context, builder, arguments[0]).data
+    """The address of the first entry of an array."""
+    return context.make_array(signature.args[0])(context, builder, arguments[0]).data
 
 
 @intrinsic
 def _exchange(typing, place, value):
-    """Set the first entry of `place`; returns what it was."""
+    """Set the first entry of `place`, and return its old value."""
 
     def emit(context, builder, signature, arguments):
         first = _first(context, builder, signature, arguments)
@@ -49,7 +48,7 @@ def _count(typing, place):
 
 @intrinsic
 def _look(typing, place):
-    """The first entry of `place`, as other threads left it."""
+    """The first entry of `place`, with the writes of other threads."""
 
     def emit(context, builder, signature, arguments):
         return builder.load_atomic(_first(context, builder, signature, arguments), "acquire", 8)
@@ -59,7 +58,7 @@ def _look(typing, place):
 
 @intrinsic
 def _give_way(typing):
-    """Let other threads have the processor, where the system knows how."""
+    """Yield the core to other threads, if the system can."""
 
     def emit(context, builder, signature, arguments):
         if llvm.address_of_symbol(_GIVE_WAY) is not None:
@@ -85,13 +84,13 @@ def acquire(lock):  # type: ignore
 
 @inner
 def release(lock):  # type: ignore
-    """Let others take `lock`."""
+    """Free `lock`."""
     _exchange(lock, 0)
 
 
 @entry
 def arrive(counter, n):  # type: ignore
-    """Wait until `n` threads have arrived; `counter`, int64 (1,), began with 0."""
+    """Wait until `n` threads have called this with `counter`, int64 (1,), which starts at 0."""
     _count(counter)
     looks = 0
     while _look(counter) < n:
@@ -103,6 +102,6 @@ def arrive(counter, n):  # type: ignore
 if IS_OFF:  # one thread, see `solvers/threads.py`
 
     def acquire(lock):
-        """Nobody else is there."""
+        """Nothing to wait for: there is one thread."""
 
     release = acquire

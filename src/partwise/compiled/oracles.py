@@ -1,9 +1,9 @@
 # mypy: ignore-errors
-"""What a structure answers: log-partition, expected part counts, the best labelling.
+"""The answers of a structure: log-partition, expected part counts, and the best labelling.
 
-A structure has a specification (what all its examples share) and a workspace, both NamedTuples of numbers and
-arrays, and three compiled functions over them (:class:`Oracle`). All take the example's *shape*, a row of integers,
-and a flat vector of part scores, with ``simd.LANES`` entries of slack behind it. Passes call them by address.
+A structure has a specification, which its examples share, and a workspace. Both are records (`boundary.py`). An
+:class:`Oracle` has three compiled functions over them. Each takes the *shape* of an example, a row of integers, and a
+flat vector of part scores with ``simd.LANES`` spare entries at its end. Passes call them by address.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from partwise.compiled.boundary import (
 )
 from partwise.compiled.dispatch import fragment
 
-# Places in `Scratch.calls`.
+# Indices into `Scratch.calls`.
 SUMS, BEST, SCORE, SCATTER = range(4)
 
 _ENTRIES = """
@@ -46,20 +46,21 @@ def {name}_best(specification, work, shape, n_shape, scores, counts, n_parts, wa
 
 @dataclass
 class Oracle:
-    """The three answers of a structure; each is compiled when its address is first asked for.
+    """The three answers of a structure. Each is compiled when its address is first needed.
 
     Attributes
     ----------
     name : str
-        Names the compiled functions. In upper case, the oracle's own name in the file of its specification.
+        Prefix of the names of the compiled functions. The module of `specification` holds this oracle as a constant of
+        this name in upper case.
     specification, workspace : type
-        Classes of records (see `boundary.py`).
+        Classes of records.
     expectations : compiled function (specification, shape, scores, counts, work) → float
-        log Σ_y exp(score of y); writes its gradient, the expected part counts.
+        log Σ_y exp(score of y). Writes its gradient, the expected part counts.
     log_partition : compiled function (specification, shape, scores, work) → float
         log Σ_y exp(score of y).
     best : compiled function (specification, shape, scores, counts, work) → float
-        max_y (score of y); writes the part counts of a maximiser.
+        max_y (score of y). Writes the part counts of a maximiser.
     """
 
     name: str
@@ -70,15 +71,15 @@ class Oracle:
     best: Callable
 
     def __call__(self, which: str) -> Addressed:
-        """ "sums" or "best", to be compiled."""
+        """The answer "sums" or "best", not compiled yet."""
         return Addressed(self._functions()[f"{self.name}_{which}"], "iiiiiiii")
 
     def task(self, which: str) -> str:
-        """Task name of "sums" or "best"; the oracle stands in the file of its specification."""
+        """The task name of the answer "sums" or "best" (`background_compile.py`)."""
         return f"{self.specification.__module__}:{self.name.upper()}:{which}"
 
     def _functions(self) -> dict[str, Any]:
-        """Written as if they stood in the file of the specification, where the cache keeps what they become."""
+        """The answers as functions of the specification's module, so that the cache keeps them beside it."""
         home = sys.modules[self.specification.__module__]
         namespace: dict[str, Any] = {
             "Specification": self.specification, "Workspace": self.workspace, "int32": np.int32,
@@ -92,12 +93,12 @@ class Oracle:
 
 
 def never_asked(specification, work, shape, n_shape, scores, counts, n_parts, wants_counts):  # type: ignore
-    """In the place of an answer that nobody said would be asked for: NaN spoils every bound that it enters."""
+    """Takes the place of an answer that was not requested. NaN makes every bound computed from it invalid."""
     return np.nan
 
 
 def oracle_entry(name: str) -> Addressed:
-    """The answer that stands in for those not compiled."""
+    """:func:`never_asked` as a background compile task."""
     return Addressed(never_asked, "iiiiiiii")
 
 
@@ -125,7 +126,7 @@ def _ask(which, wants_counts, batch, i, scores, counts, scratch):  # type: ignor
 
 @fragment
 def expectations(batch, i, scores, counts, scratch):  # type: ignore
-    """log Σ_y exp(score of y) of example i; writes the expected part counts."""
+    """log Σ_y exp(score of y) of example i. Writes the expected part counts."""
     return _ask(SUMS, 1, batch, i, scores, counts, scratch)
 
 
@@ -137,5 +138,5 @@ def log_partition(batch, i, scores, scratch):  # type: ignore
 
 @fragment
 def best(batch, i, scores, counts, scratch):  # type: ignore
-    """max_y (score of y) of example i; writes the part counts of a maximiser."""
+    """max_y (score of y) of example i. Writes the part counts of a maximiser."""
     return _ask(BEST, 1, batch, i, scores, counts, scratch)

@@ -1,10 +1,9 @@
 # mypy: ignore-errors
-"""Vector loops written as LLVM vectors: LLVM cannot prove that NumPy arrays do not overlap.
+"""Loops over rows of numbers, written as LLVM vectors.
 
-Compiled from plain loops, rows of 10 to 30 numbers spend more time in overlap checks and remainders
-than in arithmetic. These loops carry nearly all of the arithmetic of every pass; rows are
-padded to a multiple of ``LANES`` so that none has a remainder. Under ``NUMBA_DISABLE_JIT`` the NumPy
-statements beside them run instead and say what they compute.
+These loops do nearly all arithmetic of every pass. Compiled from plain loops, rows of 10 to 30 numbers would spend more
+time in remainders and in checks whether arrays overlap. Rows are padded to a multiple of ``LANES``, so that no loop has
+a remainder. The NumPy statements at the end of the file define each loop, and replace it under ``NUMBA_DISABLE_JIT``.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 8
-_CACHE_LINE = 64  # bytes
-_UNROLLED = 4  # independent sums: one alone waits for each addition to finish
+LANES = 8  # Numbers of a vector: 8 doubles fill one AVX-512 register or two of AVX2.
+_CACHE_LINE = 64  # Bytes that one prefetch brings into the cache.
+_UNROLLED = 4  # Independent sums per loop: the additions of a single sum wait for each other.
 _LOG2_E = 1.4426950408889634
-_LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6  # log 2 in two pieces, the first exact
+LN2_HIGH, LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6  # log 2 in two pieces, the first exact
 _EXP_DEGREE = 12
 _ROUNDING = 2.0**52 + 1023
 _FLAGS = ("contract", "reassoc", "nsz")
@@ -35,8 +34,8 @@ def padded(width: int) -> int:
     return -(-width // LANES) * LANES
 
 
-class _Emitter:
-    """The few vector instructions the loops below are made of."""
+class Emitter:
+    """Emits the vector instructions that the loops below share."""
 
     def __init__(self, context: Any, builder: Any, dtype: Any):
         self.context, self.builder, self.dtype = context, builder, dtype
@@ -58,7 +57,7 @@ class _Emitter:
         return self.builder.load(address, align=self.align)
 
     def load_single(self, data: Any, index: Any) -> Any:
-        """A vector of single-precision numbers, widened where the weights are double."""
+        """A vector of single-precision numbers, converted to the type of the weights."""
         singles = ir.VectorType(ir.FloatType(), LANES)
         pointer = self.builder.bitcast(self.builder.gep(data, [index], inbounds=True), singles.as_pointer())
         value = self.builder.load(pointer, align=4)
@@ -100,7 +99,7 @@ class _Emitter:
         return self.add(self.add(a, b), self.add(c, d))
 
     def shrinker(self, l1: Any, dtype: Any) -> Any:
-        """A function that moves vectors (or single numbers) towards zero by `l1`; None leaves them as they are."""
+        """A function that moves vectors or numbers towards zero by `l1`, or leaves them as they are if l1 is None."""
         if isinstance(dtype, types.NoneType):
             return lambda value: value
         builder = self.builder
@@ -129,7 +128,7 @@ class _Emitter:
         return self.add(self.multiply(a, b), c)
 
     def before(self, lane: Any, count: Any) -> Any:
-        """Which of the lanes from `lane` on lie before `count`."""
+        """Which of the vector's entries lane, lane + 1, … are less than `count`."""
         integers = ir.VectorType(lane.type, LANES)
         here = ir.Constant(integers, ir.Undefined)
         here = self.builder.insert_element(
@@ -157,14 +156,14 @@ class _Emitter:
 
         inside = builder.fcmp_ordered(">", x, constant(-708.0))
         y = builder.select(inside, x, constant(-708.0))
-        # Adding 2^52 + 1023 leaves round(y / log 2) + 1023 in the lowest bits. Reading k from those bits
-        # rather than subtracting keeps "fast" arithmetic from cancelling the two.
+        # Adding 2^52 + 1023 leaves round(y / log 2) + 1023 in the lowest bits. k is read from these bits, because
+        # "fast" arithmetic would cancel an addition and a subtraction of the same number.
         biased = builder.bitcast(self.multiply_add(y, constant(_LOG2_E), constant(_ROUNDING)), integers)
         biased = builder.and_(biased, ir.Constant(integers, [0xFFF] * LANES))
         k = builder.bitcast(builder.or_(biased, ir.Constant(integers, [0x433 << 52] * LANES)), self.vector)
         k = builder.fsub(k, constant(_ROUNDING))
-        r = self.multiply_add(k, constant(-_LN2_HIGH), y)
-        r = self.multiply_add(k, constant(-_LN2_LOW), r)
+        r = self.multiply_add(k, constant(-LN2_HIGH), y)
+        r = self.multiply_add(k, constant(-LN2_LOW), r)
         value = constant(1.0 / factorial(_EXP_DEGREE))
         for n in range(_EXP_DEGREE - 1, -1, -1):
             value = self.multiply_add(value, r, constant(1.0 / factorial(n)))
@@ -175,7 +174,7 @@ class _Emitter:
 @intrinsic
 def _shrunk(typing, value, l1):  # type: ignore
     def emit(context, builder, signature, arguments):  # type: ignore
-        return _Emitter(context, builder, signature.args[0]).shrinker(arguments[1], signature.args[1])(
+        return Emitter(context, builder, signature.args[0]).shrinker(arguments[1], signature.args[1])(
             arguments[0]
         )
 
@@ -186,7 +185,7 @@ def _shrunk(typing, value, l1):  # type: ignore
 def _growth(typing, old, change, l1):  # type: ignore
     def emit(context, builder, signature, arguments):  # type: ignore
         dtype = max(signature.args[:2], key=lambda each: each.bitwidth)
-        e = _Emitter(context, builder, dtype)
+        e = Emitter(context, builder, dtype)
         before, change = (e.cast(arguments[k], signature.args[k]) for k in (0, 1))
         shrink, after = e.shrinker(arguments[2], signature.args[2]), e.add(before, change)
         if not isinstance(signature.args[2], types.NoneType):
@@ -204,7 +203,7 @@ def _combine_rows(typing, out, out_start, coefficients, first, step, count, matr
 
     def emit(context, builder, signature, arguments):  # type: ignore
         out, out_start, coefficients, first, step, count, matrix, matrix_start, stride = arguments
-        e = _Emitter(context, builder, signature.args[0].dtype)
+        e = Emitter(context, builder, signature.args[0].dtype)
         out, matrix = e.data(signature.args[0], out), e.data(signature.args[6], matrix)
         coefficients = e.data(signature.args[2], coefficients)
 
@@ -230,7 +229,7 @@ def _gather(scaled: bool) -> Any:
 
         def emit(context, builder, signature, arguments):  # type: ignore
             out, starts, values, first, last, weights, stride, l1 = arguments
-            e = _Emitter(context, builder, signature.args[0].dtype)
+            e = Emitter(context, builder, signature.args[0].dtype)
             out, starts, values, weights = (
                 e.data(signature.args[i], a) for i, a in ((0, out), (1, starts), (2, values), (5, weights))
             )
@@ -262,7 +261,7 @@ def _scatter(scaled: bool, masked: bool) -> Any:
 
         def emit(context, builder, signature, arguments):  # type: ignore
             weights, starts, values, first, last, delta, mask, stride, l1 = arguments
-            e = _Emitter(context, builder, signature.args[0].dtype)
+            e = Emitter(context, builder, signature.args[0].dtype)
             arrays = ((0, weights), (1, starts), (2, values), (5, delta), (6, mask))
             weights, starts, values, delta, mask = (e.data(signature.args[i], a) for i, a in arrays)
             shrink, is_shrunk = (
@@ -275,7 +274,7 @@ def _scatter(scaled: bool, masked: bool) -> Any:
                 d = e.load(e.address(delta, lane))
 
                 def moved(row: Any, lane: Any) -> Any:
-                    """Add to one row; returns the growth of its squares."""
+                    """Add to one row, and return the growth of its squares."""
                     k = builder.add(first, row)
                     row_at = builder.add(builder.sext(e.scalar(starts, k), stride.type), lane)
                     x = d
@@ -330,7 +329,7 @@ def _maximum(typing, source, start, count):  # type: ignore
 
     def emit(context, builder, signature, arguments):  # type: ignore
         source, start, count = arguments
-        e = _Emitter(context, builder, signature.args[0].dtype)
+        e = Emitter(context, builder, signature.args[0].dtype)
         source = e.data(signature.args[0], source)
         best = cgutils.alloca_once(builder, e.vector)
         nothing = ir.Constant(e.vector, [float("-inf")] * LANES)
@@ -351,7 +350,7 @@ def _exponential_row(typing, out, out_start, source, start, width, stride, shift
 
     def emit(context, builder, signature, arguments):  # type: ignore
         out, out_start, source, start, width, stride, shift = arguments
-        e = _Emitter(context, builder, signature.args[0].dtype)
+        e = Emitter(context, builder, signature.args[0].dtype)
         out, source, shift = e.data(signature.args[0], out), e.data(signature.args[2], source), e.splat(shift)
         with e.lanes(stride) as lane:
             x = builder.fsub(e.load(e.address(source, builder.add(start, lane))), shift)
@@ -371,16 +370,17 @@ if not config.DISABLE_JIT:
 else:
 
     def fetch_ahead(source, first, last):  # type: ignore
-        """Ask for source[first:last], entries counted over all axes, to be in the cache when they are read."""
+        """Prefetch source[first:last], entries counted over all axes."""
 
     def maximum(source, start, count):  # type: ignore
-        """Largest of source[start:][:count]; `source` must reach `LANES` further than that."""
+        """The largest of source[start:][:count]. `source` must have ``LANES`` more entries after these."""
         return source[start : start + count].max()
 
     def exponential_row(out, out_start, source, start, width, stride, shift):  # type: ignore
-        """out[out_start:][:stride] = exp(source[start:][:width] − shift), then zeros; below −708 it is 0.
+        """out[out_start:][:stride] = exp(source[start:][:width] − shift), then zeros.
 
-        2e-16 relative; no argument may exceed 709; `source` must reach `LANES` further than is read.
+        The relative error is 2e-16. exp(x) is 0 for x < −708; no x may exceed 709. `source` must have ``LANES`` more
+        entries after those that are read.
         """
         x = source[start : start + width] - shift
         out[out_start : out_start + stride] = 0.0
@@ -392,26 +392,26 @@ else:
         out[out_start : out_start + stride] = coefficients[first : first + count * step : step][:count] @ rows
 
     def shrunk(value, l1):  # type: ignore
-        """`value` moved towards zero by `l1`, or as it is for None; a number or an array."""
+        """A number or array moved towards zero by `l1`; unchanged if l1 is None."""
         return value if l1 is None else value - np.clip(value, -l1, l1)
 
     def growth(old, change, l1):  # type: ignore
-        """By how much the square of `old`, shrunk, grows when `change` is added to it."""
+        """The growth of the square of `old`, shrunk, if `change` is added to it."""
         before, after = shrunk(old, l1), shrunk(old + change, l1)
         return (after - before) * (after + before)
 
     def gather_scaled_rows(out, starts, values, first, last, weights, stride, l1):  # type: ignore
-        """out[:stride] += Σ_k values[k] · shrunk weights[starts[k]:][:stride], k from `first` to `last`."""
+        """out[:stride] += Σ_k values[k] · shrunk weights[starts[k]:][:stride], first ≤ k < last."""
         for k in range(first, last):
             out[:stride] += values[k] * shrunk(weights[starts[k] : starts[k] + stride], l1)
 
     def gather_rows(out, starts, values, first, last, weights, stride, l1):  # type: ignore
-        """The same with all values one; `values` is not read."""
+        """As `gather_scaled_rows` with all values 1; `values` is not read."""
         gather_scaled_rows(out, starts, np.ones(last), first, last, weights, stride, l1)
 
     def scatter_scaled_masked_rows(weights, starts, values, first, last, delta, mask, stride, l1):  # type: ignore
-        """weights[starts[k]:][:stride] += values[k] · mask · delta[:stride]; returns by how much the sum of
-        squares of all weights, shrunk, grows."""
+        """weights[starts[k]:][:stride] += values[k] · mask · delta[:stride]. Returns the growth of the sum of
+        squares of all weights, shrunk."""
         total = 0.0
         for k in range(first, last):
             rows = slice(starts[k], starts[k] + stride)

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
-"""Products of small matrices, added to a third: what charts of dense grammars are made of.
+"""Products of small matrices, for charts of dense grammars.
 
-Eight rows of the result at a time, so that every vector that is loaded serves eight products.
+Eight rows of the result are computed at a time, so that every vector that is loaded serves eight products.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from partwise.compiled.simd import LANES, _Emitter
+from partwise.compiled.simd import LANES, Emitter
 
-_ROWS = 8
+_ROWS = 8  # Rows of the result at a time: their vectors still fit into registers.
 
 
 @intrinsic
@@ -31,7 +31,7 @@ def _add_matrix_product(  # type: ignore
         out, out_start, out_stride, a, a_start, a_row, a_step, b, b_start, b_stride, rows, count, width = (
             arguments
         )
-        e = _Emitter(context, builder, signature.args[0].dtype)
+        e = Emitter(context, builder, signature.args[0].dtype)
         out, a, b = (e.data(signature.args[k], arguments[k]) for k in (0, 3, 7))
         totals = [cgutils.alloca_once(builder, e.vector) for _ in range(_ROWS)]
 

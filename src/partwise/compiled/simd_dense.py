@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""Scores and changes of dense attributes for a few rows at a time, so that weights that are loaded serve all of them.
+"""Scores and changes of dense attributes for a few rows at a time, so that every weight that is loaded serves them all.
 
-Weights of attribute d begin at d · stride. Rows are given by the first of a block and the last one there is: where a
-block reaches beyond it, that row is read again, and what it gives is not for use.
+The weights of attribute d start at d · stride. `row` is the first row of a block and `last_row` the last row of all. A
+block that reaches further reads the last row again. Callers must not use the results of these repetitions.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from partwise.compiled.simd import _Emitter, growth, shrunk
+from partwise.compiled.simd import Emitter, growth, shrunk
 
-ROWS_AT_ONCE = 4
-_UNROLLED = 2  # times as many independent sums
+ROWS_AT_ONCE = 4  # Rows of a block: their sums stay in registers.
+_UNROLLED = 2  # Independent sums per row: the additions of a single sum wait for each other.
 
 
 def _row_starts(builder: Any, row: Any, last_row: Any, n_dense: Any) -> list[Any]:
-    """Where the rows of a block begin."""
+    """Offsets of the rows of a block."""
     starts = []
     for r in range(ROWS_AT_ONCE):
         own = builder.add(row, ir.Constant(row.type, r))
@@ -38,7 +38,7 @@ def _score_dense(typing, out, dense, row, last_row, n_dense, weights, stride, l1
 
     def emit(context, builder, signature, arguments):  # type: ignore
         out, dense, row, last_row, n_dense, weights, stride, l1 = arguments
-        e = _Emitter(context, builder, signature.args[0].dtype)
+        e = Emitter(context, builder, signature.args[0].dtype)
         out, dense, weights = (e.data(signature.args[i], a) for i, a in ((0, out), (1, dense), (5, weights)))
         shrink, starts = e.shrinker(l1, signature.args[7]), _row_starts(builder, row, last_row, n_dense)
         totals = [[cgutils.alloca_once(builder, e.vector) for _ in starts] for _ in range(_UNROLLED)]
@@ -76,7 +76,7 @@ def _scatter_dense(typing, weights, dense, row, last_row, n_dense, delta, stride
 
     def emit(context, builder, signature, arguments):  # type: ignore
         weights, dense, row, last_row, n_dense, delta, stride, l1 = arguments
-        e = _Emitter(context, builder, signature.args[0].dtype)
+        e = Emitter(context, builder, signature.args[0].dtype)
         weights, dense, delta = (
             e.data(signature.args[i], a) for i, a in ((0, weights), (1, dense), (5, delta))
         )
@@ -91,7 +91,7 @@ def _scatter_dense(typing, weights, dense, row, last_row, n_dense, delta, stride
             deltas = [e.load(e.address(delta, builder.add(at, lane))) for at in rows]
 
             def moved(column: Any, lane: Any) -> Any:
-                """Add to the weights of one attribute; returns the growth of their squares."""
+                """Add to the weights of one attribute, and return the growth of their squares."""
                 change = None
                 for start, own in zip(starts, deltas, strict=True):
                     x = e.cast(e.scalar(dense, builder.add(start, column)), signature.args[1].dtype)
@@ -126,8 +126,8 @@ else:
         out[: ROWS_AT_ONCE * stride] = (_block(dense, row, last_row) @ own).ravel()
 
     def scatter_dense(weights, dense, row, last_row, n_dense, delta, stride, l1):  # type: ignore
-        """weights[d · stride:][:stride] += Σ_r dense[row + r, d] · (row r of `delta`); returns by how much the sum of
-        squares of all weights, shrunk, grows. Rows that are not for use have a delta of zero."""
+        """weights[d · stride:][:stride] += Σ_r dense[row + r, d] · (row r of `delta`). Returns the growth of the sum of
+        squares of all weights, shrunk. Repetitions of the last row have a delta of zero."""
         own = weights[: n_dense * stride].reshape(n_dense, stride)
         change = _block(dense, row, last_row).T @ delta[: ROWS_AT_ONCE * stride].reshape(ROWS_AT_ONCE, stride)
         total = float(growth(own, change, l1).sum())

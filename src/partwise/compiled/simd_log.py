@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Logarithms of rows of numbers, as vectors; what it computes stands in plain NumPy at the end of the file."""
+"""Logarithms of rows of numbers. The NumPy statement at the end of the file defines the loop."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
 
-from partwise.compiled.simd import _LN2_HIGH, _LN2_LOW, LANES, _Emitter
+from partwise.compiled.simd import LANES, LN2_HIGH, LN2_LOW, Emitter
 
-_TERMS = 11  # of the series: 0.0295^11 / 23 is below the rounding
+_TERMS = 11  # Terms of the series for log: the next one, 0.0295^11 / 23, is below the rounding error.
 
 
 @intrinsic
@@ -22,7 +22,7 @@ def _logarithm_row(typing, out, out_start, source, start, width):  # type: ignor
 
     def emit(context, builder, signature, arguments):  # type: ignore
         out, out_start, source, start, width = arguments
-        e = _Emitter(context, builder, signature.args[0].dtype)
+        e = Emitter(context, builder, signature.args[0].dtype)
         out, source = e.data(signature.args[0], out), e.data(signature.args[2], source)
         with e.lanes(width) as lane:
             x = e.load(e.address(source, builder.add(start, lane)))
@@ -45,12 +45,12 @@ def _logarithm(e: Any, x: Any) -> Any:
     def short(value: int) -> Any:
         return ir.Constant(ir.VectorType(ir.IntType(32), LANES), [value] * LANES)
 
-    # Adding what lies between √½ and 1 carries into the exponent exactly where m is at least √2.
+    # Adding the distance from √½ to 1 to the bits carries into the exponent exactly if m ≥ √2.
     bits = builder.add(builder.bitcast(x, integers), integer(0x3FF0000000000000 - 0x3FE6A09E667F3BCD))
     exponent = builder.lshr(bits, integer(52))
     mantissa = builder.add(builder.and_(bits, integer(0x000FFFFFFFFFFFFF)), integer(0x3FE6A09E667F3BCD))
     m = builder.bitcast(mantissa, e.vector)
-    # Not by adding 2^52 and taking it off: "fast" arithmetic would cancel the two.
+    # Not by adding and subtracting 2^52: "fast" arithmetic would cancel the two.
     exponent = builder.sub(builder.trunc(exponent, ir.VectorType(ir.IntType(32), LANES)), short(1023))
     k = builder.sitofp(exponent, e.vector)
     s = builder.fdiv(builder.fsub(m, constant(1.0)), builder.fadd(m, constant(1.0)))
@@ -58,8 +58,8 @@ def _logarithm(e: Any, x: Any) -> Any:
     series = constant(1.0 / (2 * _TERMS - 1))
     for n in range(_TERMS - 2, -1, -1):
         series = e.multiply_add(series, square, constant(1.0 / (2 * n + 1)))
-    low = e.multiply_add(k, constant(_LN2_LOW), e.multiply(e.multiply(constant(2.0), s), series))
-    return e.multiply_add(k, constant(_LN2_HIGH), low)
+    low = e.multiply_add(k, constant(LN2_LOW), e.multiply(e.multiply(constant(2.0), s), series))
+    return e.multiply_add(k, constant(LN2_HIGH), low)
 
 
 if not config.DISABLE_JIT:
@@ -67,9 +67,9 @@ if not config.DISABLE_JIT:
 else:
 
     def logarithm_row(out, out_start, source, start, width):  # type: ignore
-        """out[out_start:][:width] = log(source[start:][:width]), 3e-16 relative or absolute.
+        """out[out_start:][:width] = log(source[start:][:width]), with a relative or absolute error of 3e-16.
 
-        `width` is a multiple of ``LANES``; numbers that are not positive and normal give something finite.
+        `width` is a multiple of ``LANES``. The result is finite but wrong for numbers that are not positive and normal.
         """
         x = np.maximum(source[start : start + width], np.finfo(float).tiny)
         out[out_start : out_start + width] = np.log(x)

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The max-plus twin of ``simd.combine_rows``, for Viterbi."""
+"""`simd.combine_rows` with maxima in place of sums, and sums in place of products; for Viterbi."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from partwise.compiled.simd import LANES, _Emitter
+from partwise.compiled.simd import LANES, Emitter
 
 
 @intrinsic
@@ -21,7 +21,7 @@ def _best_rows(typing, out, out_start, addends, first, step, count, matrix, matr
 
     def emit(context, builder, signature, arguments):  # type: ignore
         out, out_start, addends, first, step, count, matrix, matrix_start, stride = arguments
-        e = _Emitter(context, builder, signature.args[0].dtype)
+        e = Emitter(context, builder, signature.args[0].dtype)
         out, matrix = e.data(signature.args[0], out), e.data(signature.args[6], matrix)
         addends = e.data(signature.args[2], addends)
         best: Any = cgutils.alloca_once(builder, e.vector)

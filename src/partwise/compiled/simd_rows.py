@@ -1,8 +1,7 @@
 # mypy: ignore-errors
-"""Vector loops over parts of rows: what charts and eliminations of trees are made of.
+"""Vector loops over parts of rows, for charts and eliminations of trees.
 
-All widths are multiples of ``LANES``; rows lie on whole vectors. What each loop computes stands in plain
-NumPy at the end of the file.
+All widths are multiples of ``LANES``. The NumPy statements at the end of the file define each loop.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from partwise.compiled.simd import LANES, _Emitter
+from partwise.compiled.simd import LANES, Emitter
 
 
 def _in_place(hard: bool) -> Any:
@@ -26,7 +25,7 @@ def _in_place(hard: bool) -> Any:
 
         def emit(context, builder, signature, arguments):  # type: ignore
             out, out_start, number, source, start, width = arguments
-            e = _Emitter(context, builder, signature.args[0].dtype)
+            e = Emitter(context, builder, signature.args[0].dtype)
             out, source = e.data(signature.args[0], out), e.data(signature.args[3], source)
             number = e.splat(number)
             with e.lanes(width) as lane:
@@ -49,7 +48,7 @@ def _add_product(typing, out, out_at, a, a_at, b, b_at):  # type: ignore
     signature = types.void(out, index, a, index, b, index)
 
     def emit(context, builder, signature, arguments):  # type: ignore
-        e = _Emitter(context, builder, signature.args[0].dtype)
+        e = Emitter(context, builder, signature.args[0].dtype)
         vectors = zip(signature.args[::2], arguments[::2], arguments[1::2], strict=True)
         address, *factors = (e.address(e.data(kind, array), at) for kind, array, at in vectors)
         x, y = (e.load(factor) for factor in factors)
@@ -65,7 +64,7 @@ def _sum_row(typing, source, start, width):  # type: ignore
 
     def emit(context, builder, signature, arguments):  # type: ignore
         source, start, width = arguments
-        e = _Emitter(context, builder, signature.args[0].dtype)
+        e = Emitter(context, builder, signature.args[0].dtype)
         source = e.data(signature.args[0], source)
         total = cgutils.alloca_once(builder, e.vector)
         builder.store(e.zero(), total)
@@ -84,7 +83,7 @@ def _scale_row(typing, out, out_start, number, source, start, width):  # type: i
 
     def emit(context, builder, signature, arguments):  # type: ignore
         out, out_start, number, source, start, width = arguments
-        e = _Emitter(context, builder, signature.args[0].dtype)
+        e = Emitter(context, builder, signature.args[0].dtype)
         out, source = e.data(signature.args[0], out), e.data(signature.args[3], source)
         number = e.splat(number)
         with e.lanes(width) as lane:
@@ -102,7 +101,7 @@ def _normalise_row(typing, row, start, width, at, more):  # type: ignore
 
     def emit(context, builder, signature, arguments):  # type: ignore
         row, start, width, at, more = arguments
-        e = _Emitter(context, builder, signature.args[0].dtype)
+        e = Emitter(context, builder, signature.args[0].dtype)
         row = e.data(signature.args[0], row)
         behind = builder.add(at, ir.Constant(at.type, 1))
 
@@ -137,7 +136,7 @@ def _combine_between(  # type: ignore
 
     def emit(context, builder, signature, arguments):  # type: ignore
         rows, stride, target, low, high, base, coefficients, offset, *ranges = arguments
-        e = _Emitter(context, builder, signature.args[0].dtype)
+        e = Emitter(context, builder, signature.args[0].dtype)
         rows, coefficients = e.data(signature.args[0], rows), e.data(signature.args[6], coefficients)
         begin, step = builder.and_(low, ir.Constant(low.type, -LANES)), ir.Constant(low.type, LANES)
 
@@ -173,12 +172,12 @@ else:
         out[out_start : out_start + width] += number * source[start : start + width]
 
     def raise_to(out, out_start, number, source, start, width):  # type: ignore
-        """out[out_start:][:width] = max(itself, number + source[start:][:width])."""
+        """out[out_start:][:width] = max(out[out_start:][:width], number + source[start:][:width])."""
         rows = out[out_start : out_start + width]
         np.maximum(rows, number + source[start : start + width], out=rows)
 
     def add_product(out, out_at, a, a_at, b, b_at):  # type: ignore
-        """One vector: out += a · b."""
+        """out[out_at:][:LANES] += a[a_at:][:LANES] · b[b_at:][:LANES]."""
         out[out_at : out_at + LANES] += a[a_at : a_at + LANES] * b[b_at : b_at + LANES]
 
     def sum_row(source, start, width):  # type: ignore
@@ -190,7 +189,7 @@ else:
         out[out_start : out_start + width] = number * source[start : start + width]
 
     def normalise_row(row, start, width, at, more):  # type: ignore
-        """Divide row[start:][:width] by its sum plus `more`, which is returned; entry `at` counts 0 and becomes −1."""
+        """Divide row[start:][:width] by its sum plus `more`, the result. Entry `at` counts as 0 and becomes −1."""
         own = row[start : start + width]
         own[at] = 0.0
         total = own.sum() + more

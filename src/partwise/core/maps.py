@@ -141,9 +141,9 @@ class FeatureMap:
             mask=self.mask,
             dense=np.ascontiguousarray(dense, np.float32),
             dense_start=(np.arange(self.n_dense) * self.stride).astype(np.int32),
-            place=np.zeros(0, np.int32),
-            given=np.zeros((0, self.width)),
-            change=np.zeros((0, self.width)),
+            table_row=np.zeros(0, np.int32),
+            table_scores=np.zeros((0, self.width)),
+            table_changes=np.zeros((0, self.width)),
         )
 
     def entries(self, rows: AttributeRows) -> dict[str, np.ndarray]:

@@ -9,8 +9,9 @@ import numpy as np
 
 from partwise.compiled.background_compile import start
 from partwise.compiled.examples import Batch, Scratch
+from partwise.compiled.numba_hooks import load_from_disk
 from partwise.compiled.oracles import Oracle
-from partwise.compiled.rows import row_tasks
+from partwise.compiled.row_tasks import row_tasks
 from partwise.core.batch_pass import loss_pass, point_pass
 
 SMALLEST_TOL_OF_SINGLE = 2e-4  # states in single precision settle at relative gaps of 1e-5 to 1e-4
@@ -29,8 +30,7 @@ class EmptyCall:
         """Whether the entry was on disk for these types; it is loaded then."""
         from numba import typeof
 
-        types = tuple(map(typeof, self.arguments))
-        if self.entry._cache.load_overload(types, self.entry.targetctx) is None:
+        if not load_from_disk(self.entry, tuple(map(typeof, self.arguments))):
             return False
         self.compile()
         return True

@@ -83,9 +83,9 @@ class _Products:
         self.room = np.empty((most_rows, n_dense))
         self.kind = kind._replace(
             dense_start=kind.dense_start[:0],
-            place=np.zeros(len(kind.dense), np.int32),
-            given=np.zeros((n_places if weights is not None else 0, width)),
-            change=np.zeros((n_places if v is not None else 0, width)),
+            table_row=np.zeros(len(kind.dense), np.int32),
+            table_scores=np.zeros((n_places if weights is not None else 0, width)),
+            table_changes=np.zeros((n_places if v is not None else 0, width)),
         )
 
     def _matrix(self, vector: np.ndarray) -> np.ndarray:
@@ -111,17 +111,17 @@ class _Table(_Products):
         """Scores of the rows of some examples."""
         rows, n_rows = _rows_of(self.scorer, self.number, first, last)
         self.n_rows = n_rows
-        self.kind.place[rows] = np.arange(n_rows, dtype=np.int32)
+        self.kind.table_row[rows] = np.arange(n_rows, dtype=np.int32)
         self.room[:n_rows] = self.dense[rows]
         if self.weights is not None:
-            np.matmul(self.room[:n_rows], self.weights, out=self.kind.given[:n_rows])
+            np.matmul(self.room[:n_rows], self.weights, out=self.kind.table_scores[:n_rows])
         if self.gradient is not None:
-            self.kind.change[:n_rows] = 0.0
+            self.kind.table_changes[:n_rows] = 0.0
 
     def close(self) -> None:
         """Add what the pass has scattered through them."""
         if self.gradient is not None:
-            self.gradient += self.room[: self.n_rows].T @ self.kind.change[: self.n_rows]
+            self.gradient += self.room[: self.n_rows].T @ self.kind.table_changes[: self.n_rows]
 
     def hand_over(self) -> None:
         self.add_to_weights()
@@ -140,10 +140,10 @@ class _SharedTable(_Products):
         self.rows = repeats.row[is_used]
         super().__init__(scorer.kinds[number], _MOST_ROWS, len(self.rows), weights, v)
         self.number = number
-        self.kind.place[own] = (np.cumsum(is_used, dtype=np.int32) - 1)[repeats.place[own]]
+        self.kind.table_row[own] = (np.cumsum(is_used, dtype=np.int32) - 1)[repeats.place[own]]
         for here, values in self._chunks():
             if self.weights is not None:
-                np.matmul(values, self.weights, out=self.kind.given[here])
+                np.matmul(values, self.weights, out=self.kind.table_scores[here])
 
     def _chunks(self) -> Iterator[tuple[slice, np.ndarray]]:
         for first in range(0, len(self.rows), len(self.room)):
@@ -161,7 +161,7 @@ class _SharedTable(_Products):
     def hand_over(self) -> None:
         if self.gradient is not None:
             for here, values in self._chunks():
-                self.gradient += values.T @ self.kind.change[here]
+                self.gradient += values.T @ self.kind.table_changes[here]
         self.add_to_weights()
 
 

@@ -13,7 +13,8 @@ from partwise.compiled.background_compile import obtain
 from partwise.compiled.boundary import addresses, pack
 from partwise.compiled.examples import Batch, Scratch
 from partwise.compiled.oracles import NEVER_ASKED
-from partwise.compiled.rows import KindRows, packed_rows, row_tasks
+from partwise.compiled.row_tasks import row_tasks
+from partwise.compiled.rows import KindRows, packed_rows
 from partwise.compiled.simd import LANES
 from partwise.compiled.simd_dense import ROWS_AT_ONCE
 from partwise.core.arrays import offsets, ranges

@@ -21,15 +21,8 @@ from partwise.compiled.boundary import (
     row_address,
 )
 from partwise.compiled.dispatch import fragment, inner
-from partwise.compiled.rows import (
-    FIRST_PART,
-    FIRST_ROW,
-    KIND,
-    N_ROWS,
-    SCATTER_ARGUMENTS,
-    SCORE_ARGUMENTS,
-    Rows,
-)
+from partwise.compiled.row_tasks import SCATTER_ARGUMENTS, SCORE_ARGUMENTS
+from partwise.compiled.rows import FIRST_PART, FIRST_ROW, KIND, N_ROWS, Rows
 
 
 class BlockRows(NamedTuple):

@@ -28,6 +28,7 @@ from partwise.torch.layouts.segments import SegmentLayout
 from partwise.torch.layouts.trees import TreeLayout
 from partwise.torch.packed import unpacked
 from partwise.torch.sums import answer, device_kernels, device_ranking, pack, values_of
+from partwise.torch.torch_hooks import is_batched
 
 _LAYOUTS: tuple[tuple[type[Structure], type[Layout]], ...] = (
     (Multiclass, ClassLayout),
@@ -56,7 +57,7 @@ def read_batch(
 ) -> ScoreBatch:
     """Checked scores of a batch; raises :class:`InputError` naming the argument."""
     scores, lengths = unpacked(scores, lengths)
-    if any(isinstance(each, torch.Tensor) and torch._C._functorch.is_batchedtensor(each) for each in scores):
+    if any(map(is_batched, scores)):
         raise InputError("scores are a batch already: instead of vmap, let the examples be one axis")
     return layout_for(structure).batch(scores, lengths, validate)
 

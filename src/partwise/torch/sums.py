@@ -18,6 +18,7 @@ import torch
 from partwise.compiled.simd import LANES
 from partwise.structures.packed import Packed
 from partwise.torch.layouts.base import ScoreBatch
+from partwise.torch.torch_hooks import is_transformed
 
 # The step of the four-point rule in each precision: where h⁴ of its error meets rounding over h.
 _STEPS = {torch.float64: 2e-3, torch.float32: 5e-2}
@@ -114,12 +115,6 @@ def values_of(batch: ScoreBatch, which: str) -> torch.Tensor:
             values, _ = pack(batch).answers("sums", 0, torch.get_num_threads())
             return torch.from_numpy(values).to(batch.scores[0].dtype)
     return answer(batch, which)[0]
-
-
-def is_transformed(scores: tuple[torch.Tensor, ...]) -> bool:
-    """Whether `torch.func` or forward-mode differentiation has to see what is done with the scores."""
-    level = getattr(torch.autograd.forward_ad, "_current_level", -1)
-    return level >= 0 or any(torch._C._functorch.is_functorch_wrapped_tensor(each) for each in scores)
 
 
 @cache

@@ -11,7 +11,7 @@ import triton
 
 from partwise.structures.grammar.grammar import Grammar
 from partwise.torch.gpu import inside_kernel, outside_kernel
-from partwise.torch.gpu.launch import Repeated
+from partwise.torch.gpu.launch import RepeatedLaunch
 from partwise.torch.layouts.base import ScoreBatch
 
 MOST_WEIGHTS = 1 << 22  # of a table of rules by [left, right, parent]
@@ -159,7 +159,7 @@ class GrammarSums:
         )  # fmt: skip
         self._unaries(0)
         pairs = self._pairs()
-        parents = Repeated(inside_kernel.parents, ROWS=16, TILE=128, COLUMNS=self.columns, **self.spans)
+        parents = RepeatedLaunch(inside_kernel.parents, ROWS=16, TILE=128, COLUMNS=self.columns, **self.spans)
         for d in range(1, T):
             place = (n_spans, start) if self.kept else (T - d, 0)
             pairs(
@@ -180,8 +180,8 @@ class GrammarSums:
         )  # fmt: skip
         return value
 
-    def _pairs(self) -> Repeated:
-        return Repeated(inside_kernel.pairs, SPLITS=16, TILE=self.tile, num_stages=2, **self.common)
+    def _pairs(self) -> RepeatedLaunch:
+        return RepeatedLaunch(inside_kernel.pairs, SPLITS=16, TILE=self.tile, num_stages=2, **self.common)
 
     def _unaries(self, d: int) -> None:
         if self.unary is not None:
@@ -227,7 +227,7 @@ class GrammarSums:
         n, T, N = self.n, self.length, self.N
         n_tiles, start = triton.cdiv(N * N, 64), T * (T - 1) // 2
         per_program = triton.cdiv(n_tiles, 8)
-        pair_shares = Repeated(
+        pair_shares = RepeatedLaunch(
             outside_kernel.pair_shares,
             ROWS=16,
             TILE=64,
@@ -235,7 +235,9 @@ class GrammarSums:
             COLUMNS=self.columns,
             **self.spans,
         )
-        children = Repeated(outside_kernel.children, SPLITS=16, TILE=self.tile, num_stages=1, **self.common)
+        children = RepeatedLaunch(
+            outside_kernel.children, SPLITS=16, TILE=self.tile, num_stages=1, **self.common
+        )
         self._unary_shares(room, T - 1)
         for d in range(T - 1, 0, -1):
             start -= T - d

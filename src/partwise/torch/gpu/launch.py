@@ -6,15 +6,11 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-import triton
 
-# Versions of Triton whose compiled kernels hand the launcher what is given here as it is, arguments and constants in
-# the order of the parameters. With others every launch is looked up anew, which takes longer and is right in any case.
-_KNOWN = ("3.4.", "3.5.", "3.6.", "3.7.", "3.8.", "3.9.")
-KEEPS = triton.__version__.startswith(_KNOWN)
+from partwise.torch.gpu.triton_hooks import KeptLaunch, kept_launch
 
 
-class Repeated:
+class RepeatedLaunch:
     """Launches of one kernel with arguments that differ only in what it is not specialised to.
 
     Triton specialises to types, to pointers and integers that 16 divides, and to integers that are 1.
@@ -22,47 +18,44 @@ class Repeated:
 
     def __init__(self, kernel: Any, **constants: Any):
         self.kernel, self.constants = kernel, constants
-        self.compiled: Any = None
+        self.kept: KeptLaunch | None = None
 
     def __call__(self, grid: tuple[int, ...], *arguments: Any) -> None:
-        if self.compiled is None:
-            compiled = self.kernel[grid](*arguments, **self.constants)  # None where it is interpreted
-            if compiled is not None and KEEPS:
-                names = [each.name for each in self.kernel.params if each.is_constexpr]
-                self.compiled, self.values = compiled, [self.constants[name] for name in names]
+        if self.kept is None:
+            compiled = self.kernel[grid](*arguments, **self.constants)
+            self.kept = kept_launch(self.kernel, compiled, self.constants)
         else:
-            self.compiled[(*grid, 1, 1)[:3]](*arguments, *self.values)
+            self.kept(grid, arguments)
 
     def each(self, grid: tuple[int, ...], arguments: list[Any], at: int, values: range) -> None:
         """One launch for each of some values of argument number `at`, which the kernel is not specialised to."""
         for value in values:
-            if self.compiled is not None:
+            if self.kept is not None:
                 break
             arguments[at] = value
             self(grid, *arguments)
             values = values[1:]
-        if values:
-            # Addresses will do, which the launcher need not look up.
-            given = [each.data_ptr() if isinstance(each, torch.Tensor) else each for each in arguments]
-            run = self.compiled[(*grid, 1, 1)[:3]]
-            for given[at] in values:
-                run(*given, *self.values)
+        if self.kept is not None:
+            # The launcher need not look up the addresses of tensors if it gets addresses.
+            inputs = [each.data_ptr() if isinstance(each, torch.Tensor) else each for each in arguments]
+            for inputs[at] in values:
+                self.kept(grid, inputs)
 
 
 class Ready:
     """Launches of several kernels, kept by name."""
 
     def __init__(self) -> None:
-        self.found: dict[str, Repeated] = {}
+        self.found: dict[str, RepeatedLaunch] = {}
 
     def __call__(self, kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
         self.of(kernel, **constants)(grid, *arguments)
 
-    def of(self, kernel: Any, **constants: Any) -> Repeated:
+    def of(self, kernel: Any, **constants: Any) -> RepeatedLaunch:
         """The launches of one of them."""
         name = kernel.__name__
         if name not in self.found:
-            self.found[name] = Repeated(kernel, **constants)
+            self.found[name] = RepeatedLaunch(kernel, **constants)
         return self.found[name]
 
 

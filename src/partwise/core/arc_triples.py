@@ -1,7 +1,7 @@
-"""Pairs of candidate arcs that second-order trees score together: next siblings, and grandparents.
+"""Pairs of candidate arcs that second-order trees score together: siblings and grandparents.
 
-Of an arc h → m in a tree, the *inner sibling* s is the next modifier of h on the same side, towards h; where there is
-none, m is the first of that side. The modifier furthest from h is the last of its side. All three are parts.
+The *inner sibling* s of an arc h → m is the next modifier of h on the same side, towards h. If there is none, m is the
+first modifier of its side. The modifier furthest from h is the last of its side. All three are parts.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ NOBODY = -1  # the sibling of a first modifier; the modifier after a last one
 
 
 class ArcTriples(NamedTuple):
-    """Three words each, sentence after sentence, arc after arc.
+    """Triples of words, sentence after sentence, arc after arc.
 
     Attributes
     ----------
     ptr : int64 array (n_sentences + 1,)
     first, head, modifier : int32 arrays (ptr[n_sentences],)
-        Positions of the sibling or of the grandparent, of the head and of the modifier; `NOBODY` where there is none.
+        Positions of the sibling or the grandparent, of the head and of the modifier; `NOBODY` if there is none.
     """
 
     ptr: np.ndarray
@@ -33,10 +33,10 @@ class ArcTriples(NamedTuple):
 
 
 def sibling_triples(arcs: Arcs, single_root: bool) -> ArcTriples:
-    """What an arc and its inner sibling may be.
+    """All candidate pairs of an arc and its inner sibling.
 
-    For each arc h → m in turn: m is the first of its side; it is the last; then every candidate s between h and m, in
-    order of s. Where there is a `single_root`, modifiers of the root have no siblings.
+    For each arc h → m in turn: m is the first of its side; m is the last; then every candidate s between h and m, in
+    order of s. With `single_root`, modifiers of the root have no siblings.
     """
     sentence = arcs.sentence
     by_head = np.lexsort((arcs.modifier, arcs.head, sentence))
@@ -44,7 +44,7 @@ def sibling_triples(arcs: Arcs, single_root: bool) -> ArcTriples:
     place[by_head] = np.arange(len(by_head))
     owner = sentence[by_head] * (int(arcs.head.max(initial=0)) + 1) + arcs.head[by_head]
     is_right = arcs.head[by_head] < arcs.modifier[by_head]
-    # Modifiers of one head and side are neighbours here; inner ones stand before on the right, behind on the left.
+    # Modifiers of one head and side are consecutive. Inner ones come first on the right side, last on the left side.
     group = np.cumsum(np.diff(2 * owner + is_right, prepend=-1) != 0) - 1
     begin = np.flatnonzero(np.diff(group, prepend=-1))
     end = np.append(begin[1:], len(group))
@@ -61,10 +61,10 @@ def sibling_triples(arcs: Arcs, single_root: bool) -> ArcTriples:
 
 
 def grandparent_triples(arcs: Arcs, projective: bool) -> ArcTriples:
-    """The arcs that a head's own arc may be.
+    """All candidate pairs of an arc and the arc of its head.
 
-    For each arc h → m in turn, every candidate g → h in order of g; g is not m, and in `projective` trees not between
-    h and m.
+    For each arc h → m in turn: every candidate g → h in order of g, except g = m, and in `projective` trees except g
+    between h and m.
     """
     sentence, base = arcs.sentence, int(arcs.modifier.max(initial=0)) + 2
     into = sentence * base + arcs.modifier
@@ -80,8 +80,8 @@ def grandparent_triples(arcs: Arcs, projective: bool) -> ArcTriples:
 
 
 def siblings_of_trees(heads: np.ndarray, sentence_ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of every word of given trees the inner sibling, int64 (n_words,), `NOBODY` where it is the first of its side,
-    and whether it is the last, bool (n_words,)."""
+    """The inner sibling of every word, int64 (n_words,), `NOBODY` for the first of a side; and whether the word is the
+    last of its side, bool (n_words,)."""
     sentence, word = block_of(sentence_ptr), positions(np.diff(sentence_ptr)) + 1
     base = int(word.max(initial=0)) + 1
     side = (sentence * base + heads) * 2 + (word > heads)
@@ -95,7 +95,7 @@ def siblings_of_trees(heads: np.ndarray, sentence_ptr: np.ndarray) -> tuple[np.n
 
 
 def true_siblings(heads: np.ndarray, sentence_ptr: np.ndarray) -> ArcTriples:
-    """The siblings of given trees, one or two for each word."""
+    """The siblings of trees, one or two triples for each word."""
     inner, is_last = siblings_of_trees(heads, sentence_ptr)
     word = positions(np.diff(sentence_ptr)) + 1
     at = np.repeat(np.arange(len(word)), 1 + is_last)
@@ -108,7 +108,7 @@ def true_siblings(heads: np.ndarray, sentence_ptr: np.ndarray) -> ArcTriples:
 
 
 def true_grandparents(heads: np.ndarray, sentence_ptr: np.ndarray) -> ArcTriples:
-    """The grandparents of given trees, one for each word that does not depend on the root."""
+    """The grandparents of trees, one triple for each word that does not depend on the root."""
     below = np.flatnonzero(heads > 0)
     sentence, word = block_of(sentence_ptr)[below], positions(np.diff(sentence_ptr))[below] + 1
     above = heads[np.asarray(sentence_ptr)[sentence] + heads[below] - 1]

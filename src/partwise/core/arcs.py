@@ -33,7 +33,7 @@ class Arcs(NamedTuple):
 
 
 def all_arcs(lengths: np.ndarray) -> Arcs:
-    """Every arc that a tree may have: for each modifier 1 … n in turn all heads 0 … n but itself.
+    """Every arc that a tree may have: for each modifier 1 … n in turn, all heads 0 … n except the modifier.
 
     Parameters
     ----------
@@ -59,14 +59,14 @@ def all_arcs(lengths: np.ndarray) -> Arcs:
 
 
 def gold_arcs(heads: np.ndarray, sentence_ptr: np.ndarray) -> Arcs:
-    """The arcs of given trees, one a word."""
+    """The arcs of trees, one per word."""
     ptr = np.asarray(sentence_ptr, dtype=np.int64)
     modifier = positions(np.diff(ptr)) + 1
     return Arcs(ptr, np.asarray(heads, np.int32), modifier.astype(np.int32))
 
 
 def checked_arcs(lengths: np.ndarray, arcs: Arcs) -> Arcs:
-    """Arcs that fit sentences of these lengths, in the types that compiled code reads."""
+    """Arcs of sentences of these lengths, checked, in the types that compiled code reads."""
     ptr = np.ascontiguousarray(arcs.arc_ptr, np.int64)
     head, modifier = np.asarray(arcs.head), np.asarray(arcs.modifier)
     if (

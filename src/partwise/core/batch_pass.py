@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""Passes that change nothing but their outputs: expected features at a point, and losses under weights.
+"""Passes over all examples: scores, expected features at a dual point or at weights, and losses.
 
-They take a range of examples, so that threads can share the work, and serve batch EG, every primal
-solver, and the certificate of all.
+They change only their outputs and take a range of examples, so that threads can share the work. Batch solvers, primal
+solvers and all certificates use them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _store(out, start, count, values):  # type: ignore
 
 @entry
 def score_pass(batch, first, last, weights, out, scratch):  # type: ignore
-    """Part scores of all examples, flat."""
+    """Write the part scores of all examples to `out` (n_parts,)."""
     for i in range(first, last):
         count = score_example(batch, i, weights, 1.0, scratch.scores, scratch)
         _store(out, batch.part_ptr[i], count, scratch.scores)
@@ -39,7 +39,7 @@ def score_pass(batch, first, last, weights, out, scratch):  # type: ignore
 
 @entry
 def scatter_pass(batch, first, last, values, v, scratch):  # type: ignore
-    """Add to `v` what values of the parts, flat over all examples, give through the rows."""
+    """v += Σ_i Σ_r values_r φ(x_i, r), for `values` (n_parts,)."""
     for i in range(first, last):
         start = batch.part_ptr[i]
         for j in range(batch.part_ptr[i + 1] - start):
@@ -91,10 +91,10 @@ def model_pass(  # type: ignore
     gold,
     scratch,
 ):
-    """The same at potentials scale · scores(weights) + cost_scale · cost + gold_scale · gold rows.
+    """As `point_pass`, at potentials scale · scores(weights) + cost_scale · cost + gold_scale · gold rows.
 
-    `hard` replaces the distribution by its mode (β = ∞). Also returns, per example, the log-partition
-    (or maximum) in `log_total` and the true label's scaled score, costs included, in `gold`.
+    `hard` replaces the distribution by its mode (β = ∞). Also writes, per example, the log-partition or maximum to
+    `log_total`, and the score of the true label at these potentials to `gold`.
     """
     for i in range(first, last):
         count = score_example(batch, i, weights, scale, scratch.potentials, scratch)
@@ -117,7 +117,7 @@ def model_pass(  # type: ignore
 
 @entry
 def loss_pass(batch, first, last, weights, scale, beta, gamma, mu, inner, loss, scratch):  # type: ignore
-    """ℓ_i under scale · weights; with `mu` also the inner products Σ_r μ_r (s_r + γ e_r) for the gaps."""
+    """ℓ_i under scale · weights. Unless `mu` is empty, also the inner products Σ_r μ_r (s_r + γ e_r) for the gaps."""
     for i in range(first, last):
         count = score_example(batch, i, weights, scale, scratch.scores, scratch)
         add_cost(batch, i, gamma, scratch.scores)

@@ -1,6 +1,6 @@
-"""What the log-partition of a structure is, and so what a certificate is of.
+"""Whether a log-partition is exact, a relaxation or approximate. Certificates carry the same word.
 
-"local" is a certificate's own: labels are known in part, and the objective is not convex.
+Certificates may also be "local": labels are known in part, so the objective is not convex.
 """
 
 from __future__ import annotations

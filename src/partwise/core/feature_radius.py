@@ -1,4 +1,4 @@
-"""How far the features of two labellings of an example can lie apart."""
+"""Bounds on the distance between the features of two labellings of an example."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from partwise.core.scorer import Scorer
 def squared_radii(scorer: Scorer) -> np.ndarray:
     """Upper bound on max_y ‖φ(x_i, y_i) − φ(x_i, y)‖² for every example, (n_examples,).
 
-    For one attribute a, Σ_labels (Σ_t x_ta d_t)² ≤ 2 (Σ_t |x_ta|)², where d_t is the difference of two
-    label indicators, so that ‖d_t‖² ≤ 2; a tied row is used at most `most_tied` times on either side. Where a
-    labelling uses several parts of a row, all this is as many times as large.
-    Where rows are alternatives (the arcs to one word), each side uses one of them, and the sum over rows is at most
-    Σ_words 2 max_t |x_ta|.
+    For one attribute a, Σ_labels (Σ_t x_ta d_t)² ≤ 2 (Σ_t |x_ta|)². Here d_t is the difference of two label
+    indicators, so ‖d_t‖² ≤ 2. A tied row is used at most `most_tied` times by each labelling. If a labelling uses m
+    parts of a row, the bound is m times as large. If rows are alternatives (the arcs to one word), each labelling uses
+    one of them, and the sum over rows is at most Σ_words 2 max_t |x_ta|.
     """
     choices = scorer.structure.row_choices(scorer.shapes)
     bound = np.zeros(scorer.n_examples)
@@ -31,7 +30,7 @@ def squared_radii(scorer: Scorer) -> np.ndarray:
 
 
 def membership(scorer: Scorer, k: int) -> sparse.csr_matrix:
-    """Which rows of the k-th kind belong to which example, (n_examples, n_rows) of ones."""
+    """Ones for the rows of kind k that belong to each example, (n_examples, n_rows)."""
     own = scorer.runs[:, KIND] == k
     runs, n_rows = scorer.runs[own], scorer.runs[own][:, N_ROWS]
     example, row = np.repeat(block_of(scorer.run_ptr)[own], n_rows), ranges(runs[:, FIRST_ROW], n_rows)
@@ -40,7 +39,7 @@ def membership(scorer: Scorer, k: int) -> sparse.csr_matrix:
 
 
 def _squared_row_sums(rows: KindRows, member: sparse.csr_matrix, choices: np.ndarray | None) -> np.ndarray:
-    """The bound Σ_a 2 (Σ_rows |x_a|)² for every example, or with alternatives a smaller one for each a."""
+    """The bound Σ_a 2 (Σ_rows |x_a|)² for every example, (n_examples,), or a smaller one if rows are alternatives."""
     result = np.zeros(member.shape[0])
     for ptr, start, value in (
         (rows.wide_ptr, rows.wide_start, rows.wide_value),
@@ -55,7 +54,7 @@ def _squared_row_sums(rows: KindRows, member: sparse.csr_matrix, choices: np.nda
 
 
 def _bound(member: sparse.csr_matrix, rows: sparse.csr_matrix, choices: np.ndarray | None) -> np.ndarray:
-    """Σ over columns for every example; `rows` holds absolute values, `member` says whose rows they are."""
+    """The bound summed over columns, (n_examples,), for absolute values `rows` of the examples in `member`."""
     sums = member @ rows
     bound = 2.0 * sums.power(2)
     if choices is not None and rows.nnz:

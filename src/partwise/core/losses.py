@@ -8,7 +8,8 @@ from numbers import Real
 
 from partwise.errors import InputError
 
-LARGEST_SIZE = 1e15  # of β, γ, costs and weights: sums of squares of more leave nothing of the other terms
+# Bounds β, γ, costs and example weights: squares of larger numbers would round away all other terms.
+LARGEST_SIZE = 1e15
 
 
 @dataclass(frozen=True)
@@ -18,9 +19,9 @@ class Loss:
     Parameters
     ----------
     beta : float
-        Sharpness, from 1e-15 to 1e15; ``inf`` takes the maximum instead of the soft maximum.
+        Sharpness, from 1e-15 to 1e15; ``inf`` replaces the soft maximum by the maximum.
     gamma : float
-        How much the cost of a label widens its margin, from 0 to 1e15.
+        Factor of the costs, from 0 to 1e15.
     """
 
     beta: float
@@ -42,7 +43,7 @@ class Loss:
 
     @property
     def is_hard(self) -> bool:
-        """True when β = ∞: argmax instead of marginals, no entropy in the dual."""
+        """Whether β = ∞: argmax instead of marginals, no entropy in the dual."""
         return math.isinf(self.beta)
 
     @property

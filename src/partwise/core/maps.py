@@ -1,4 +1,4 @@
-"""Which weights exist and where they lie: attributes × labels, observed pairs or all of them."""
+"""Which (attribute, label) pairs have a weight, and its index in the weight vector."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ Pairs = Literal["observed", "all"]
 
 
 def row_stride(width: int) -> int:
-    """Weights an attribute takes in memory: whole vectors, but a single one where rows feed one entry."""
+    """Weights that an attribute takes in memory: whole vectors, or one weight if rows feed one part."""
     return 1 if width == 1 else padded(width)
 
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """Where the weights of one kind of rows lie.
+    """Indices of the weights of one kind of rows.
 
     Attributes
     ----------
     width : int
-        Score entries a row feeds (labels, or label pairs).
+        Parts that a row feeds (labels, or label pairs).
     n_dense : int
-        Dense attributes; their weights come first.
-    start, count : ndarray (n_attributes,) of int32
-        First weight of each sparse attribute; number of weights if narrow, 0 if wide, −1 if it has none.
+        Number of dense attributes. Their weights come first.
+    start, count : int32 array (n_attributes,)
+        The first weight of each sparse attribute, and its number of weights: 0 if it is wide, −1 if it has none.
     narrow_first : int
-        First narrow weight.
-    narrow_label : ndarray (n_weights − narrow_first,) of int32
-        Label of each narrow weight.
-    mask : ndarray (narrow_first,) of float32
-        1 where a wide weight exists; empty when all do.
+        The first narrow weight.
+    narrow_label : int32 array (n_weights − narrow_first,)
+        The label of each narrow weight.
+    mask : float32 array (narrow_first,)
+        1 for wide weights that exist; empty if all exist.
     n_weights : int
-        Weights, padding included.
+        Number of weights, padding included.
     """
 
     width: int
@@ -71,9 +71,9 @@ class FeatureMap:
         Parameters
         ----------
         rows : AttributeRows
-            Sparse attributes of the training rows; needed for ``pairs="observed"``.
-        row_labels : ndarray (n_rows,) of int
-            The entry (0 … width − 1) of each row's true label; −1 where it is unknown.
+            Sparse attributes of the training rows, needed for ``pairs="observed"``.
+        row_labels : int array (n_rows,)
+            The true label of each row, 0 … width − 1; −1 if it is unknown.
         """
         if pairs not in ("observed", "all"):
             raise InputError(f"pairs must be 'observed' or 'all', not {pairs!r}")
@@ -98,11 +98,11 @@ class FeatureMap:
 
     @classmethod
     def of_pairs(cls, width: int, n_attributes: int, n_dense: int, pair: np.ndarray) -> FeatureMap:
-        """Place weights for some pairs, each attribute · width + label: distinct, in ascending order."""
+        """Place weights for the pairs ``attribute * width + label``, which are distinct and ascend."""
         stride = row_stride(width)
         attribute, label = pair // width, pair % width
         n_pairs = np.bincount(attribute, minlength=n_attributes)
-        # A vector row costs stride / LANES steps, a narrow list one step a label.
+        # A wide row costs stride / LANES steps, a narrow list one step per label.
         wide = n_pairs > stride // 4
         n_wide = int(wide.sum())
         narrow_first = (n_dense + n_wide) * stride
@@ -125,7 +125,7 @@ class FeatureMap:
     def bind(
         self, rows: AttributeRows | None, n_rows: int, first_weight: int = 0, dense: np.ndarray | None = None
     ) -> KindRows:
-        """Rows as compiled code reads them, with their weights from `first_weight` on."""
+        """The rows as compiled code reads them. Their weights start at `first_weight`."""
         if rows is None:
             rows = AttributeRows(np.zeros(n_rows + 1, np.int64), np.zeros(0, np.int32), None)
         if dense is None:
@@ -151,7 +151,7 @@ class FeatureMap:
         return self._split(rows) if self.count.any() else self._all_wide(rows)
 
     def _split(self, rows: AttributeRows) -> dict[str, np.ndarray]:
-        """Entries of wide and of narrow attributes."""
+        """Entries of wide attributes and of narrow attributes."""
         count = self.count[rows.ids]
         wide, narrow = count == 0, count > 0
         values = None if rows.values is None else np.asarray(rows.values, np.float32)
@@ -168,7 +168,8 @@ class FeatureMap:
         }
 
     def _all_wide(self, rows: AttributeRows) -> dict[str, np.ndarray]:
-        """The same where no attribute is narrow; where attributes are weights, rows are not even copied."""
+        """As `_split` if no attribute is narrow. If each attribute has one weight of the same index, nothing is
+        copied."""
         numbered = self.stride == 1 and self.n_dense == 0
         none, no_values = np.zeros(0, np.int32), np.zeros(0, np.float32)
         return {
@@ -182,12 +183,12 @@ class FeatureMap:
         }
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """All weights that exist, as (attribute, label, weight index); dense attributes come first.
+        """All weights that exist as (attribute, label, index); dense attributes come first.
 
         Returns
         -------
         attribute, label, weight : ndarray (n_pairs,) of int64
-            Sparse attribute a is numbered ``n_dense + a``.
+            Sparse attribute a has the number ``n_dense + a``.
         """
         attributes = np.concatenate([np.zeros(self.n_dense, np.int64), self.count.astype(np.int64)])
         start = np.concatenate([np.arange(self.n_dense) * self.stride, self.start.astype(np.int64)])
@@ -209,14 +210,14 @@ class FeatureMap:
 
 
 def pairs_in(rows: AttributeRows, labels: np.ndarray, width: int) -> np.ndarray:
-    """The (attribute, label) pairs of all entries whose label is known, attribute · width + label, int64."""
+    """``attribute * width + label`` of all entries whose label is known, int64."""
     label_of_entry = np.repeat(labels.astype(np.int64), np.diff(rows.row_ptr))
     known = label_of_entry >= 0
     return rows.ids[known].astype(np.int64) * width + label_of_entry[known]
 
 
 def _distinct(keys: np.ndarray, n_keys: int) -> np.ndarray:
-    """Sorted distinct keys; a bitmap beats sorting while it is not much larger than the data."""
+    """Sorted distinct keys. A bitmap is faster than sorting unless it is much larger than the data."""
     if n_keys <= 64 * max(len(keys), 1_000_000):
         seen = np.zeros(n_keys, bool)
         seen[keys] = True

@@ -1,4 +1,4 @@
-"""How much memory a process may have, by the limits of its container and its own."""
+"""Memory limits of this process and of its container."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _LIMITS = {"": ("/sys/fs/cgroup", "memory.max"), "memory": ("/sys/fs/cgroup/memo
 
 
 def memory_limits() -> list[int]:
-    """Limits in bytes, those that there are."""
+    """All known limits in bytes; empty if there are none."""
     found = []
     for path in _files():
         with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as limit:
-            found.append(int(limit.read()))  # a ValueError where it is "max"
+            found.append(int(limit.read()))  # "max" raises ValueError
     if resource is not None:
         limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
         found += [limit for limit in limits if limit != resource.RLIM_INFINITY]
@@ -28,9 +28,9 @@ def memory_limits() -> list[int]:
 
 
 def _files() -> Iterator[str]:
-    """Where the limits of the process's group, and of all that this is in, may stand.
+    """Files that may hold the limits of the process's control group and of the groups around it.
 
-    Within a container its own group is often shown as the outermost one, whatever it is called there.
+    A container often shows its own group as the outermost one, under another name.
     """
     groups = {controller: PurePosixPath("/") for controller in _LIMITS}
     with contextlib.suppress(OSError, ValueError), open(_OWN_GROUPS, encoding="utf-8") as lines:

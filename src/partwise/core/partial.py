@@ -1,10 +1,10 @@
-"""Problems whose labels are known in part: the loss sums over all labellings that agree with what is known.
+"""Problems whose labels are known in part. The loss sums over all labellings that agree with what is known.
 
-    F(w) = Σ_i c_i (1/β) [ A(β(s_i + γ e_i)) − A(the same, −inf where a part disagrees) ] + penalty(w)
+    F(w) = Σ_i c_i (1/β) [ A(β(s_i + γ e_i)) − A(the same, −inf for parts that disagree) ] + penalty(w)
 
-The second term is concave, so that F is not convex. With the *completions* held fixed (a distribution q_i over what
-agrees, in the place of the true label) the rest is: P_q(w) − H(q)/β lies above F, and touches it where q is the model
-itself among what agrees.
+The second term is concave, so F is not convex. A *completion* q_i is a distribution over the labellings that agree,
+in place of the true label. With fixed completions the problem is convex: P_q(w) − H(q)/β is an upper bound of F. The
+bound is tight if q is the model restricted to the labellings that agree.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _NOTHING = np.zeros(0)
 
 
 class Gaps(NamedTuple):
-    """What is known of labels that are not known whole.
+    """The known parts of labels.
 
     Attributes
     ----------
     hidden : uint8 array, shape (n_examples,)
-        1 where something is not known.
+        1 if something about the label is unknown.
     excluded_ptr, excluded_part : int64 arrays, shapes (n_examples + 1,) and (excluded_ptr[n],)
         Parts, counted within their example, that disagree with what is known.
     """
@@ -40,9 +40,9 @@ class Gaps(NamedTuple):
 
 @dataclass
 class PartialProblem(Problem):
-    """A problem with gaps in its labels; where a label is known whole, `gold` is it.
+    """A problem with gaps in its labels. `gold` is the label of every example whose label is fully known.
 
-    Costs must be the same for all that agrees with what is known.
+    Costs must be the same for all labellings that agree with what is known.
     """
 
     visits_read_rows = False
@@ -79,10 +79,10 @@ class PartialProblem(Problem):
         gold_scale: float = 0.0,
         hard: bool = False,
     ) -> Evaluation:
-        """The gradient of the losses is −v; `gold` are the log-partitions of what agrees.
+        """The gradient of the losses is −v. `gold` holds the log-partitions of the labellings that agree.
 
-        Entropies are less those of the completions, so that :meth:`dual` is a lower bound of P_q − H(q)/β for the
-        completions of these weights: its distance from F is ‖∇F‖² / (2 l2).
+        Entropies of the completions are subtracted. :meth:`dual` is then a lower bound of P_q − H(q)/β for the
+        completions of these weights, and F − dual is ‖∇F‖² / (2 l2).
         """
         if hard or gold_scale:
             raise NotImplementedError("labels known in part have sums only")
@@ -105,13 +105,13 @@ class PartialProblem(Problem):
         return Evaluation(v, entropy, cost, log_total, agreeing)
 
     def balance(self, weights: np.ndarray) -> np.ndarray:
-        """Expected counts of all parts among what agrees less those among all labellings, (n_parts,)."""
+        """Expected counts under labellings that agree minus those under all labellings, (n_parts,)."""
         found, beta = np.zeros(self.n_parts), self.loss.beta
         self._evaluated(weights, beta, beta * self.loss.gamma, found)
         return found
 
     def at_balance(self, balance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """v and costs (n_examples,) that follow from differences of expected counts, in double precision."""
+        """v, and costs (n_examples,), from differences of expected counts, in double precision."""
         cost = np.zeros(self.n_examples)
 
         def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
@@ -123,7 +123,7 @@ class PartialProblem(Problem):
     def sums(
         self, weights: np.ndarray, completion: np.ndarray = _NOTHING
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Log-partitions over β of all labellings and of what agrees, and the scores of `completion` (n_parts,)."""
+        """Log-partitions over β of all labellings and of those that agree, and scores of `completion` (n_parts,)."""
         total, agreeing, met = (np.zeros(self.n_examples) for _ in range(3))
         weights = self.scoring(weights)
 
@@ -138,6 +138,6 @@ class PartialProblem(Problem):
         return total, agreeing, met
 
     def losses(self, weights: np.ndarray, mu: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """ℓ_i at `weights`; there are no inner products."""
+        """ℓ_i at `weights`. There are no inner products."""
         total, agreeing, met = self.sums(weights)
         return total - agreeing, met

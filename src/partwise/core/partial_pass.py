@@ -1,10 +1,10 @@
 # mypy: ignore-errors
-"""Passes over labels that are known in part: the model's sums, and its sums over what agrees with them.
+"""Passes for labels that are known in part: sums over all labellings, and over those that agree with what is known.
 
     ℓ_i(w) = (1/β) log Σ_y exp β(s(y) + γ e(y)) − (1/β) log Σ_{y that agrees} exp β(s(y) + γ e(y))
 
-The second sum is the first with −inf as the score of every part that disagrees; costs are the same for all that agrees.
-An example whose label is known whole has the score of that in its place.
+The second sum is the first with a score of −inf for every part that disagrees. Costs are the same for all labellings
+that agree. If a label is fully known, the second sum is its score.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from partwise.core.predict_pass import exclude
 
 @inner
 def both_sums(batch, i, gaps, potentials, delta, count, scratch):  # type: ignore
-    """Both log-partitions at `potentials` and their entropies; `delta` = counts of what agrees − counts of all.
+    """Both log-partitions at `potentials` and their entropies. Sets `delta` to agreeing counts − counts of all.
 
-    `counts` of the scratch are left as those of what agrees; `potentials` are lost.
+    ``scratch.counts`` holds the agreeing counts afterwards. `potentials` is overwritten.
     """
     counts = scratch.counts
     total = expectations(batch, i, potentials, counts, scratch)
@@ -64,10 +64,10 @@ def partial_pass(  # type: ignore
     log_agreeing,
     scratch,
 ):
-    """As `model_pass`, with the labellings that agree in the place of the true one.
+    """As `model_pass`, with the labellings that agree in place of the true label.
 
-    `entropy` is H of the model less H of the model among what agrees. `balance` (n_parts,) is filled, unless it is
-    empty, with the difference of their expected counts.
+    `entropy` is H of the model minus H of the model restricted to the labellings that agree. Unless it is empty,
+    `balance` (n_parts,) becomes the difference of their expected counts.
     """
     potentials, delta = scratch.potentials, scratch.delta
     for i in range(first, last):
@@ -93,7 +93,7 @@ def part_cost(batch, i, amounts, count):  # type: ignore
 
 @entry
 def partial_losses(batch, first, last, gaps, weights, beta, gamma, completion, total, agreeing, met, scratch):  # type: ignore
-    """Both log-partitions, over β, under `weights`; in `met` the score of the expected parts `completion`, if any."""
+    """Both log-partitions over β under `weights`, and in `met` the score of the expected parts `completion`, if any."""
     scores, potentials = scratch.scores, scratch.potentials
     for i in range(first, last):
         count = score_example(batch, i, weights, 1.0, scores, scratch)
@@ -112,7 +112,7 @@ def partial_losses(batch, first, last, gaps, weights, beta, gamma, completion, t
 
 @entry
 def balance_pass(batch, first, last, balance, v, cost, scratch):  # type: ignore
-    """v and the costs that follow from differences of expected counts."""
+    """v and costs from differences of expected counts."""
     delta = scratch.delta
     for i in range(first, last):
         start, count = batch.part_ptr[i], batch.part_ptr[i + 1] - batch.part_ptr[i]

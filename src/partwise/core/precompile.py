@@ -14,11 +14,12 @@ from partwise.compiled.oracles import Oracle
 from partwise.compiled.row_tasks import row_tasks
 from partwise.core.batch_pass import loss_pass, point_pass
 
-SMALLEST_TOL_OF_SINGLE = 2e-4  # states in single precision settle at relative gaps of 1e-5 to 1e-4
+# Relative gap from which states are in single precision: their rounding stops progress at gaps of 1e-5 to 1e-4.
+SMALLEST_TOL_OF_SINGLE = 2e-4
 
 
 class EmptyCall:
-    """A call of an entry with arguments of the types it will have, on no examples."""
+    """A call of an entry without examples, whose arguments have the types of later calls."""
 
     def __init__(self, entry: Any, arguments: tuple[Any, ...]):
         self.entry, self.arguments = entry, arguments
@@ -27,7 +28,7 @@ class EmptyCall:
         self.entry(*self.arguments)
 
     def is_cached(self) -> bool:
-        """Whether the entry was on disk for these types; it is loaded then."""
+        """Load the entry from disk; False if it is not there for these types."""
         from numba import typeof
 
         if not load_from_disk(self.entry, tuple(map(typeof, self.arguments))):
@@ -37,20 +38,20 @@ class EmptyCall:
 
 
 def begin_compiling(oracle: Oracle, asks: tuple[str, ...], precision: str, is_hard: bool) -> None:
-    """Have what training will call compiled, if need be, while data are read and the solver's pass is compiled."""
+    """Start to compile what training will call, while data are read and the solver's pass is compiled."""
     rows = [task for each in dict.fromkeys((precision, "double")) for task in row_tasks(each)]
     certificate = certificate_tasks(precision, is_hard)
     start([*(oracle.task(which) for which in asks), *rows, *certificate])
 
 
 def pass_entry(name: str) -> EmptyCall:
-    """A pass by name and the precision of the state, as in "point-single"."""
+    """The call of a pass, by its name and the precision of the state, such as "point-single"."""
     which, precision = name.split("-")
     return _PASSES[which](np.dtype(np.float32 if precision == "single" else np.float64))
 
 
 def certificate_tasks(precision: str, is_hard: bool) -> list[str]:
-    """What the usual solvers' certificates call, for a state of this precision."""
+    """Tasks of the passes that certificates call for a state of this precision."""
     names = ["loss"] if is_hard else ["point", "loss"]
     return [f"{__name__}:pass_entry:{name}-{'double' if is_hard else precision}" for name in names]
 
@@ -81,6 +82,6 @@ def empty_batch() -> Batch:
 
 
 def empty_scratch(dtype: Any) -> Scratch:
-    """Room for no example, with addresses that are never called."""
+    """A workspace for no example, whose functions are never called."""
     words, number = np.zeros(1, np.int64), np.zeros(0)
     return Scratch(words, words, words, number, number, number, number, np.zeros(0, dtype), words)

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """Passes for prediction: best labellings, probabilities and log-partitions of a corpus in one call.
 
-All take a range of examples, so that threads can share the work. `excluded` lists parts, by example, that no
-labelling may have: ``excluded_part[excluded_ptr[i]:excluded_ptr[i + 1]]``; an empty `excluded_ptr` excludes none.
+Passes take a range of examples, so that threads can share the work. ``excluded_part[excluded_ptr[i]:excluded_ptr[i +
+1]]`` are the parts that no labelling of example i may have. An empty `excluded_ptr` excludes none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from partwise.compiled.oracles import best, expectations, log_partition
 
 @fragment
 def exclude(i, excluded_ptr, excluded_part, scores):  # type: ignore
-    """−inf for every part that a labelling may not have."""
+    """Set the scores of excluded parts to −inf."""
     if excluded_ptr.size > 0:
         for k in range(excluded_ptr[i], excluded_ptr[i + 1]):
             scores[excluded_part[k]] = -np.inf
@@ -26,7 +26,7 @@ def exclude(i, excluded_ptr, excluded_part, scores):  # type: ignore
 def decode_pass(  # type: ignore
     batch, first, last, weights, excluded_ptr, excluded_part, found_ptr, found, n_found, values, scratch
 ):
-    """Best labellings and `values` (n_examples,), their scores.
+    """Best labellings, and their scores `values` (n_examples,).
 
     The distinct parts of example i, in ascending order, are the first ``n_found[i]`` of ``found[found_ptr[i]:]``.
     """
@@ -50,8 +50,8 @@ def counts_pass(  # type: ignore
 ):  # fmt: skip
     """Log-partitions and expected counts at scale · scores + cost_scale · cost.
 
-    Example i stores its first ``count_ptr[i + 1] - count_ptr[i]`` counts; where `counts` is empty only the
-    log-partitions are computed.
+    Example i stores its first ``count_ptr[i + 1] - count_ptr[i]`` counts. If `counts` is empty, only log-partitions
+    are computed.
     """
     for i in range(first, last):
         score_example(batch, i, weights, scale, scratch.scores, scratch)

@@ -1,4 +1,4 @@
-"""A problem: examples that can be scored, their true parts, a loss, l2 and l1. All that a solver sees."""
+"""A problem: examples that can be scored, their true parts, a loss, l2 and l1. A solver sees nothing else."""
 
 from __future__ import annotations
 
@@ -27,15 +27,14 @@ Visit = Callable[[Batch, np.ndarray, np.ndarray, Scratch], Any]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Sums over examples at one point, and what they give.
+    """A dual point or weights, evaluated on all examples.
 
     Attributes
     ----------
     v : ndarray (n_weights,)
         Σ_i weight_i (φ(true) − expected φ).
     entropy, cost, log_total, gold : ndarray (n_examples,)
-        H(α_i), expected cost, the log-partition (or maximum) and the true label's score where potentials are scores
-        and costs.
+        H(α_i), expected cost, log-partition (or maximum), and the score of the true label at the potentials.
     """
 
     v: np.ndarray
@@ -57,14 +56,15 @@ class Problem:
     gold : PartLists
         The parts of the true labels.
     cost : float32 array, shape (n_parts,)
-        Cost of every part, see :meth:`Trainable.part_costs`; empty when the loss has none.
+        The cost of every part, see :meth:`Trainable.part_costs`; empty if the loss has no cost.
     example_weight : float64 array, shape (n_examples,)
     batch : Batch
-        All data as passes read them.
+        The same data as passes read them.
     """
 
-    looked_at: ClassVar[int] = 1 << 25  # parts that estimates from some of the examples may look at
-    visits_read_rows: ClassVar[bool] = True  # those of the scorer, and no others
+    # Parts that estimates from a sample of the examples may read: enough for a good estimate, within a second.
+    looked_at: ClassVar[int] = 1 << 25
+    visits_read_rows: ClassVar[bool] = True  # whether visits read the scorer's rows only
 
     scorer: Scorer
     gold: PartLists
@@ -91,7 +91,7 @@ class Problem:
         return type(self), self._parts()
 
     def _parts(self) -> tuple[Any, ...]:
-        """What a copy is made from."""
+        """The arguments of a copy."""
         return self.scorer, self.gold, self.cost, self.example_weight, self.loss, self.l2, self.l1
 
     @property
@@ -117,57 +117,57 @@ class Problem:
 
     @property
     def has_features(self) -> bool:
-        """Whether weights belong to features, and not to a kernel function's examples."""
+        """Whether weights belong to features, rather than to training examples as with a kernel function."""
         return True
 
     @property
     def certified(self) -> str:
-        """What a certificate is of, see `core/exactness.py`."""
+        """What a certificate is true of, see `core/exactness.py`."""
         return self.structure.exactness
 
     @property
     def known(self) -> tuple[np.ndarray, ...]:
-        """All that is known of the labels."""
+        """Arrays with everything that is known about the labels."""
         return self.batch.gold_ptr, self.batch.gold_part, self.batch.gold_amount
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether all that features are known by is, so that any row can be asked for at any time."""
+        """Whether all rows of features are in memory, so that any row can be read at any time."""
         return True
 
     def shards(self, random: np.random.Generator) -> Iterator[np.ndarray]:
-        """Examples that can be in memory at a time, each once, drawn anew for every pass.
+        """The examples of each shard. Every pass draws new shards; each example is in one.
 
-        Online solvers take their visits among those of one shard before they go on to the next.
+        Online solvers visit examples of one shard before they go on to the next.
         """
         yield np.arange(self.n_examples)
 
     def in_order(self) -> Iterator[tuple[int, int]]:
-        """First and last of all examples, in pieces that can be in memory at a time."""
+        """All examples as consecutive ranges (first, end), each of which fits into memory."""
         yield 0, self.n_examples
 
     @property
     def streamed_bytes(self) -> tuple[int, int]:
-        """Of data and state on disk: what is in memory at a time, and the data that are mapped."""
+        """Bytes of data and state on disk: those in memory at a time, and all that is mapped."""
         return 0, 0
 
     @property
     def keeps_state_on_disk(self) -> bool:
-        """Whether what :meth:`zeros` gives is there."""
+        """Whether arrays of :meth:`zeros` lie on disk."""
         return False
 
     def zeros(self, ptr: np.ndarray, dtype: Any) -> np.ndarray:
-        """An array of zeros for a solver's state, of which ptr[i] … ptr[i + 1] − 1 belong to example i."""
+        """An array of zeros for a solver's state. Entries ptr[i] … ptr[i + 1] − 1 belong to example i."""
         return np.zeros(int(ptr[-1]), dtype)
 
     @property
     def n_sums(self) -> int:
-        """Entries of what passes add up."""
+        """Number of entries of the vector that passes add up."""
         return self.n_weights
 
     @property
     def n_touched(self) -> int:
-        """About how many weights a pass reads or writes."""
+        """Approximate number of weights that a pass reads or writes."""
         return self.scorer.n_touched
 
     @property
@@ -175,14 +175,14 @@ class Problem:
         return self.scorer.n_parts
 
     def gold_indices(self, first: int = 0, last: int | None = None) -> np.ndarray:
-        """Where the parts of the true labels of some examples lie among the parts of all, int64 (n_gold_parts,)."""
+        """Indices, among the parts of all examples, of the true parts of some examples, int64 (n_gold_parts,)."""
         last = self.n_examples if last is None else last
         ptr = self.batch.gold_ptr[first : last + 1]
         parts = self.batch.gold_part[ptr[0] : ptr[-1]]
         return np.repeat(self.batch.part_ptr[first:last], np.diff(ptr)) + parts
 
     def labelling_ptr(self) -> np.ndarray:
-        """Where lists with room for the largest labelling of each example start, int64 (n_examples + 1,)."""
+        """Offsets of lists that can hold the largest labelling of each example, int64 (n_examples + 1,)."""
         return offsets(self.structure.most_parts(self.scorer.shapes))
 
     @classmethod
@@ -201,22 +201,22 @@ class Problem:
         n_jobs: int = 1,
         gold: PartLists | None = None,
     ) -> Problem:
-        """Check everything and lay it out.
+        """Check all arguments and build the problem.
 
         Parameters
         ----------
         labels
-            True labels of all examples, as the structure reads them; for chains, classes and trees ints
+            True labels of all examples, as the structure reads them. For chains, classes and trees: ints
             (n_positions,), one example after another.
         shapes : ndarray (n_examples,) of int, or Shapes
-            Shapes where an example has more of it than its length.
+            Lengths, or shapes if the structure needs more than the length of an example.
         rows : dict of RowData
-            Rows of features by the name of their kind; tied kinds have none.
+            Rows of features by the name of their kind. Tied kinds have none.
         cost
-            As the structure reads it, a name or numbers.
+            A name or numbers, as the structure reads them.
         example_weight : ndarray (n_examples,) or None
         gold : PartLists or None
-            The parts of `labels` where they are checked and encoded already; None does that.
+            The parts of `labels` if they are checked and encoded already.
         """
         loss = Loss.of(loss)
         check_positive("l2", l2)
@@ -237,7 +237,7 @@ class Problem:
         return cls(scorer, gold, part_costs, weights, loss, float(l2), float(l1))
 
     def shard(self, examples: np.ndarray) -> Problem:
-        """The same problem on some of its examples; rows are shared, not copied."""
+        """The same problem on some of its examples. Rows are shared, not copied."""
         gold, sizes = self.gold, np.diff(self.gold.ptr)[examples]
         at = ranges(gold.ptr[:-1][examples], sizes)
         amount = gold.amount[at] if gold.amount.size else gold.amount
@@ -268,7 +268,10 @@ class Problem:
         return replace(self, gold=gold)
 
     def kept(self, name: str, make: Callable[[], Any]) -> Any:
-        """Something made once for these examples, true labels, costs and weights, whatever the loss and l2."""
+        """A value that is computed once for these examples, true labels, costs and example weights.
+
+        It must not depend on the loss, l2 and l1, because problems with other ones share it.
+        """
         made_from = self.scorer, self.gold, self.cost, self.example_weight
         found = self._kept.get(name)
         if found is None or any(a is not b for a, b in zip(found[0], made_from, strict=True)):
@@ -276,7 +279,7 @@ class Problem:
         return found[1]
 
     def scratch(self, dtype: Any, thread: int = 0) -> Scratch:
-        """Room for one example, made once per thread and type."""
+        """The workspace for one example, made once per thread and type."""
         return self.scorer.scratch(dtype, thread)
 
     @property
@@ -295,14 +298,14 @@ class Problem:
         return several @ other
 
     def weights_at(self, v: np.ndarray) -> np.ndarray:
-        """The weights that belong to v: its entries moved towards zero by l1, over l2."""
+        """The weights shrink(v, l1) / l2."""
         return self._shrunk(v) / self.l2
 
     def _shrunk(self, v: np.ndarray) -> np.ndarray:
         return v - np.clip(v, -self.l1, self.l1) if self.l1 else v
 
     def squared_norm(self, v: np.ndarray) -> float:
-        """‖v‖² after shrinking by l1; over 2 l2 it is the conjugate of the regulariser at v."""
+        """‖shrink(v, l1)‖². Divided by 2 l2, it is the conjugate of the regulariser at v."""
         shrunk = self._shrunk(v)
         return self.inner(shrunk, shrunk)
 
@@ -312,11 +315,11 @@ class Problem:
         return penalty + self.l1 * float(np.abs(weights).sum()) if self.l1 else penalty
 
     def settled(self, v: np.ndarray) -> np.ndarray:
-        """A vector of weights from what a pass added up or visits left behind."""
+        """The weight vector that belongs to a sum of a pass or to the result of visits."""
         return v
 
     def scoring(self, weights: np.ndarray) -> np.ndarray:
-        """What passes read scores from."""
+        """The vector from which passes compute scores."""
         return np.ascontiguousarray(weights, np.float64)
 
     def visits(
@@ -327,23 +330,22 @@ class Problem:
         asks: tuple[str, ...] | None = None,
         thread: int = 0,
     ) -> list[Any]:
-        """Visit examples one after another: ``run(batch, order, v, scratch)``, which changes `v`.
+        """Visit examples one after another by ``run(batch, order, v, scratch)``, which changes `v`.
 
-        With l1, scores are those of v shrunk, and the growth that scatter returns is that of :meth:`squared_norm`.
+        With l1, scores are those of shrink(v, l1), and scatter returns the growth of :meth:`squared_norm`. `asks` names
+        the answers of the structure that visits need, by default those of the loss. Threads that visit at the same time
+        have different numbers `thread`.
 
-        `asks` is for visits that ask the structure for more than the loss needs. Threads that visit at the same time
-        have numbers, and a `v` each (`solvers/threads.py`).
-
-        Returns what `run` returned, once or for one piece of `order` after another.
+        Returns the results of `run`, one for each piece of `order` that it was called for.
         """
         scratch = self.scorer.scratch(v.dtype, thread, asks or self.asks, shrunk=self.l1 > 0.0)
         return [run(self._visited_batch(), order, v, scratch)]
 
     def visited(self, n_visits: int) -> None:
-        """Hears from threads that visit together, after every round."""
+        """Called after every round of threads that visit together."""
 
     def _visited_batch(self) -> Batch:
-        """The batch whose rows know l1."""
+        """The batch, with the l1 of this problem in its rows."""
         if not self.l1:
             return self.batch
         if self._shrinking is None:
@@ -371,9 +373,9 @@ class Problem:
         work: Callable[[int, int, Scratch, np.ndarray], None],
         asks: tuple[str, ...] | None = None,
     ) -> np.ndarray:
-        """Run `work(first, last, scratch, v)` on a share of the examples per thread; returns Σ v.
+        """Run `work(first, last, scratch, v)` on a share of the examples per thread. Returns the sum of all v.
 
-        `asks` is for passes that ask the structure for more or less than the loss needs.
+        `asks` names the answers of the structure that the pass needs, by default those of the loss.
         """
         sums: dict[int, np.ndarray] = {}
 
@@ -395,7 +397,7 @@ class Problem:
     def at_potentials(
         self, theta: np.ndarray, visited: np.ndarray, mu: np.ndarray | None = None
     ) -> Evaluation:
-        """Evaluate the dual point given by stored potentials, in double precision; fills `mu`."""
+        """Evaluate the dual point with these potentials in double precision. Fills `mu`."""
         entropy, cost = np.zeros(self.n_examples), np.zeros(self.n_examples)
         target = np.zeros(0, theta.dtype) if mu is None else mu
 
@@ -433,7 +435,7 @@ class Problem:
         return self.scorer.scores(self.scoring(weights))
 
     def losses(self, weights: np.ndarray, mu: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """ℓ_i at `weights`, and with `mu` the inner products μ_i·(s_i + γ e_i) − s(true).
+        """ℓ_i at `weights`, and if `mu` is given the inner products μ_i·(s_i + γ e_i) − s(true).
 
         Returns
         -------
@@ -451,7 +453,7 @@ class Problem:
         return loss, inner
 
     def inverse_of_gram(self, rows: np.ndarray, rest: np.ndarray) -> np.ndarray:
-        """(XᵀX + rest)⁻¹ of rows X (n, m) in single precision, (m, m): here, or where the problem's products are."""
+        """(XᵀX + rest)⁻¹, (m, m), for rows X (n, m) in single precision, on the device of the problem's products."""
         from scipy.linalg.lapack import dpotrf, dpotri  # only steps with curvature need it
 
         factor, failed = dpotrf((rows.T @ rows).astype(np.float64) + rest, lower=1)
@@ -473,13 +475,13 @@ class Problem:
 
 
 def check_positive(name: str, value: float) -> None:
-    """Raise unless `value` is a finite number above zero."""
+    """Raise unless `value` is a finite number > 0."""
     if not isinstance(value, (int, float, np.floating, np.integer)) or not (0 < value <= sys.float_info.max):
         raise InputError(f"{name} must be a finite number > 0, not {value!r:.60}")
 
 
 def check_not_negative(name: str, value: float) -> None:
-    """Raise unless `value` is a finite number, zero or above."""
+    """Raise unless `value` is a finite number ≥ 0."""
     if not isinstance(value, (int, float, np.floating, np.integer)) or not (0 <= value <= sys.float_info.max):
         raise InputError(f"{name} must be a finite number >= 0, not {value!r:.60}")
 

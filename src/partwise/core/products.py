@@ -1,8 +1,8 @@
-"""Dense rows in passes over many examples: their scores and their gradient by products of matrices.
+"""Matrix products for dense rows in passes over many examples.
 
-A chunk of rows X has the scores X W, one product; the pass reads them as given and leaves behind what it scatters, one
-row of changes Δ for each of X; then the weights change by Xᵀ Δ, a second product. All in double precision. Rows that
-are equal (`distinct_rows.py`) share one row of X W and of Δ, for all examples at once.
+A chunk of rows X has the scores X W, one product. The pass reads these scores and stores what it scatters, one row of
+changes Δ per row of X. Then the weights change by Xᵀ Δ, a second product. Both are in double precision. Equal rows
+(`distinct_rows.py`) share one row of X W and of Δ, for all examples at once.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from partwise.core.distinct_rows import DistinctRows, distinct_rows_of
 if TYPE_CHECKING:
     from partwise.core.scorer import Scorer
 
-_FEWEST_COLUMNS = 4  # below, the loops over single rows are as fast
-_CHUNK = 1 << 18  # numbers of a chunk of rows: what stays near the processor
-_FEWEST_ROWS, _MOST_ROWS = 128, 2048
-_MOST_SHARED = 1 << 24  # numbers of a table of distinct rows
+_FEWEST_COLUMNS = 4  # Dense attributes from which products pay: with fewer, loops over single rows are as fast.
+_CHUNK = 1 << 18  # Numbers of a chunk of rows: they stay in the processor's cache.
+_FEWEST_ROWS, _MOST_ROWS = 128, 2048  # Rows of a chunk: fewer waste the product, more gain nothing.
+_MOST_SHARED = 1 << 24  # Numbers of a table of distinct rows, which bounds its memory to 128 MiB.
 
 
 def with_products(
     scorer: Scorer, batch: Batch, first: int, last: int, weights: np.ndarray | None, v: np.ndarray | None
 ) -> Iterator[tuple[Batch, int, int]]:
-    """Pieces of a range of examples, each as (batch, first, last) for a pass; where rows are sparse, one.
+    """Pieces of a range of examples, each (batch, first, last) for a pass; one piece if no row is dense.
 
     Parameters
     ----------
     weights : float64 array, shape (n_weights,), or None
-        What the pass reads scores from, if it does.
+        The weights from which the pass computes scores, if it does.
     v : float64 array, shape (n_weights,), or None
-        What it adds to, if it does.
+        The vector to which the pass adds, if it does.
     """
     tabled = _tabled(scorer)
     if not tabled or first == last:
         yield batch, first, last
         return
-    known = {k: repeats for k in tabled if (repeats := _repeats(scorer, k)) is not None}
+    known = {k: found for k in tabled if (found := _distinct_rows(scorer, k)) is not None}
     cuts, most_rows = _cuts(scorer, [k for k in tabled if k not in known], first, last)
     tables: list[_Table | _SharedTable] = []
     for k in tabled:
@@ -69,28 +69,28 @@ def with_products(
 
 
 class _Products:
-    """The dense attributes of one kind of rows, with room for so many scores and changes."""
+    """The dense attributes of one kind of rows, with tables of scores and changes for `n_table_rows` rows."""
 
     def __init__(
-        self, kind: KindRows, most_rows: int, n_places: int, weights: np.ndarray | None, v: np.ndarray | None
+        self, kind: KindRows, most_rows: int, n_table_rows: int, weights: np.ndarray | None, v: np.ndarray | None
     ):
         self.dense, self.v = kind.dense, v
         width, n_dense = kind.width, kind.dense_start.size
         own = slice(kind.first_weight, kind.first_weight + n_dense * kind.stride)
-        self.place_of_weights = own, (n_dense, kind.stride), width
+        self.own_weights = own, (n_dense, kind.stride), width
         self.weights = None if weights is None else np.ascontiguousarray(self._matrix(weights))
         self.gradient = None if v is None else np.zeros((n_dense, width))
-        self.room = np.empty((most_rows, n_dense))
+        self.workspace = np.empty((most_rows, n_dense))
         self.kind = kind._replace(
             dense_start=kind.dense_start[:0],
             table_row=np.zeros(len(kind.dense), np.int32),
-            table_scores=np.zeros((n_places if weights is not None else 0, width)),
-            table_changes=np.zeros((n_places if v is not None else 0, width)),
+            table_scores=np.zeros((n_table_rows if weights is not None else 0, width)),
+            table_changes=np.zeros((n_table_rows if v is not None else 0, width)),
         )
 
     def _matrix(self, vector: np.ndarray) -> np.ndarray:
-        """The part of a vector of weights that belongs to dense attributes, (n_dense, width); a view."""
-        own, shape, width = self.place_of_weights
+        """The weights of the dense attributes, (n_dense, width), as a view of a weight vector."""
+        own, shape, width = self.own_weights
         return vector[own].reshape(shape)[:, :width]
 
     def add_to_weights(self) -> None:
@@ -99,7 +99,7 @@ class _Products:
 
 
 class _Table(_Products):
-    """A chunk of rows at a time."""
+    """Products for one chunk of rows at a time."""
 
     def __init__(
         self, scorer: Scorer, number: int, most_rows: int, weights: np.ndarray | None, v: np.ndarray | None
@@ -108,55 +108,55 @@ class _Table(_Products):
         self.scorer, self.number, self.n_rows = scorer, number, 0
 
     def open(self, first: int, last: int) -> None:
-        """Scores of the rows of some examples."""
+        """Compute the scores of the rows of the examples first … last − 1."""
         rows, n_rows = _rows_of(self.scorer, self.number, first, last)
         self.n_rows = n_rows
         self.kind.table_row[rows] = np.arange(n_rows, dtype=np.int32)
-        self.room[:n_rows] = self.dense[rows]
+        self.workspace[:n_rows] = self.dense[rows]
         if self.weights is not None:
-            np.matmul(self.room[:n_rows], self.weights, out=self.kind.table_scores[:n_rows])
+            np.matmul(self.workspace[:n_rows], self.weights, out=self.kind.table_scores[:n_rows])
         if self.gradient is not None:
             self.kind.table_changes[:n_rows] = 0.0
 
     def close(self) -> None:
-        """Add what the pass has scattered through them."""
+        """Add what the pass scattered through these rows."""
         if self.gradient is not None:
-            self.gradient += self.room[: self.n_rows].T @ self.kind.table_changes[: self.n_rows]
+            self.gradient += self.workspace[: self.n_rows].T @ self.kind.table_changes[: self.n_rows]
 
     def hand_over(self) -> None:
         self.add_to_weights()
 
 
 class _SharedTable(_Products):
-    """The distinct rows of a range of examples, all at once."""
+    """Products for the distinct rows of all examples at once."""
 
     def __init__(
-        self, scorer: Scorer, number: int, repeats: DistinctRows, examples: tuple[int, int], weights: np.ndarray | None,
-        v: np.ndarray | None,
+        self, scorer: Scorer, number: int, distinct: DistinctRows, examples: tuple[int, int],
+        weights: np.ndarray | None, v: np.ndarray | None,
     ):  # fmt: skip
         own, _ = _rows_of(scorer, number, *examples)
-        is_used = np.zeros(len(repeats.row), bool)
-        is_used[repeats.place[own]] = True
-        self.rows = repeats.row[is_used]
+        is_used = np.zeros(len(distinct.row), bool)
+        is_used[distinct.group[own]] = True
+        self.rows = distinct.row[is_used]
         super().__init__(scorer.kinds[number], _MOST_ROWS, len(self.rows), weights, v)
         self.number = number
-        self.kind.table_row[own] = (np.cumsum(is_used, dtype=np.int32) - 1)[repeats.place[own]]
+        self.kind.table_row[own] = (np.cumsum(is_used, dtype=np.int32) - 1)[distinct.group[own]]
         for here, values in self._chunks():
             if self.weights is not None:
                 np.matmul(values, self.weights, out=self.kind.table_scores[here])
 
     def _chunks(self) -> Iterator[tuple[slice, np.ndarray]]:
-        for first in range(0, len(self.rows), len(self.room)):
-            here = slice(first, min(first + len(self.room), len(self.rows)))
-            values = self.room[: here.stop - first]
+        for first in range(0, len(self.rows), len(self.workspace)):
+            here = slice(first, min(first + len(self.workspace), len(self.rows)))
+            values = self.workspace[: here.stop - first]
             values[...] = self.dense[self.rows[here]]
             yield here, values
 
     def open(self, first: int, last: int) -> None:
-        """Everything is there."""
+        """Nothing to do: all scores are computed."""
 
     def close(self) -> None:
-        """Changes are added up until the last example."""
+        """Nothing to do: changes add up until the last example."""
 
     def hand_over(self) -> None:
         if self.gradient is not None:
@@ -166,7 +166,7 @@ class _SharedTable(_Products):
 
 
 def _cuts(scorer: Scorer, tabled: list[int], first: int, last: int) -> tuple[list[int], int]:
-    """Where to cut a range of examples into chunks, and the most rows that a kind has in any."""
+    """First examples of the chunks of a range, its end, and the largest number of rows of a kind in a chunk."""
     kinds = [scorer.kinds[k] for k in tabled]
     if not kinds:
         return [first, last], 1
@@ -183,7 +183,7 @@ def _cuts(scorer: Scorer, tabled: list[int], first: int, last: int) -> tuple[lis
 
 
 def _rows_of(scorer: Scorer, number: int, first: int, last: int) -> tuple[Any, int]:
-    """The distinct rows of a kind that some examples have, as a slice where they follow each other; how many."""
+    """The rows of a kind that the examples first … last − 1 have, as a slice if they are consecutive; their number."""
     runs = scorer.runs[scorer.run_ptr[first] : scorer.run_ptr[last]]
     runs = runs[runs[:, KIND] == number]
     if not len(runs):
@@ -202,29 +202,29 @@ def _tabled(scorer: Scorer) -> list[int]:
 
 
 def n_distinct(scorer: Scorer, number: int) -> int:
-    """How many rows of a kind a pass over all examples makes products of."""
+    """The number of rows of a kind that enter the products of a pass over all examples."""
     if number not in _tabled(scorer):
         return len(scorer.kinds[number].dense)
     scorer.distinct_rows.setdefault(number, None)
-    found = _repeats(scorer, number)
+    found = _distinct_rows(scorer, number)
     return len(scorer.kinds[number].dense) if found is None else len(found.row)
 
 
-def _repeats(scorer: Scorer, number: int) -> DistinctRows | None:
-    """The distinct rows of a kind, looked for when its products are asked for again, and where they pay."""
+def _distinct_rows(scorer: Scorer, number: int) -> DistinctRows | None:
+    """The distinct rows of a kind if they pay. The second request searches for them: a single pass would end first."""
     kind: KindRows = scorer.kinds[number]
     if number not in scorer.distinct_rows:
-        scorer.distinct_rows[number] = None  # a single pass is over before they are found
+        scorer.distinct_rows[number] = None
         return None
     if scorer.distinct_rows[number] is None:
-        scorer.distinct_rows[number] = distinct_rows_of(kind.dense) or NO_REPEATS
+        scorer.distinct_rows[number] = distinct_rows_of(kind.dense) or _NONE_EQUAL
     found = scorer.distinct_rows[number]
     if found is None or not 0 < len(found.row) * kind.width <= _MOST_SHARED:
         return None
     return found
 
 
-NO_REPEATS = DistinctRows(np.zeros(0, np.int64), np.zeros(0, np.int32))
+_NONE_EQUAL = DistinctRows(np.zeros(0, np.int64), np.zeros(0, np.int32))
 
 
 @cache
@@ -235,11 +235,11 @@ def _thread_pools() -> Any:
 
 
 def one_thread(scorer: Scorer) -> AbstractContextManager[Any]:
-    """For passes over these examples: nothing where they need no products."""
+    """:func:`on_own_thread` if passes over these examples need products, else nothing."""
     return on_own_thread() if _tabled(scorer) else nullcontext()
 
 
 def on_own_thread() -> AbstractContextManager[Any]:
-    """Within it, products run on the thread that asks for them: how many of those there are, `n_jobs` says."""
+    """A context in which each product runs on the thread that calls it, so that `n_jobs` bounds the threads."""
     limit: AbstractContextManager[Any] = _thread_pools().limit(limits=1, user_api="blas")
     return limit

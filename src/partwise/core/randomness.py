@@ -1,4 +1,4 @@
-"""Random numbers from whatever a user may pass as `random_state`."""
+"""A random generator from any value of `random_state`."""
 
 from __future__ import annotations
 

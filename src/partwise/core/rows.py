@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 class AttributeRows(NamedTuple):
-    """Sparse attributes, one row each, no attribute twice in a row.
+    """Rows of sparse attributes. No row has an attribute twice.
 
     Attributes
     ----------
     row_ptr : int64 array, shape (n_rows + 1,)
     ids : int32 array, shape (row_ptr[-1],)
-    values : float64 array, shape (row_ptr[-1],), or None when all are 1
+    values : float64 array, shape (row_ptr[-1],), or None if all are 1
     """
 
     row_ptr: np.ndarray
@@ -42,7 +42,7 @@ class RowData(NamedTuple):
     dense: np.ndarray | None = None
 
     def check(self, name: str, width: int, n_rows: int) -> None:
-        """Raise :class:`InputError` for whatever would lead compiled code, which checks nothing, astray."""
+        """Raise :class:`InputError` unless compiled code, which checks nothing, can read these rows safely."""
         sparse, dense, n_attributes = self.sparse, self.dense, len(self.feature_map.count)
         if self.feature_map.width != width:
             raise InputError(f"{name} rows feed {width} parts; their map has width {self.feature_map.width}")
@@ -69,10 +69,10 @@ class RowData(NamedTuple):
 
 
 def shared_row() -> AttributeRows:
-    """The one row of a tied kind: attribute 0, always present."""
+    """The single row of a tied kind: attribute 0, always present."""
     return AttributeRows(np.array([0, 1]), np.zeros(1, np.int32))
 
 
 def own_numbers(n: int) -> AttributeRows:
-    """Rows that have one attribute each, their own number: weights are then a table of scores of the rows."""
+    """n rows whose only attribute is their own index. The weights are then a table of the rows' scores."""
     return AttributeRows(np.arange(n + 1), np.arange(n, dtype=np.int32))

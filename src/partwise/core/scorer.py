@@ -1,4 +1,4 @@
-"""Structure, rows and runs: everything that turns weights into scores of parts. A trained model adds weights."""
+"""A structure with rows and runs: everything that turns weights into part scores. A trained model adds the weights."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 
 @dataclass
 class Scorer:
-    """Examples whose parts can be scored.
+    """Examples whose parts can be scored. Build one with :meth:`build`.
 
-    Build one with :meth:`build`; arrays are flat and may be memory-mapped.
+    Arrays are flat and may be memory-mapped.
 
     Attributes
     ----------
     structure : Structure
     shapes : Shapes
     maps : dict of FeatureMap
-        By the name of the kind of rows, tied kinds included.
+        By the name of the kind of rows, including tied kinds.
     kinds : tuple of KindRows
-        Their rows, in the order of the structure's kinds; rows may be shared by examples.
+        The rows, in the order of the structure's kinds. Examples may share rows.
     run_ptr, runs : int64 arrays, shapes (n_examples + 1,) and (n_runs, 4)
         See ``compiled/rows.py``.
     batch : Batch
-        All of it as passes read it, without true labels.
+        The same data as passes read them, without true labels.
     distinct_rows : dict of DistinctRows
-        Which dense rows of a kind are equal, by its number; ``core/products.py`` fills it in.
+        Equal dense rows, by the index of their kind. ``core/products.py`` fills it in.
     """
 
     structure: Structure
@@ -80,7 +80,7 @@ class Scorer:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and other processes bind the rows anew: addresses hold in one place only."""
+        """Copies and other processes pack the rows again: addresses are valid in one process only."""
         return Scorer, (
             self.structure, self.shapes, self.maps, self.kinds, self.run_ptr, self.runs, self.n_jobs
         )  # fmt: skip
@@ -94,7 +94,7 @@ class Scorer:
         Parameters
         ----------
         rows : dict of RowData
-            By the name of the kind; tied kinds need none.
+            By the name of the kind. Tied kinds need none.
         """
         maps, kinds, first_weight = {}, [], 0
         counts = iter(structure.row_counts(shapes))
@@ -125,21 +125,21 @@ class Scorer:
 
     @property
     def n_touched(self) -> int:
-        """About how many weights a pass reads or writes."""
+        """Approximate number of weights that a pass reads or writes."""
         return sum(
             kind.stride * (len(kind.wide_start) + kind.dense.size) + int(kind.narrow_count.sum())
             for kind in self.kinds
         )
 
     def slice_of(self, name: str) -> slice:
-        """Where the weights of a kind of rows lie, padding included."""
+        """The slice of a kind's weights in the weight vector, padding included."""
         for kind, own in zip(self.structure.kinds, self.kinds, strict=True):
             if kind.name == name:
                 return slice(own.first_weight, own.first_weight + own.n_weights)
         return slice(0, 0)
 
     def shard(self, examples: np.ndarray) -> Scorer:
-        """Some of the examples, with the same rows, which are not copied, and the same weights."""
+        """Some of the examples, with the same weights. Rows are shared, not copied."""
         sizes = np.diff(self.run_ptr)[examples]
         runs = self.runs[ranges(self.run_ptr[:-1][examples], sizes)]
         shapes = self.shapes.take(examples)
@@ -156,9 +156,9 @@ class Scorer:
         asks: tuple[str, ...] = ("sums", "best"),
         shrunk: bool = False,
     ) -> Scratch:
-        """Room for one example and the addresses of what passes call, made once per thread and type.
+        """The workspace for one example, made once per thread and type of weights.
 
-        `asks` says which answers of the structure will be asked for: the others need not be compiled. With `shrunk`
+        `asks` names the answers of the structure that passes will request; others are not compiled. With `shrunk`,
         weights are shrunk by the l1 of the batch's rows.
         """
         key = np.dtype(dtype).char, thread, shrunk
@@ -166,14 +166,14 @@ class Scorer:
             self._scratch[key] = self._make_scratch(np.dtype(dtype), shrunk)
         scratch = self._scratch[key][0]
         known = self._scratch[key][1]
-        for place, which in enumerate(("sums", "best")):
+        for index, which in enumerate(("sums", "best")):
             if which in asks and which not in known:
-                scratch.calls[place] = addresses([obtain(self.structure.oracle.task(which))])[0]
+                scratch.calls[index] = addresses([obtain(self.structure.oracle.task(which))])[0]
                 known[which] = True
         return scratch
 
     def _make_scratch(self, dtype: np.dtype, shrunk: bool) -> tuple[Scratch, dict[str, Any]]:
-        """The room, and what must be held while it is used; later also which answers it has."""
+        """The workspace, and the objects that must stay alive with it, to which `scratch` adds the known answers."""
         structure = self.structure
         specification, work = structure.specification(), structure.workspace(self.shapes)
         calls = map(obtain, [NEVER_ASKED, NEVER_ASKED, *row_tasks(precision_of(dtype), shrunk)])
@@ -198,7 +198,8 @@ class Scorer:
         n_jobs: int | None = None,
         asks: tuple[str, ...] = ("sums", "best"),
     ) -> int:
-        """Run ``work(first, last, scratch, thread)`` on a share of the examples per thread; returns their number."""
+        """Run ``work(first, last, scratch, thread)`` on a share of the examples per thread. Returns the number of
+        threads."""
         n_threads = max(1, min(self.n_jobs if n_jobs is None else n_jobs, self.n_examples))
         part_ptr = self.batch.part_ptr
         cuts = np.searchsorted(part_ptr, np.linspace(0, part_ptr[-1], n_threads + 1))
@@ -211,7 +212,7 @@ class Scorer:
             if n_threads == 1:
                 share(0)
             else:
-                self.scratch(dtype, 0, asks)  # what has to be compiled is, once
+                self.scratch(dtype, 0, asks)  # compile once, before threads start
                 with ThreadPoolExecutor(n_threads) as pool:
                     list(pool.map(share, range(n_threads)))
         return n_threads
@@ -224,15 +225,15 @@ class Scorer:
         v: np.ndarray | None = None,
         batch: Batch | None = None,
     ) -> Iterator[tuple[Batch, int, int]]:
-        """The examples of a share, as passes should take them: (batch, first, last), once or chunk after chunk.
+        """The examples first … last − 1 in one piece or in chunks, each (batch, first, last) for a pass.
 
-        The scores of dense rows under `weights` are then known before a chunk, and what the pass adds to `v` through
-        them is added after it. `batch` is this scorer's own, or one with true labels.
+        Scores of dense rows under `weights` are computed before each chunk, and their changes of `v` are added after
+        it, both by matrix products. `batch` is this scorer's own batch (the default), or one with true labels.
         """
         return with_products(self, self.batch if batch is None else batch, first, last, weights, v)
 
     def scores(self, weights: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
-        """Scores of all parts of all examples, (n_parts,)."""
+        """Scores of all parts of all examples, float64 (n_parts,)."""
         scores, weights = np.zeros(self.n_parts), np.ascontiguousarray(weights, np.float64)
 
         def work(first: int, last: int, scratch: Scratch, thread: int) -> None:

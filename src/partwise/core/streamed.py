@@ -1,4 +1,4 @@
-"""Problems whose data lie on disk: examples are visited shard by shard, each brought in while the last is at work."""
+"""Problems whose data lie on disk. Examples are visited shard by shard; the next shard is read meanwhile."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from partwise.core.scorer import Scorer
 if TYPE_CHECKING:
     from partwise.structures.contract import Shapes, Structure
 
-_BLOCKS_A_SHARD = 64
-_LAG = 1  # shards that are being written while another is at work
-AT_A_TIME = 2 + _LAG  # shards in memory: one is at work, and the next is being read
-_SMALLEST_BLOCK, _LARGEST_BLOCK = 2**16, 2**21  # bytes
+_BLOCKS_A_SHARD = 64  # Blocks of a shard: enough to mix the examples of different shards well.
+_LAG = 1  # Shards that are being written while another one is visited.
+AT_A_TIME = 2 + _LAG  # Shards in memory: one is visited, the next is being read, `_LAG` are being written.
+_SMALLEST_BLOCK, _LARGEST_BLOCK = 2**16, 2**21  # Bytes of a block: smaller reads are slow, larger ones mix badly.
 
 ROW_ARRAYS = (
     "wide_ptr", "wide_start", "wide_value", "narrow_ptr", "narrow_start", "narrow_count", "narrow_value",
@@ -33,21 +33,21 @@ ROW_ARRAYS = (
 
 
 class RowsOnDisk(NamedTuple):
-    """The rows of one kind, each of one example only and in the order of the examples.
+    """The rows of one kind, in the order of the examples. No two examples share a row.
 
     Attributes
     ----------
     feature_map : FeatureMap
         In memory.
     arrays : dict of MappedArray
-        Those of :class:`~partwise.compiled.rows.KindRows` that grow with the rows, `dense` if it has columns.
+        The fields of :class:`~partwise.compiled.rows.KindRows` that grow with the rows; `dense` if it has columns.
     """
 
     feature_map: FeatureMap
     arrays: Mapping[str, MappedArray]
 
     def bound(self, first_weight: int) -> KindRows:
-        """As compiled code reads them."""
+        """The rows as compiled code reads them."""
         n_rows = len(self.arrays["wide_ptr"].array) - 1
         empty = self.feature_map.bind(None, 0, first_weight)
         own: Any = {"dense": np.zeros((n_rows, 0), np.float32)}
@@ -57,7 +57,7 @@ class RowsOnDisk(NamedTuple):
 def scorer_on_disk(
     structure: Structure, shapes: Shapes, rows: Mapping[str, RowsOnDisk], n_jobs: int = 1
 ) -> Scorer:
-    """As :meth:`Scorer.build`, of rows that were checked and bound to weights when they were written."""
+    """As :meth:`Scorer.build`, for rows that were checked and bound to weights when they were written."""
     maps: dict[str, FeatureMap] = {}
     kinds: list[KindRows] = []
     first_weight = 0
@@ -73,7 +73,7 @@ def scorer_on_disk(
 
 
 class _Held(NamedTuple):
-    """An array, where its rows of each block begin, and whether visits change it."""
+    """An array, the first row of each block in it, and whether visits change it."""
 
     mapped: MappedArray
     bounds: np.ndarray
@@ -81,19 +81,18 @@ class _Held(NamedTuple):
 
 
 class Shards:
-    """Which part of each array belongs to which block of examples, and which blocks are in memory.
+    """The rows of each array that belong to each block of examples, and the blocks that are in memory.
 
-    A *block* is a few consecutive examples, read at a stroke; a *shard* is as many blocks as are in memory at a time.
-    Shards of visits are drawn anew for every pass: where the same examples always meet, online solvers take several
-    times as many passes.
+    A *block* is a few consecutive examples that are read together. A *shard* is a set of blocks that are in memory
+    together. Every pass draws new shards: with fixed shards, online solvers take several times as many passes.
 
     Parameters
     ----------
     cuts : int64 array, shape (n_blocks + 1,)
-        The first example of each block, and the number of examples.
+        The first example of each block, and the number of all examples.
     n_shards : int
     state_folder : path or None
-        Where arrays of :meth:`zeros` lie; None is memory.
+        The folder for arrays of :meth:`zeros`; None keeps them in memory.
     """
 
     def __init__(self, cuts: np.ndarray, n_shards: int, state_folder: str | os.PathLike[str] | None = None):
@@ -106,17 +105,17 @@ class Shards:
 
     @property
     def n_bytes(self) -> int:
-        """Of all arrays on disk."""
+        """Bytes of all arrays on disk."""
         return sum(each.mapped.n_bytes for each in self._arrays)
 
     def _take(self, mapped: MappedArray, bounds: np.ndarray, changing: bool = False) -> None:
-        """Take charge of an array in which block b has the rows bounds[b] … bounds[b + 1] − 1."""
+        """Manage an array in which block b has the rows bounds[b] … bounds[b + 1] − 1."""
         if self.n_shards > 1:
             mapped.read_what_is_told()
         self._arrays.append(_Held(mapped, bounds, changing))
 
     def add_rows(self, rows: RowsOnDisk, row_ptr: np.ndarray) -> None:
-        """Take charge of the arrays of a kind, of which the rows from row_ptr[i] on are those of example i."""
+        """Manage the arrays of a kind, in which the rows of example i start at row_ptr[i]."""
         for way in ("wide", "narrow"):
             row_entries = rows.arrays[f"{way}_ptr"]
             at = row_ptr[self.cuts]
@@ -131,9 +130,9 @@ class Shards:
             self._take(rows.arrays["dense"], row_ptr[self.cuts])
 
     def zeros(self, ptr: np.ndarray, dtype: Any, changing: bool = False) -> np.ndarray:
-        """An array of zeros, on disk if there is a folder for it, of which ptr[i] … ptr[i + 1] − 1 are of example i.
+        """An array of zeros, on disk if there is a folder. Entries ptr[i] … ptr[i + 1] − 1 belong to example i.
 
-        `changing` is for what every visit changes. The file goes when nobody has the array any more.
+        `changing` says that every visit changes it. The file is removed with the last reference to the array.
         """
         if self.state_folder is None:
             return np.zeros(int(ptr[-1]), dtype)
@@ -147,7 +146,7 @@ class Shards:
         self._arrays = [each for each in self._arrays if each.mapped is not mapped]
 
     def total(self, array: np.ndarray) -> int:
-        """The sum of an array of whole numbers, shard by shard if this is in charge of it."""
+        """The sum of an integer array, shard by shard if it is on disk."""
         for mapped, bounds, _ in self._arrays:
             if mapped.array is array:
                 found = 0
@@ -161,7 +160,7 @@ class Shards:
         return int(array.sum())
 
     def drawn(self, random: np.random.Generator) -> Iterator[np.ndarray]:
-        """The examples of each shard in ascending order, shards of blocks drawn at random."""
+        """The examples of each shard in ascending order. Shards are drawn at random."""
         if self.n_shards == 1:
             yield np.arange(self.cuts[-1])
             return
@@ -171,7 +170,7 @@ class Shards:
             yield ranges(self.cuts[blocks], sizes[blocks])
 
     def in_order(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Ranges of the examples `first` to `last` − 1, one after another."""
+        """Consecutive ranges of the examples `first` … `last` − 1, each in memory when it is yielded."""
         if self.n_shards == 1:
             yield first, last
             return
@@ -185,7 +184,7 @@ class Shards:
     def _streamed(
         self, shards: list[list[tuple[int, int]]], wanted: list[Any], to_change: bool = False
     ) -> Iterator[Any]:
-        """`wanted` of each shard, given as ranges of blocks: the next is fetched, the last is written and let go."""
+        """`wanted` of each shard, a list of ranges of blocks. Reads the next shard; writes and frees the last."""
         left: list[list[tuple[int, int]]] = []
         try:
             for here, shard in enumerate(shards):
@@ -212,14 +211,14 @@ class Shards:
             held.mapped.drop(first, last)
 
     def _ranges(self, shard: list[tuple[int, int]]) -> Iterator[tuple[_Held, int, int]]:
-        """Each array with each range of its rows that is in the shard."""
+        """Each array, with each range of its rows in the shard."""
         for held in self._arrays:
             for first, last in shard:
                 yield held, int(held.bounds[first]), int(held.bounds[last])
 
 
 def _joined(blocks: np.ndarray) -> list[tuple[int, int]]:
-    """Ascending numbers as ranges."""
+    """Ascending numbers as ranges (first, end)."""
     breaks = np.flatnonzero(np.diff(blocks) > 1) + 1
     return [(int(each[0]), int(each[-1]) + 1) for each in np.split(blocks, breaks)]
 
@@ -240,15 +239,15 @@ def shards_of(
 
 @dataclass
 class StreamedProblem(Problem):
-    """A problem whose arrays lie on disk, as far as they grow with the parts of its examples.
+    """A problem whose large arrays, those with an entry per part or per row, lie on disk.
 
     Attributes
     ----------
     held : Shards
     n_bytes : int
-        Of what is on disk: data, and the state that solvers will keep there.
+        Bytes on disk, of data and of the state that solvers will keep there.
     note : callable
-        Hears how many examples were visited, shard by shard; for progress.
+        Called with the number of examples after each shard, to show progress.
     """
 
     visits_read_rows = False

@@ -1,4 +1,4 @@
-"""Heads of the words of many sentences: whether they are trees, and the first thing that is wrong with them."""
+"""Checks whether heads of words are dependency trees."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNKNOWN_HEAD = -1
 
 
 class Fault(NamedTuple):
-    """Something wrong with heads: the word, counted over all sentences, and what to say of it."""
+    """An error in heads: the word, counted over all sentences, and the end of the error message."""
 
     word: int
     what: str
@@ -26,17 +26,17 @@ def find_fault(
     single_root: bool = False,
     projective: bool = False,
 ) -> Fault | None:
-    """The first missing head, else head outside its sentence, cycle, second root or crossing arc; None for trees.
+    """The first missing head, or else head outside its sentence, cycle, second root or crossing arc; None for trees.
 
     Parameters
     ----------
     heads : int array (n_words,)
-        Position of the head in the sentence, from 1; 0 is the root, -1 not known.
+        Position of the head in the sentence, from 1; 0 is the root, -1 is unknown.
     sentence_ptr : int64 array (n_sentences + 1,)
     need_heads : bool
-        Whether a head that is not known is a fault.
+        Whether an unknown head is an error.
     single_root, projective : bool
-        Whether a second root of a sentence, or an arc that crosses another, is a fault.
+        Whether a second root of a sentence, or an arc that crosses another, is an error.
     """
     lengths, sentence_of = np.diff(sentence_ptr), block_of(sentence_ptr)
     missing = np.flatnonzero(heads == UNKNOWN_HEAD)
@@ -71,8 +71,7 @@ def words_in_cycles(heads: np.ndarray, sentence_ptr: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     heads : int array (n_words,)
-        Position of the head in the sentence, from 1; 0 is the root; a negative head is unknown and is taken for
-        the root.
+        Position of the head in the sentence, from 1; 0 is the root. A negative head is unknown and counts as the root.
     sentence_ptr : int64 array (n_sentences + 1,)
 
     Returns
@@ -89,7 +88,7 @@ def words_in_cycles(heads: np.ndarray, sentence_ptr: np.ndarray) -> np.ndarray:
 
 
 def cycle_through(heads: np.ndarray, word: int) -> list[int]:
-    """The cycle that the path up from a word of one sentence runs into, as positions from 1."""
+    """The cycle at the end of the path of heads from a word of one sentence, as positions from 1."""
     position = word
     for _ in range(len(heads)):
         position = int(heads[position - 1])
@@ -108,9 +107,9 @@ def count_roots(heads: np.ndarray, sentence_ptr: np.ndarray) -> np.ndarray:
 def crossing_words(heads: np.ndarray, sentence_ptr: np.ndarray) -> np.ndarray:
     """Which words have an arc over a word whose own head lies outside that arc.
 
-    In a tree whose root stands before the first word, no two arcs cross exactly when there is no such word:
-    of two crossing arcs at least one covers the modifier of the other, or the way up from a word between the
-    arcs would never reach the root.
+    In a tree whose root is before the first word, arcs cross if and only if there is such a word. Of two crossing
+    arcs, at least one covers the modifier of the other. Otherwise the path from a word between them would never reach
+    the root.
 
     Parameters
     ----------
@@ -144,9 +143,9 @@ def crossing_words(heads: np.ndarray, sentence_ptr: np.ndarray) -> np.ndarray:
 
 
 def _nodes(heads: np.ndarray, sentence_ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Words and roots of all sentences in one row: where the roots are, and the parent of every node.
+    """Nodes of all sentences, each root before its words: the indices of the roots, and the parent of every node.
 
-    A root stands before the words of its sentence and is its own parent.
+    A root is its own parent.
     """
     ptr = np.asarray(sentence_ptr, dtype=np.int64)
     root = ptr[:-1] + np.arange(len(ptr) - 1)

@@ -1,4 +1,4 @@
-"""Classes of words that were not in training, by what their letters show: case, digits, hyphens, ending."""
+"""Classes of words that were not seen in training, by their case, digits, hyphens and ending."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def word_class(word: str, is_first: bool = False) -> str:
     Parameters
     ----------
     is_first : bool
-        Whether the word is the first of its sentence, where a capital says less.
+        Whether the word is the first of its sentence, which starts with a capital anyway.
     """
     if _NUMBER.fullmatch(word):
         return "number"
@@ -35,7 +35,7 @@ def word_class(word: str, is_first: bool = False) -> str:
 
 
 def coarse_class(fine: str) -> str:
-    """The class without an ending: what to fall back on for one that was never seen."""
+    """The class without its ending, for classes that were not seen in training."""
     return fine.partition("-")[0]
 
 

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
-"""Rows known only through a kernel function: scores from a table, the scatter through the kernel matrix.
+"""Score and scatter of rows with a kernel function: scores from a table, changes through the kernel matrix.
 
-A vector of weights is Σ_t Σ_j b_{t,j} φ(x_t) ⊗ (label j), the sum over all training rows t; its score of row q
-is Σ_t k(x_q, x_t) b_{t,j}. While a block of rows is visited, the table of their scores stands in for the weights:
-a change of b in one row changes the scores of all rows of the block. Tied rows are plain weights behind the tables.
+A weight vector is Σ_t Σ_j b_{t,j} φ(x_t) ⊗ (label j), a sum over all training rows t. Its score of row q and label j
+is Σ_t k(x_q, x_t) b_{t,j}. During visits to a block of rows, the table of their scores takes the place of the
+weights: a change of b in one row changes the scores of all rows of the block. Tied weights come after the tables.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from partwise.compiled.rows import FIRST_PART, FIRST_ROW, KIND, N_ROWS, Rows
 
 
 class BlockRows(NamedTuple):
-    """The rows of one kind that a block of examples has.
+    """The rows of one kind in a block of examples.
 
     Attributes
     ----------
     width, stride : int
-        Parts a row feeds, and the same padded to whole vectors.
+        Parts that a row feeds, and the same padded to whole vectors.
     first_weight : int
-        Where the block's table of scores begins: one padded row for every row of the block. For a tied kind,
-        where its weights do.
+        The first entry of the table of scores, which has a padded row for every row of the block. For a tied kind, its
+        first weight.
     tied : bool
-    place : ndarray (n_rows,) of int64
-        The row of the table that belongs to a row; −1 outside the block.
-    gram : ndarray (n_block, n_block)
+    table_row : int64 array (n_rows,)
+        The row of the table that belongs to each row; −1 outside the block.
+    gram : float64 array (n_block, n_block)
         k(x_q, x_t) within the block.
     coefficient : int
-        Address of all b of the kind, of the weights' type, n_rows · stride of them, which are kept up to date.
+        Address of all coefficients b of the kind, n_rows · stride numbers of the weights' type. Scatter updates them.
     n_coefficients : int
     """
 
@@ -49,7 +49,7 @@ class BlockRows(NamedTuple):
     stride: int
     first_weight: int
     tied: bool
-    place: Integers
+    table_row: Integers
     gram: RealMatrix
     coefficient: int
     n_coefficients: int
@@ -58,8 +58,8 @@ class BlockRows(NamedTuple):
 @inner
 def _score_block(kind, first_row, n_rows, weights, scale, scores, part):  # type: ignore
     for row in range(first_row, first_row + n_rows):
-        place = 0 if kind.tied else kind.place[row]
-        start = kind.first_weight + place * kind.stride
+        table_row = 0 if kind.tied else kind.table_row[row]
+        start = kind.first_weight + table_row * kind.stride
         for j in range(kind.width):
             scores[part + j] = scale * weights[start + j]
         part += kind.width
@@ -78,7 +78,7 @@ def _scatter_tied(kind, weights, scale, delta, part):  # type: ignore
 
 @inner
 def _scatter_block(kind, first_row, n_rows, weights, coefficient, scale, delta, part, threshold, row_work):  # type: ignore
-    """‖w + Δ‖² − ‖w‖² = Σ_t Δ_t·(2 s_t + k_tt Δ_t), one row after another, s being up to date."""
+    """Add a change Δ of the coefficients. Returns ‖w + Δ‖² − ‖w‖² = Σ_t Δ_t·(2 s_t + k_tt Δ_t), row after row."""
     if kind.tied:
         return _scatter_tied(kind, weights, scale, delta, part)
     stride, width, gram = kind.stride, kind.width, kind.gram
@@ -88,17 +88,17 @@ def _scatter_block(kind, first_row, n_rows, weights, coefficient, scale, delta, 
         for j in range(width):
             largest = max(largest, abs(delta[part + j]))
         if largest > threshold:
-            place, first = kind.place[row], row * stride
-            start = kind.first_weight + place * stride
-            own = gram[place, place]
-            for j in range(width):  # a sum in a loop without stores, so that equal runs add up alike
+            table_row, first = kind.table_row[row], row * stride
+            start = kind.first_weight + table_row * stride
+            own = gram[table_row, table_row]
+            for j in range(width):  # sum and store in separate loops, so that equal runs add in the same order
                 change = scale * delta[part + j]
                 growth += change * (2.0 * weights[start + j] + own * change)
             for j in range(width):
                 row_work[j] = scale * delta[part + j]
                 coefficient[first + j] += scale * delta[part + j]
             for q in range(gram.shape[0]):
-                similarity, start = gram[place, q], kind.first_weight + q * stride
+                similarity, start = gram[table_row, q], kind.first_weight + q * stride
                 for j in range(width):
                     weights[start + j] += similarity * row_work[j]
         else:
@@ -169,7 +169,7 @@ _ENTRIES = {
 
 
 def block_entry(name: str) -> Addressed:
-    """Score or scatter, for weights of single or double precision, to be compiled."""
+    """Score or scatter by its task name, not compiled yet."""
     return Addressed(*_ENTRIES[name])
 
 

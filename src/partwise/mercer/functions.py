@@ -1,4 +1,4 @@
-"""Kernel functions: scikit-learn's by name, or any function of two matrices; and whether one is a kernel at all."""
+"""Kernel functions: scikit-learn's by name, or any function of two matrices; and a test whether it is a kernel."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from partwise.errors import InputError
 
 PRECOMPUTED = "precomputed"
-_EXAMINED = 400  # points of which the kernel matrix is tested for negative eigenvalues
-_TOLERANCE = {"f": 1e-4, "d": 1e-8}  # of symmetry and eigenvalues, relative to the largest
+_EXAMINED = 400  # Points whose kernel matrix is tested for negative eigenvalues: takes less than a second.
+_TOLERANCE = {"f": 1e-4, "d": 1e-8}  # Relative rounding error allowed in symmetry and eigenvalues, by precision.
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class KernelFunction:
         A name that ``sklearn.metrics.pairwise.pairwise_kernels`` knows, "precomputed", or a function of two
         matrices that returns the matrix of their kernel values.
     settings : dict
-        gamma, degree, coef0 and the like; those that a named kernel does not have are ignored.
+        gamma, degree, coef0 and others. A named kernel ignores settings that it does not have.
     dtype : dtype
-        float32 or float64, for points and values.
+        float32 or float64, the type of points and values.
     """
 
     kernel: str | Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -39,7 +39,7 @@ class KernelFunction:
         return isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
 
     def between(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """Kernel values, (n_X, n_Y), checked."""
+        """Checked kernel values, (n_X, n_Y)."""
         if not len(X) or not len(Y):
             return np.zeros((len(X), len(Y)), self.dtype)
         if callable(self.kernel):
@@ -71,7 +71,7 @@ class KernelFunction:
         X: np.ndarray,
         weights: np.ndarray | None = None,
     ) -> KernelFunction:
-        """From an estimator's parameters; `gamma` may depend on the points X and how much each counts."""
+        """A kernel function from an estimator's parameters. `gamma` may depend on the points X and their weights."""
         if precision not in ("single", "double"):
             raise InputError(f"precision must be 'single' or 'double', not {precision!r}")
         dtype = np.float32 if precision == "single" else np.float64
@@ -97,9 +97,9 @@ class KernelFunction:
 
 
 def _width(gamma: Any, X: np.ndarray, weights: np.ndarray | None, kernel: str) -> float | None:
-    """γ as in scikit-learn's SVC: "scale" is 1 / (d · variance), "auto" 1 / d.
+    """γ as in scikit-learn's SVC: "scale" is 1 / (d · variance), "auto" is 1 / d.
 
-    A point of weight 2 counts as two, so that weighting examples is the same as repeating them.
+    A point of weight 2 counts twice, so that weighting an example is the same as repeating it.
     """
     if kernel == PRECOMPUTED:
         return None
@@ -117,15 +117,15 @@ def _width(gamma: Any, X: np.ndarray, weights: np.ndarray | None, kernel: str) -
 
 
 def check_is_kernel(rows: Callable[[np.ndarray, np.ndarray], np.ndarray], n: int, dtype: Any) -> None:
-    """Raise unless the kernel matrix of some of the points is symmetric without negative eigenvalues.
+    """Raise unless the kernel matrix of a sample of points is symmetric without negative eigenvalues.
 
-    A principal submatrix with a negative eigenvalue proves that the whole has one; the test of a sample cannot
-    prove the contrary, and training has a check of its own.
+    A negative eigenvalue of a principal submatrix proves that the whole matrix has one. The test of a sample cannot
+    prove the opposite, so training has its own check.
 
     Parameters
     ----------
     rows : callable
-        Kernel values of given rows and columns.
+        Returns the kernel values of some rows and columns.
     n : int
         Number of points.
     """

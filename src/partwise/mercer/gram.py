@@ -1,4 +1,4 @@
-"""Kernel matrices in blocks of rows: kept as far as a memory budget goes, computed anew beyond it."""
+"""Kernel matrices in blocks of rows. The first rows stay in memory; rows beyond the memory limit are recomputed."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import numpy as np
 
 from partwise.mercer.functions import KernelFunction, check_is_kernel, check_square
 
-_SHARE_AT_WORK = 0.25  # of the budget, for rows that are computed anew and what a kernel needs meanwhile
-_MOST_ROWS = 1024
+_SHARE_AT_WORK = 0.25  # Share of the memory limit for rows that are recomputed and for temporary arrays.
+_MOST_ROWS = 1024  # Rows that are recomputed at a time: more would not make the products faster.
 
 
 class Gram:
-    """The symmetric matrix k(x_s, x_t) of n points, used through products with it and rows of it.
+    """The symmetric matrix k(x_s, x_t) of n points, used through its products and rows.
 
     Parameters
     ----------
     n : int
     compute : callable
-        ``compute(rows, columns)`` gives a block; `columns` None stands for all of them.
+        ``compute(rows, columns)`` returns a block. None for `columns` means all columns.
     megabytes : float
-        What kept rows and rows at work may take together.
+        The memory limit for kept and recomputed rows together.
     dtype : dtype
         float32 or float64.
 
     Attributes
     ----------
     n_kept : int
-        The first rows, which stay in memory.
+        Number of rows in memory, the first ones.
     n_computed : int
-        Rows computed so far, for those who measure.
+        Number of rows computed so far, for measurements.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Gram:
         self.n, self.dtype, self._compute = n, np.dtype(dtype), compute
         budget, row = megabytes * 2**20, n * self.dtype.itemsize
         self.n_kept, self.n_computed = int(min(n, (1.0 - _SHARE_AT_WORK) * budget // max(row, 1))), 0
-        # A kernel function needs about three matrices for one: the values, and what they are made of.
+        # A kernel function needs about three matrices of this size: the values and two temporary ones.
         self.rows_at_work = int(np.clip(_SHARE_AT_WORK * budget / (3 * max(row, 1)), 1, _MOST_ROWS))
         self._kept = np.empty((self.n_kept, n), self.dtype)
         for first, last in self._pieces(0, self.n_kept):
@@ -52,17 +52,17 @@ class Gram:
 
     @classmethod
     def of_points(cls, function: KernelFunction, points: np.ndarray, megabytes: float) -> Gram:
-        """The kernel matrix of the rows of `points`, or `points` itself where it is precomputed."""
+        """The kernel matrix of the rows of `points`, or `points` itself if it is precomputed."""
         n = len(points)
         if function.is_precomputed:
             check_square(points)
             whole = np.ascontiguousarray(points, function.dtype)
 
-            def given(rows: np.ndarray, columns: np.ndarray | None) -> np.ndarray:
+            def block(rows: np.ndarray, columns: np.ndarray | None) -> np.ndarray:
                 return whole[rows] if columns is None else whole[np.ix_(rows, columns)]
 
-            check_is_kernel(given, n, function.dtype)
-            gram = cls(n, given, 0.0, function.dtype)
+            check_is_kernel(block, n, function.dtype)
+            gram = cls(n, block, 0.0, function.dtype)
             gram._kept, gram.n_kept = whole, n
             return gram
         points = np.ascontiguousarray(points, function.dtype)
@@ -75,7 +75,7 @@ class Gram:
 
     @classmethod
     def of_neighbours(cls, gram: Gram, second: np.ndarray, megabytes: float) -> Gram:
-        """1 + k(x_{s−1}, x_{t−1}) k(x_s, x_t) over the positions `second` that have a neighbour before them."""
+        """1 + k(x_{s−1}, x_{t−1}) k(x_s, x_t) over the positions `second`, the second ones of pairs of neighbours."""
 
         def compute(rows: np.ndarray, columns: np.ndarray | None) -> np.ndarray:
             across = second if columns is None else second[columns]
@@ -88,7 +88,7 @@ class Gram:
 
     @property
     def kept(self) -> np.ndarray:
-        """The first rows, (n_kept, n), not copied."""
+        """The rows in memory, (n_kept, n), not copied."""
         return self._kept
 
     def diagonal(self) -> np.ndarray:

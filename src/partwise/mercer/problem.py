@@ -1,13 +1,13 @@
-"""Problems whose features are known only through kernel functions: weights are never formed.
+"""Problems with kernel functions in place of features. Weights are never formed.
 
-A vector of weights is a combination of the training rows' feature maps, one coefficient for every row and
-label (Zhang et al. 2011, §4.3: the marginals β of w_k), and a plain block of tied weights. It is carried with its
-image under the kernel matrix, which is its table of scores:
+A weight vector is a combination of the feature maps of training rows, with one coefficient per row and label (Zhang
+et al. 2011, §4.3: the marginals β of w_k), and a plain block of tied weights. It is stored together with its image
+under the kernel matrix, which is the table of the rows' scores:
 
     vector = ( b ; K b ),   ⟨u, v⟩ = b_u · K b_v,   scores of row t = (K b)_t
 
-Both halves are linear, so a batch solver that mixes vectors pays one product with K for every new sum of
-features and none for norms and scores. Visits change b only; `settled` brings the image up to date.
+Both halves are linear. A batch solver that mixes vectors needs one product with K for every new sum of features, and
+none for norms and scores. Visits change b only; `settled` computes the image again.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from partwise.mercer.block import BlockRows, block_tasks
 from partwise.mercer.gram import Gram
 from partwise.structures.contract import Shapes, Structure
 
-_ROWS_PER_BLOCK = 64  # rows whose scores are computed together; within them, visits see each other's changes
+_ROWS_PER_BLOCK = 64  # Rows whose scores are computed together. A visit changes the scores of all rows of its block.
 
 
 @dataclass
 class KernelProblem(Problem):
     """A problem with a kernel matrix over the rows of every kind that is not tied.
 
-    The rows have one attribute each, their own number, so that passes read a table of scores as weights and add
-    up coefficients as features.
+    The only attribute of a row is its own index. Passes then read a table of scores as weights, and add up coefficients
+    as features.
     """
 
     visits_read_rows = False
@@ -92,7 +92,7 @@ class KernelProblem(Problem):
         return *super()._parts(), {}, self.grams
 
     def shard(self, examples: np.ndarray) -> KernelProblem:
-        """As `Problem.shard`; coefficients and scores stay those of all rows."""
+        """As `Problem.shard`. Coefficients and scores are still those of all rows."""
         parts: Any = (*super().shard(examples)._parts(), {}, self.grams)
         return KernelProblem(*parts)
 
@@ -118,17 +118,17 @@ class KernelProblem(Problem):
         return sum(self.grams[kind.name].n ** 2 * rows.stride for kind, rows in kinds if not kind.tied)
 
     def squared_radii(self) -> np.ndarray:
-        """From k(x, x) alone: Σ_labels ‖Σ_t d_t φ(x_t)‖² ≤ 2 (Σ_t √k(x_t, x_t))²."""
+        """The bound Σ_labels ‖Σ_t d_t φ(x_t)‖² ≤ 2 (Σ_t √k(x_t, x_t))², which needs k(x, x) only."""
         from partwise.core.feature_radius import membership
 
-        spread = np.zeros(self.n_examples)
+        radii = np.zeros(self.n_examples)
         for k, kind in enumerate(self.structure.kinds):
             if kind.tied:
-                spread += 2.0 * self.structure.most_tied(self.scorer.shapes).astype(float) ** 2
+                radii += 2.0 * self.structure.most_tied(self.scorer.shapes).astype(float) ** 2
             else:
                 sizes = np.sqrt(np.maximum(self.grams[kind.name].diagonal(), 0.0))
-                spread += 2.0 * self.structure.most_of_row * (membership(self.scorer, k) @ sizes) ** 2
-        return spread
+                radii += 2.0 * self.structure.most_of_row * (membership(self.scorer, k) @ sizes) ** 2
+        return radii
 
     def score_size(self, weights: np.ndarray) -> tuple[float, float]:
         """From |k(x, x')| ≤ √(k(x, x) k(x', x')), for the scores of rows; tied weights are scores."""
@@ -154,7 +154,7 @@ class KernelProblem(Problem):
         return several[:, :half] @ other[half:]
 
     def settled(self, v: np.ndarray) -> np.ndarray:
-        """Coefficients and their image, (n_weights,) of float64, from the coefficients in the first half of `v`."""
+        """The coefficients in the first half of `v`, with their image: float64 (n_weights,)."""
         half = self.n_sums
         result = np.empty(2 * half)
         result[:half] = v[:half]
@@ -184,7 +184,7 @@ class KernelProblem(Problem):
         asks: tuple[str, ...] | None = None,
         thread: int = 0,
     ) -> list[Any]:
-        """Block by block: scores of the block's rows from all coefficients, then visits that keep them exact."""
+        """Visit examples block by block. A block starts with its rows' scores; visits keep these scores exact."""
         results = []
         v[self.n_sums :] = np.nan  # the image is out of date from here on
         scratch = self.scorer.scratch(v.dtype, thread, asks or self.asks)
@@ -202,7 +202,7 @@ class KernelProblem(Problem):
         return results
 
     def _blocks(self, order: np.ndarray) -> Iterator[np.ndarray]:
-        """Pieces of `order` with about as many rows as are worked on together, at least one example each."""
+        """Pieces of `order` with about `_ROWS_PER_BLOCK` rows each, and at least one example."""
         if not len(order):
             return
         number = (np.cumsum(self.lengths[order]) - 1) // _ROWS_PER_BLOCK
@@ -211,7 +211,7 @@ class KernelProblem(Problem):
     def _open_block(
         self, examples: np.ndarray, v: np.ndarray
     ) -> tuple[list[BlockRows], np.ndarray, list[tuple[slice, int]]]:
-        """The rows of some examples, one vector of their scores and of tied weights, and where these lie."""
+        """The rows of some examples, the vector of their scores and the tied weights, and where the tied ones start."""
         kinds, tables, tied, first = [], [], [], 0
         for k, (kind, rows) in enumerate(zip(self.structure.kinds, self.scorer.kinds, strict=True)):
             own = self.scorer.slice_of(kind.name)
@@ -231,7 +231,7 @@ class KernelProblem(Problem):
         return kinds, np.concatenate(tables), tied
 
     def _rows_of(self, k: int, examples: np.ndarray) -> np.ndarray:
-        """The rows of a kind that some examples have."""
+        """The rows of kind k that these examples have."""
         run_ptr, runs = self.scorer.run_ptr, self.scorer.runs
         mine = runs[ranges(run_ptr[:-1][examples], np.diff(run_ptr)[examples])]
         mine = mine[mine[:, KIND] == k]
@@ -241,11 +241,11 @@ class KernelProblem(Problem):
 def _open_rows(
     rows: np.ndarray, gram: Gram, coefficient: np.ndarray, first: int
 ) -> tuple[BlockRows, np.ndarray]:
-    """Some rows of a kind with the table of their scores, which will lie at `first`."""
+    """Some rows of a kind, and the table of their scores, which will start at entry `first`."""
     across = gram.rows(rows)
     scores = across @ coefficient.reshape(gram.n, -1).astype(gram.dtype, copy=False)
-    place = np.full(gram.n, -1, np.int64)
-    place[rows] = np.arange(len(rows))
+    table_row = np.full(gram.n, -1, np.int64)
+    table_row[rows] = np.arange(len(rows))
     table = np.ascontiguousarray(scores, coefficient.dtype).ravel()
     within = np.ascontiguousarray(across[:, rows], np.float64)
-    return BlockRows(0, 0, first, False, place, within, array_address(coefficient), len(coefficient)), table
+    return BlockRows(0, 0, first, False, table_row, within, array_address(coefficient), len(coefficient)), table

@@ -1,8 +1,8 @@
-"""What is left of a kernel machine after training: support points, their coefficients, and scores from them.
+"""Support points of a trained kernel machine, their coefficients, and scores of new points.
 
-Scores of a point x are Σ_t k(x, x_t) b_t over the training points t. Leaving out a set of points changes the
-score of any label j by at most √k(x, x) Σ_t √k(x_t, x_t) |b_{t,j}|, the sum over the points left out; those with
-the smallest terms go first, as long as the bound allows.
+The scores of a point x are Σ_t k(x, x_t) b_t over training points t. Leaving out a set of points changes the score of
+label j by at most √k(x, x) Σ_t √k(x_t, x_t) |b_{t,j}|, summed over the points left out. Points with the smallest
+terms are left out first, as long as this bound is below a tolerance.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from partwise.mercer.functions import PRECOMPUTED, KernelFunction
 from partwise.mercer.problem import KernelProblem
 from partwise.storage.checks import expect_array, expect_number, expect_text
 
-_BYTES_AT_WORK = 2**26  # of kernel values between new points and support
+_BYTES_AT_WORK = 2**26  # Bytes of kernel values that are computed at a time when scores are computed.
 _SETTINGS = ("gamma", "degree", "coef0")
 
 
@@ -31,16 +31,16 @@ class Support:
     ----------
     function : KernelFunction
     points : ndarray (n_support, n_features)
-        For a precomputed kernel the numbers of the training points, (n_support,) of int64.
+        For a precomputed kernel, the indices of the training points, int64 (n_support,).
     n_features : int
     node : ndarray (n_support, n_labels)
         Coefficients of the weights.
     second : ndarray (n_edges,) of int64 or None
-        Support points that are the second of a pair of neighbours; the first is the one before it.
+        Support points that are the second ones of pairs of neighbours. The first is the support point before.
     edge : ndarray (n_edges, n_labels²) or None
     score_error : float
-        Bound on the error, by what was left out, of the score of any part at a point x with k(x, x) no larger
-        than that of every training point.
+        Bound on the error of any part's score that is caused by the points left out. It holds for a point x if k(x, x)
+        is no larger than that of every training point.
     """
 
     function: KernelFunction
@@ -61,7 +61,7 @@ class Support:
         second: np.ndarray | None,
         tolerance: float,
     ) -> Support:
-        """The points that matter for `weights`; `second` are the positions of the edge rows."""
+        """The support points of `weights`. `second` are the positions of the edge rows."""
         dtype, grams = function.dtype, problem.grams
         node = _coefficients(problem, "node", weights)
         kept, error = _negligible(node, grams["node"].diagonal(), tolerance)
@@ -76,7 +76,7 @@ class Support:
         return cls(function, chosen, points.shape[1], node[kept].astype(dtype), second, edge, error)
 
     def scores(self, X: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Node scores (n_positions, n_labels) and edge scores (n_edges, n_labels²) of sequences in one matrix."""
+        """Node scores (n_positions, n_labels) and edge scores (n_edges, n_labels²) of the sequences in X."""
         nodes = np.zeros((len(X), self.node.shape[1]))
         followers = after_the_first(lengths)
         edges = None if self.edge is None else np.zeros((len(followers), self.edge.shape[1]))
@@ -146,7 +146,7 @@ class Support:
 
 
 def _coefficients(problem: KernelProblem, kind: str, weights: np.ndarray) -> np.ndarray:
-    """One row of coefficients for every row of the kind."""
+    """The coefficients of a kind, (n_rows, width)."""
     own, feature_map = weights[problem.scorer.slice_of(kind)], problem.scorer.maps[kind]
     return own.reshape(-1, feature_map.stride)[:, : feature_map.width]
 
@@ -154,7 +154,7 @@ def _coefficients(problem: KernelProblem, kind: str, weights: np.ndarray) -> np.
 def _negligible(
     coefficients: np.ndarray, squared_lengths: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, float]:
-    """Rows to keep, in order, and the bound on the error of leaving out the others."""
+    """The rows to keep, ascending, and the bound on the error of leaving out the others."""
     lengths = np.sqrt(np.maximum(squared_lengths, 0.0))
     terms = np.abs(coefficients) * (lengths * lengths.max(initial=0.0))[:, None]
     order = np.argsort(terms.max(axis=1, initial=0.0), kind="stable")
@@ -165,7 +165,7 @@ def _negligible(
 
 
 def _whole_sequences(lengths: np.ndarray, bytes_per_row: int) -> list[tuple[int, int]]:
-    """Ranges of positions that end where sequences end, of about as much as is worked on together."""
+    """Ranges of positions that contain whole sequences, with about `_BYTES_AT_WORK` kernel values each."""
     ends = np.cumsum(lengths[lengths > 0])
     if not len(ends):
         return []

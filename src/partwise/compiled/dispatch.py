@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Decorators that compile: `entry` for calls from Python, `inner` for calls from compiled code, `fragment` to paste.
 
 :func:`chosen_by_type` chooses an implementation by the type of the first argument, at compile time. Records that cross
@@ -24,7 +23,7 @@ from partwise.compiled.numba_hooks import OPTIMISE_ONCE, private_options
 FAST_MATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
 OPTIONS: dict[str, Any] = {"fastmath": FAST_MATH, "error_model": "numpy", "boundscheck": False}
 
-IS_OFF: bool = bool(config.DISABLE_JIT)  # everything then runs as plain Python
+IS_OFF: bool = bool(getattr(config, "DISABLE_JIT", 0))  # everything then runs as plain Python
 
 _SOURCE = Path(__file__).parents[2]
 _IMPORT = re.compile(rb"^\s*from (partwise[\w.]*) import", re.MULTILINE)
@@ -128,8 +127,8 @@ def chosen_by_type(stub: Callable) -> Any:
         names = stub.__code__.co_varnames[: stub.__code__.co_argcount]
 
         def choose(*argument_types: Any) -> Any:
-            specification = argument_types[0]
-            if not isinstance(specification, types.BaseNamedTuple):
+            specification: Any = argument_types[0]
+            if not isinstance(argument_types[0], types.BaseNamedTuple):
                 return None
             return _forwarder(generic.implementations[specification.instance_class], names)
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from partwise.compiled.examples import Scratch
 from partwise.core.arrays import offsets, ranges
+from partwise.core.evaluation import Evaluation
 from partwise.core.partial_pass import balance_pass, partial_losses, partial_pass
-from partwise.core.problem import Evaluation, Problem
+from partwise.core.problem import Problem
 
 _NOTHING = np.zeros(0)
 

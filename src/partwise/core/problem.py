@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,6 +12,8 @@ from partwise.compiled.examples import Batch, Scratch
 from partwise.compiled.rows import packed_rows
 from partwise.core.arrays import offsets, ranges
 from partwise.core.batch_pass import loss_pass, model_pass, point_pass
+from partwise.core.checks import check_not_negative, check_positive, checked_weights
+from partwise.core.evaluation import Evaluation
 from partwise.core.losses import Loss
 from partwise.core.rows import RowData
 from partwise.core.scorer import Scorer
@@ -23,25 +24,6 @@ if TYPE_CHECKING:
 
 _NOTHING = np.zeros(0)
 Visit = Callable[[Batch, np.ndarray, np.ndarray, Scratch], Any]
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """A dual point or weights, evaluated on all examples.
-
-    Attributes
-    ----------
-    v : ndarray (n_weights,)
-        Σ_i weight_i (φ(true) − expected φ).
-    entropy, cost, log_total, gold : ndarray (n_examples,)
-        H(α_i), expected cost, log-partition (or maximum), and the score of the true label at the potentials.
-    """
-
-    v: np.ndarray
-    entropy: np.ndarray
-    cost: np.ndarray
-    log_total: np.ndarray
-    gold: np.ndarray
 
 
 @dataclass
@@ -233,7 +215,7 @@ class Problem:
         costs = structure.checked_cost(cost)
         scorer = Scorer.build(structure, shapes, rows, n_jobs)
         part_costs = structure.part_costs(labels, shapes, costs) if loss.gamma else np.zeros(0, np.float32)
-        weights = _example_weights(example_weight, len(lengths))
+        weights = checked_weights(example_weight, len(lengths))
         return cls(scorer, gold, part_costs, weights, loss, float(l2), float(l1))
 
     def shard(self, examples: np.ndarray) -> Problem:
@@ -472,28 +454,3 @@ class Problem:
         """D(α) = Σ_i weight_i ( H(α_i) / β + γ Σ_r μ_r e_r ) − ‖shrink(v, l1)‖² / (2 l2)."""
         value = self.loss.inverse_beta * point.entropy + self.loss.gamma * point.cost
         return float(self.batch.example_weight @ value) - self.squared_norm(point.v) / (2.0 * self.l2)
-
-
-def check_positive(name: str, value: float) -> None:
-    """Raise unless `value` is a finite number > 0."""
-    if not isinstance(value, (int, float, np.floating, np.integer)) or not (0 < value <= sys.float_info.max):
-        raise InputError(f"{name} must be a finite number > 0, not {value!r:.60}")
-
-
-def check_not_negative(name: str, value: float) -> None:
-    """Raise unless `value` is a finite number ≥ 0."""
-    if not isinstance(value, (int, float, np.floating, np.integer)) or not (0 <= value <= sys.float_info.max):
-        raise InputError(f"{name} must be a finite number >= 0, not {value!r:.60}")
-
-
-def _example_weights(weights: np.ndarray | None, n_examples: int) -> np.ndarray:
-    if weights is None:
-        return np.ones(n_examples)
-    result = np.ascontiguousarray(weights, np.float64)
-    if result.shape != (n_examples,):
-        raise InputError(
-            f"sample_weight has shape {result.shape}; {n_examples} examples need ({n_examples},)"
-        )
-    if not np.isfinite(result).all() or (result < 0).any():
-        raise InputError("sample_weight must be finite and non-negative")
-    return result

@@ -23,7 +23,9 @@ from partwise.core.distinct_rows import DistinctRows, distinct_rows_of
 if TYPE_CHECKING:
     from partwise.core.scorer import Scorer
 
-_FEWEST_COLUMNS = 4  # Dense attributes from which products pay: with fewer, loops over single rows are as fast.
+_FEWEST_COLUMNS = (
+    4  # Dense attributes from which products pay: with fewer, loops over single rows are as fast.
+)
 _CHUNK = 1 << 18  # Numbers of a chunk of rows: they stay in the processor's cache.
 _FEWEST_ROWS, _MOST_ROWS = 128, 2048  # Rows of a chunk: fewer waste the product, more gain nothing.
 _MOST_SHARED = 1 << 24  # Numbers of a table of distinct rows, which bounds its memory to 128 MiB.
@@ -72,7 +74,12 @@ class _Products:
     """The dense attributes of one kind of rows, with tables of scores and changes for `n_table_rows` rows."""
 
     def __init__(
-        self, kind: KindRows, most_rows: int, n_table_rows: int, weights: np.ndarray | None, v: np.ndarray | None
+        self,
+        kind: KindRows,
+        most_rows: int,
+        n_table_rows: int,
+        weights: np.ndarray | None,
+        v: np.ndarray | None,
     ):
         self.dense, self.v = kind.dense, v
         width, n_dense = kind.width, kind.dense_start.size
@@ -217,14 +224,14 @@ def _distinct_rows(scorer: Scorer, number: int) -> DistinctRows | None:
         scorer.distinct_rows[number] = None
         return None
     if scorer.distinct_rows[number] is None:
-        scorer.distinct_rows[number] = distinct_rows_of(kind.dense) or _NONE_EQUAL
+        scorer.distinct_rows[number] = distinct_rows_of(kind.dense) or NONE_EQUAL
     found = scorer.distinct_rows[number]
     if found is None or not 0 < len(found.row) * kind.width <= _MOST_SHARED:
         return None
     return found
 
 
-_NONE_EQUAL = DistinctRows(np.zeros(0, np.int64), np.zeros(0, np.int32))
+NONE_EQUAL = DistinctRows(np.zeros(0, np.int64), np.zeros(0, np.int32))
 
 
 @cache

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from partwise.core.problem import Evaluation, Problem
+from partwise.core.evaluation import Evaluation
+from partwise.core.problem import Problem
 from partwise.distributed.cluster import Cluster
 from partwise.distributed.split import deal
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from partwise.compiled.clock import is_told, telling
+from partwise.core.checks import check_not_negative, check_positive
 from partwise.core.exactness import KINDS
 from partwise.core.losses import Loss
 from partwise.core.precompile import SMALLEST_TOL_OF_SINGLE, begin_compiling
-from partwise.core.problem import Problem, check_not_negative, check_positive
+from partwise.core.problem import Problem
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError
 from partwise.estimators.answers import Answers

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from partwise.core.checks import check_positive
 from partwise.core.losses import Loss
-from partwise.core.problem import check_positive
 from partwise.errors import InputError
 from partwise.estimators.base import StructuredEstimator, Training, n_threads
 from partwise.mercer.functions import KernelFunction

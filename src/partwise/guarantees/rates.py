@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from partwise.core.checks import check_positive
 from partwise.core.losses import Loss
-from partwise.core.problem import Problem, check_positive
+from partwise.core.problem import Problem
 from partwise.errors import InputError
 
 if TYPE_CHECKING:

@@ -32,7 +32,9 @@ from partwise.mercer.block import BlockRows, block_tasks
 from partwise.mercer.gram import Gram
 from partwise.structures.contract import Shapes, Structure
 
-_ROWS_PER_BLOCK = 64  # Rows whose scores are computed together. A visit changes the scores of all rows of its block.
+_ROWS_PER_BLOCK = (
+    64  # Rows whose scores are computed together. A visit changes the scores of all rows of its block.
+)
 
 
 @dataclass
@@ -248,4 +250,6 @@ def _open_rows(
     table_row[rows] = np.arange(len(rows))
     table = np.ascontiguousarray(scores, coefficient.dtype).ravel()
     within = np.ascontiguousarray(across[:, rows], np.float64)
-    return BlockRows(0, 0, first, False, table_row, within, array_address(coefficient), len(coefficient)), table
+    return BlockRows(
+        0, 0, first, False, table_row, within, array_address(coefficient), len(coefficient)
+    ), table

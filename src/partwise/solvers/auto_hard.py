@@ -23,8 +23,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from partwise.core.evaluation import Evaluation
 from partwise.core.losses import Loss
-from partwise.core.problem import Evaluation, Problem
+from partwise.core.problem import Problem
 from partwise.solvers.base import Certificate, Memory, Solver, StepInfo, check_precision
 from partwise.solvers.dual.chain_cd import ChainCoordinateAscent, ChainState
 from partwise.solvers.dual.crammer_singer import ClassState, CrammerSinger

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
-from partwise.core.problem import Evaluation, Problem
+from partwise.core.evaluation import Evaluation
+from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.needs import Needs
 

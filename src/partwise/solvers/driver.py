@@ -13,8 +13,9 @@ import numpy as np
 
 from partwise.compiled.background_compile import finish
 from partwise.compiled.clock import working_time
+from partwise.core.checks import check_positive
 from partwise.core.precompile import SMALLEST_TOL_OF_SINGLE
-from partwise.core.problem import Problem, check_positive
+from partwise.core.problem import Problem
 from partwise.core.products import on_own_thread
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 from partwise.core.arrays import block_of, ranges
-from partwise.core.problem import Evaluation, Problem
+from partwise.core.evaluation import Evaluation
+from partwise.core.problem import Problem
 from partwise.torch.layouts.base import ScoreBatch
 from partwise.torch.rows import Feed
 from partwise.torch.sums import as_first, compute

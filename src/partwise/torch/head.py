@@ -12,8 +12,9 @@ import numpy as np
 import torch
 
 from partwise.compiled.clock import telling
+from partwise.core.checks import check_positive
 from partwise.core.losses import Loss
-from partwise.core.problem import Problem, check_positive
+from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.report.compiling import CompilingLine
 from partwise.report.progress import duration, number, relative_gap

@@ -9,7 +9,7 @@ import numpy as np
 
 from partwise.core.arrays import offsets
 from partwise.core.losses import Loss
-from partwise.core.products import NO_REPEATS
+from partwise.core.products import NONE_EQUAL
 from partwise.core.streamed import Shards, StreamedProblem, scorer_on_disk, shards_of
 from partwise.estimators.base import n_threads
 from partwise.estimators.on_disk.dataset import EncodedDataset
@@ -41,7 +41,7 @@ def problem_on_disk(
     for kind, counts in zip(data.rows, structure.row_counts(shapes), strict=True):
         held.add_rows(data.rows[kind], offsets(counts))
     if held.n_shards > 1:  # equal rows lie in different shards
-        scorer.distinct_rows.update((k, NO_REPEATS) for k in range(len(scorer.kinds)))
+        scorer.distinct_rows.update((k, NONE_EQUAL) for k in range(len(scorer.kinds)))
     gold, cost = _true_parts(
         structure, estimator.cost, data, held, gold_ptr, part_ptr if loss.gamma else None
     )

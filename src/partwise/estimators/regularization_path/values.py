@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.core.problem import check_positive
+from partwise.core.checks import check_positive
 from partwise.errors import InputError
 
 START, STOP = 100.0, 0.1

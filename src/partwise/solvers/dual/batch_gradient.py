@@ -17,7 +17,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from partwise.core.bounds import safe_batch_step
-from partwise.core.problem import Evaluation, Problem
+from partwise.core.evaluation import Evaluation
+from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import Certificate, Memory, Solver, StepInfo, vectors_bytes
 from partwise.solvers.dual.potentials import GOLD_POTENTIAL, starting_point

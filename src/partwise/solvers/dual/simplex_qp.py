@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
 from partwise.core.arrays import offsets
-from partwise.core.problem import check_positive
+from partwise.core.checks import check_positive
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError
 from partwise.solvers.dual.simplex_pass import Quadratic, log_softmax_of_all, simplex_pass

@@ -22,7 +22,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from partwise.core.bounds import dual_smoothness
-from partwise.core.problem import Problem, check_positive
+from partwise.core.checks import check_positive
+from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import Certificate, Solver, StepInfo
 from partwise.solvers.needs import Needs

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """What compiled code knows of a grammar, room for its charts, and the oracle.
 
 Rules are grouped by their pair of children: sums over splits belong to pairs, and each pair then serves all its

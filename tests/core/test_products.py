@@ -88,11 +88,11 @@ def test_rows_that_nearly_repeat_are_not_taken_for_equal() -> None:
     rows = random.normal(size=(10, 4)).astype(np.float32)[random.integers(0, 10, 300)]
     found = distinct_rows_of(rows)
     assert found is not None and len(found.row) == 10
-    assert np.array_equal(rows[found.row][found.place], rows)
+    assert np.array_equal(rows[found.row][found.group], rows)
     rows[7, 2] = np.nextafter(rows[7, 2], np.float32(9))
     found = distinct_rows_of(rows)
     assert found is not None and len(found.row) == 11
-    assert np.array_equal(rows[found.row][found.place], rows)
+    assert np.array_equal(rows[found.row][found.group], rows)
     assert distinct_rows_of(random.normal(size=(300, 4)).astype(np.float32)) is None
     assert distinct_rows_of(rows[:0]) is None
 

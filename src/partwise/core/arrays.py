@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-_LARGE_PAGES_FROM = (
-    2**22
-)  # Bytes of an array from which NumPy asks for large pages, which take memory as a whole.
+# Bytes of an array from which NumPy asks for large pages, which take memory as a whole.
+_LARGE_PAGES_FROM = 2**22
 
 
 def offsets(sizes: ArrayLike) -> np.ndarray:

@@ -23,9 +23,8 @@ from partwise.core.distinct_rows import DistinctRows, distinct_rows_of
 if TYPE_CHECKING:
     from partwise.core.scorer import Scorer
 
-_FEWEST_COLUMNS = (
-    4  # Dense attributes from which products pay: with fewer, loops over single rows are as fast.
-)
+# Dense attributes from which products pay: with fewer, loops over single rows are as fast.
+_FEWEST_COLUMNS = 4
 _CHUNK = 1 << 18  # Numbers of a chunk of rows: they stay in the processor's cache.
 _FEWEST_ROWS, _MOST_ROWS = 128, 2048  # Rows of a chunk: fewer waste the product, more gain nothing.
 _MOST_SHARED = 1 << 24  # Numbers of a table of distinct rows, which bounds its memory to 128 MiB.

@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 _BLOCKS_A_SHARD = 64  # Blocks of a shard: enough to mix the examples of different shards well.
 _LAG = 1  # Shards that are being written while another one is visited.
 AT_A_TIME = 2 + _LAG  # Shards in memory: one is visited, the next is being read, `_LAG` are being written.
-_SMALLEST_BLOCK, _LARGEST_BLOCK = (
-    2**16,
-    2**21,
-)  # Bytes of a block: smaller reads are slow, larger ones mix badly.
+# Bytes of a block: smaller reads are slow, larger blocks mix badly.
+_SMALLEST_BLOCK, _LARGEST_BLOCK = 2**16, 2**21
 
 ROW_ARRAYS = (
     "wide_ptr", "wide_start", "wide_value", "narrow_ptr", "narrow_start", "narrow_count", "narrow_value",

@@ -91,9 +91,7 @@ def _scatter_block(kind, first_row, n_rows, weights, coefficient, scale, delta, 
             table_row, first = kind.table_row[row], row * stride
             start = kind.first_weight + table_row * stride
             own = gram[table_row, table_row]
-            for j in range(
-                width
-            ):  # sum and store in separate loops, so that equal runs add in the same order
+            for j in range(width):  # a loop of its own, so that equal runs add in the same order
                 change = scale * delta[part + j]
                 growth += change * (2.0 * weights[start + j] + own * change)
             for j in range(width):

@@ -12,10 +12,8 @@ from partwise.errors import InputError
 
 PRECOMPUTED = "precomputed"
 _EXAMINED = 400  # Points whose kernel matrix is tested for negative eigenvalues: takes less than a second.
-_TOLERANCE = {
-    "f": 1e-4,
-    "d": 1e-8,
-}  # Relative rounding error allowed in symmetry and eigenvalues, by precision.
+# Relative rounding error that is allowed in symmetry and eigenvalues, by precision.
+_TOLERANCE = {"f": 1e-4, "d": 1e-8}
 
 
 @dataclass(frozen=True)

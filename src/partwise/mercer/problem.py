@@ -32,9 +32,8 @@ from partwise.mercer.block import BlockRows, block_tasks
 from partwise.mercer.gram import Gram
 from partwise.structures.contract import Shapes, Structure
 
-_ROWS_PER_BLOCK = (
-    64  # Rows whose scores are computed together. A visit changes the scores of all rows of its block.
-)
+# Rows whose scores are computed together. A visit changes the scores of all rows of its block.
+_ROWS_PER_BLOCK = 64
 
 
 @dataclass

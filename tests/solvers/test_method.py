@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib import import_module
 from types import ModuleType
 
 import numpy as np
@@ -14,13 +14,10 @@ from partwise import SequenceLabeler
 L2, TOL = 1.0, 1e-4
 
 
-@pytest.fixture(scope="module")
-def method() -> ModuleType:
-    spec = spec_from_file_location("method", ROOT / "examples" / "method.py")
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def method(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    return import_module("method")
 
 
 def test_optimum_is_that_of_the_library(method: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

@@ -120,14 +120,8 @@ _IndexFile: Any = _private(
     "numba.core.caching", "IndexDataCacheFile", "_load_index", "_save_index", "_save_data", "_data_name", "flush"
 )  # fmt: skip
 _runtime: Any = getattr(_private("numba.core.runtime", "rtsys", "initialize"), "initialize", None)
-_DAMAGED = (
-    EOFError,
-    UnpicklingError,
-    ValueError,
-    LookupError,
-    AttributeError,
-    ImportError,
-)  # what an index raises
+# Errors that reading a damaged index raises.
+_DAMAGED = (EOFError, UnpicklingError, ValueError, LookupError, AttributeError, ImportError)
 
 
 class SafeCache(_FunctionCache or object):  # type: ignore[misc]

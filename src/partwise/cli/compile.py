@@ -1,4 +1,4 @@
-"""`partwise compile`: have Numba compile ahead what training and prediction need, for images and CI."""
+"""`partwise compile`: compile code before the first training, for container images and CI."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOSSES = ("log", "hinge")
 _WORDS = [[["the", "D"], ["old", "A"], ["dog", "N"], ["barks", "V"]], [["cats", "N"], ["sleep", "V"]]] * 3
 _CHUNKS = [["B-NP", "I-NP", "I-NP", "O"], ["B-NP", "O"]] * 3
 _EDGES = "columns: word tag\nword[0]\nedge: tag[0]"
-_FEWEST_PASSES = 3
+_FEWEST_PASSES = 3  # enough for every solver to run all of its code
 
 
 class Item(NamedTuple):
@@ -51,8 +51,8 @@ def compile_ahead(
 ) -> None:
     """Compile ahead, so that the first training on this machine starts at once.
 
-    Code is compiled when it is first used, and kept on disk: beside the package, or in NUMBA_CACHE_DIR where that is
-    set. This runs small problems for what `train` and `predict` need by default, with log and hinge loss.
+    Code is compiled when it is first used, and kept on disk: beside the package, or in NUMBA_CACHE_DIR if that is
+    set. This command runs small problems that compile the code of `train` and `predict`, with log and hinge loss.
     """
     from partwise.report.output import error_console
 
@@ -72,7 +72,7 @@ def compile_ahead(
 
 
 def _run(item: Item, loss: str, solver: Any) -> bool:
-    """Train, save, load and predict; False where the solver refuses the problem."""
+    """Train, save, load and predict; False if the solver cannot train the problem."""
     import tempfile
     from pathlib import Path
 
@@ -84,7 +84,7 @@ def _run(item: Item, loss: str, solver: Any) -> bool:
         try:
             estimator = item.make(loss, solver).fit(item.X, item.y)
         except InputError:
-            if solver == "auto":  # there is one for every problem
+            if solver == "auto":  # auto finds a solver for every problem
                 raise
             return False
         estimator.save(Path(folder) / "model")

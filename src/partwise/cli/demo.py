@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from partwise.data.synthetic import DigitDates
 
-_SHOWN = 4
+_SHOWN = 4  # dates on the page
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One model of the demo: regulariser and tolerance suit the loss, whose values are of different size."""
+    """One model of the demo. Regulariser and tolerance depend on the loss, since losses differ in scale."""
 
     name: str
     loss: str
@@ -36,7 +36,7 @@ CHAINS = (Plan("chain, CRF", "log", 3.0, 1e-3), Plan("chain, max-margin", "hinge
 
 @dataclass
 class Reading:
-    """How one way of reading the test dates went."""
+    """Results of one model on the test dates."""
 
     name: str
     digits: np.ndarray
@@ -92,7 +92,7 @@ def demo(
 
 @contextmanager
 def _display(tol: float, console: Any) -> Iterator[Any]:
-    """Progress on a terminal; elsewhere only the line that says that code is compiled."""
+    """Progress on a terminal; elsewhere only the line about compiling."""
     from partwise.report.progress import TrainingDisplay
 
     seen = console.is_terminal
@@ -191,7 +191,7 @@ def _digit_marginals(estimator: Any, test: DigitDates, rows: np.ndarray) -> np.n
 
 
 def _telling_dates(readings: list[Reading], test: DigitDates) -> np.ndarray:
-    """Dates where the chain repairs most, and one that it too gets wrong."""
+    """The dates in which the chain corrects most digits, and one that the chain gets wrong, too."""
     import numpy as np
 
     alone, chain = readings[0].digits != test.digits, readings[1].digits != test.digits

@@ -15,18 +15,18 @@ from types import FrameType
 from typing import Any
 
 _ONE_REQUEST = 2.0  # seconds within which several signals are one request
-_PUT_OFF_FOR = 0.1  # seconds
+_PUT_OFF_FOR = 0.1  # seconds until a signal within a callback of the compiler is tried again
 _CALLBACKS = ("__del__", "_raw_object_cache_notify", "_raw_object_cache_getbuffer")
 _COMPILER = ("numba", "llvmlite")
 _LOOP = "partwise.solvers.driver"
 
 
 class Interrupted(Exception):
-    """The user stopped a command; the message says what became of the model, and is empty if that was said."""
+    """The user stopped a command. The message says what happened to the model; it is empty if that was printed."""
 
 
 def ignore_further() -> None:
-    """Let a command that was interrupted end in peace."""
+    """Ignore further Ctrl-C, so that an interrupted command can end."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -61,7 +61,7 @@ class Interruption:
 
     def __exit__(self, *error: object) -> None:
         if self._previous is not None:
-            # Once asked, the command only tells what became of the model; one more must not cut that short.
+            # After the first request, the command prints what happened to the model; nothing may cut that short.
             signal.signal(signal.SIGINT, signal.SIG_IGN if self.asked else self._previous)
             self._previous = None
 

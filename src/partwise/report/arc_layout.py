@@ -1,4 +1,4 @@
-"""Where the arcs of a dependency tree run and where their labels stand, so that no arc crosses a label.
+"""Layout of a dependency tree: arcs and labels are placed so that no arc crosses a label.
 
 An arc goes up from its head, along its level and down to its word. Arcs over others run on a higher level, and
 labels stand on their arc, aside from what goes up through there: in a tree without crossing arcs there is nothing
@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-_BESIDE = 4.0  # an arc begins beside its head, whose own arc ends there
-_MARGIN = 5.0  # around labels
+_BESIDE = 4.0  # pixels from a head's middle to the start of its arcs: its own incoming arc ends in the middle
+_MARGIN = 5.0  # pixels around labels
 
 
 class Arc(NamedTuple):
@@ -37,7 +37,7 @@ class Arc(NamedTuple):
 
 
 def levels(heads: Sequence[int]) -> list[int]:
-    """How high each word's arc must be to pass over the arcs below it, from 1; 0 for root arcs and heads of -1."""
+    """The level of each word's arc, above the arcs below it, from 1; 0 for root arcs and heads of -1."""
     found = [0] * len(heads)
     highest = np.zeros(len(heads) + 1, dtype=np.int64)  # over each space between words
     arcs = [(abs(head - word), min(head, word), word) for word, head in enumerate(heads, 1) if head > 0]

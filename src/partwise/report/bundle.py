@@ -1,7 +1,7 @@
-"""Pages with a script: one file that needs no other, data as JSON, and a policy that allows nothing else.
+"""Pages with a script, each one self-contained file: data as JSON, and a content security policy.
 
-The policy names the style and the script by their hashes, so that whatever slips into the page some other way is
-neither run nor applied. Words and labels are data; the script puts them in as text.
+The policy names the style and the script by their hashes, so that no other script runs and no other style applies.
+Words and labels are data; the script inserts them as text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FOLDER = "partwise.report"
 
 
 def scripted_page(title: str, data: dict[str, Any], live: bool = False) -> str:
-    """A whole page that a script fills.
+    """A page that is filled by a script.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def scripted_page(title: str, data: dict[str, Any], live: bool = False) -> str:
     data : dict
         JSON values, read by ``static/page.js``.
     live : bool
-        Whether the page may ask the server that it came from.
+        Whether the page may send requests to its own server.
     """
     on_paper = " ".join(f"--{name}: {color};" for name, color in palette.LIGHT.items())
     style = f"{palette.variables()}@media print {{ :root {{ {on_paper} }} }}\n{static('page.css')}"

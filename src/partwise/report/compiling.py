@@ -1,4 +1,4 @@
-"""One line that says that code is being compiled, so that nobody takes it for a program that hangs."""
+"""A line that says that code is being compiled, so that the program does not seem to hang."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from partwise.report.progress import duration
 
 
 class CompilingLine:
-    """Tells of compiling on a stream, for `partwise.compiled.clock.telling`.
+    """Prints that code is compiled, for `partwise.compiled.clock.telling`.
 
-    A terminal's line is rewritten as time goes by; elsewhere there is one line at the beginning and one at the end.
+    On a terminal, one line is updated. Elsewhere, one line is printed at the beginning and one at the end.
     """
 
     def __init__(self, stream: TextIO):
@@ -29,10 +29,10 @@ class CompilingLine:
 
 
 def compiling_words(subject: str, seconds: float) -> str:
-    """What is compiled, how often that happens, and how long it has taken."""
+    """The subject, that this happens once per machine, and the time so far."""
     return f"compiling for {subject}, which happens once per machine: {duration(seconds)} so far"
 
 
 def compiled_words(seconds: float) -> str:
-    """The total."""
+    """The total time."""
     return f"compiled in {duration(seconds)} (once per machine)"

@@ -1,4 +1,4 @@
-"""One constituent tree as inline SVG: words at the bottom, the less probable a constituent the fainter."""
+"""One constituent tree as inline SVG: words at the bottom; less probable constituents are fainter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from partwise.report.tree_svg import clean
 _LETTER, _SMALL_LETTER, _GAP = 8.0, 6.6, 14.0
 _LEVEL, _TALLEST = 34.0, 900.0
 _TOP, _BOTTOM = 22.0, 40.0
-_FAINTEST = 0.15
+_FAINTEST = 0.15  # opacity of an impossible constituent: it must stay visible
 
 
 class _Placed(NamedTuple):
@@ -41,7 +41,7 @@ def constituent_svg(
     gold : collection of Span, or None
         The true constituents; others are marked as wrong.
     """
-    has_bracket = not tree.label and len(tree.children) == 1  # which says nothing
+    has_bracket = not tree.label and len(tree.children) == 1  # a bracket without information
     nodes, width = _placed(tree.children[0] if has_bracket else tree)
     highest = max(node.level for node in nodes)
     step = min(_LEVEL, _TALLEST / max(highest, 1))

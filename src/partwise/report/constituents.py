@@ -1,4 +1,4 @@
-"""Parsed sentences as one page: the scores, then every tree with its probabilities, wrong constituents marked."""
+"""Parsed sentences as one page: the scores, then every tree with its probabilities, with wrong constituents marked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def constituent_page(
     title: str = "Constituent trees",
     most: int = 200,
 ) -> str:
-    """A page of trees that needs no other file.
+    """A self-contained page of trees.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def _plain_spans(tree: Tree) -> set[Span]:
 
 
 def _compared(tree: Tree, true: set[Span] | None) -> tuple[set[Span], set[Span]]:
-    """The constituents that are wrong, and those that are missing."""
+    """The wrong constituents, and the missing ones."""
     if true is None:
         return set(), set()
     found = _plain_spans(tree)

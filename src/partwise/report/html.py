@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: everything inline, everything escaped, no script, nothing fetched."""
+"""Self-contained HTML pages without scripts: all content is inline and escaped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from partwise.report.numbers import shown
 from partwise.report.svg import Line, line_chart
 from partwise.storage.atomic import write_atomically
 
-_SHORT = 20  # letters that a cell never breaks
+_SHORT = 20  # characters; shorter texts are not broken into lines
 _NUMBER = re.compile(
     r"([-+−<]?[\d,.]+(e[-+]?\d+)?( ?%| s| min| h|\b)( \d+ (s|min)| of [\d,]+)?)?|inf|nan|-inf"
 )
@@ -70,7 +70,7 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .86rem; }
 
 
 def page(title: str, lead: str, sections: Sequence[tuple[str, str]], style: str = "") -> str:
-    """A whole page.
+    """A page.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def page(title: str, lead: str, sections: Sequence[tuple[str, str]], style: str 
 
 
 def write_page(path: str | os.PathLike[str], text: str) -> None:
-    """Write a page, whole or not at all."""
+    """Write a page atomically."""
     write_atomically(path, lambda handle: handle.write(text.encode("utf-8", "replace")))
 
 
@@ -112,7 +112,7 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def facts(values: Mapping[str, Any]) -> str:
-    """A table of names and values, each value as its name wants it (`partwise.report.numbers.shown`)."""
+    """A table of names and values, formatted by `partwise.report.numbers.shown`."""
     rows = "".join(
         f"<tr><th>{escape(str(name))}</th>{_cell('td', shown(value, str(name)))}</tr>"
         for name, value in values.items()
@@ -122,7 +122,7 @@ def facts(values: Mapping[str, Any]) -> str:
 
 
 def weights_table(titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A table whose last column is a weight, drawn as a bar too."""
+    """A table whose last column is a weight, which is also drawn as a bar."""
     largest = max((abs(float(row[-1])) for row in rows), default=0.0) or 1.0
     head = "".join(_cell("th", title) for title in (*titles, ""))
     lines = []
@@ -140,7 +140,7 @@ def paragraph(text: str) -> str:
 
 
 def legend(entries: Sequence[tuple[str, str]]) -> str:
-    """What lines mean: (class of the style: "", "wrong", "right" or "faint", text) of each kind."""
+    """A legend: pairs (class of the line: "", "wrong", "right" or "faint"; text)."""
     return (
         '<ul class="legend">'
         + "".join(f'<li><i class="{kind}"></i>{escape(text)}</li>' for kind, text in entries)
@@ -155,14 +155,12 @@ def picture(png: bytes, description: str) -> str:
 
 
 def convergence(history: Sequence[Mapping[str, float]], tol: float | None) -> str:
-    """Primal and dual meeting, and the relative gap, as inline SVG; a sentence if there is no curve."""
+    """Curves of primal, dual and relative gap as inline SVG, or a sentence if there are too few points."""
     keys = ("passes", "primal", "dual")
     rows = [[float(record.get(key, math.nan)) for key in keys] for record in history]
     rows = [row for row in rows if math.isfinite(row[0]) and math.isfinite(row[1] - row[2])]
     if len(rows) < 2:
-        return paragraph(
-            "Too few certificates were made to draw a curve; train with a smaller tol to see more."
-        )
+        return paragraph("Too few certificates to draw a curve; train with a smaller tol to see more.")
     from partwise.report.plots import value_range
 
     passes, primal, dual = (list(column) for column in zip(*rows, strict=True))
@@ -187,7 +185,7 @@ def convergence(history: Sequence[Mapping[str, float]], tol: float | None) -> st
 
 
 def _scrolling(rows: str) -> str:
-    """A table that scrolls by itself where the page is too narrow for it."""
+    """A table with a scroll bar of its own on narrow pages."""
     return f'<div class="scroll"><table>{rows}</table></div>'
 
 
@@ -198,5 +196,5 @@ def _cell(tag: str, text: str, right: bool = False) -> str:
 
 
 def _is_number(text: str) -> bool:
-    """Whether it is a number with its unit; nothing at all is one too."""
+    """Whether a text is empty, or a number with its unit."""
     return _NUMBER.fullmatch(text) is not None

@@ -1,4 +1,4 @@
-"""Values as JSON that machines and pages read: nothing that JSON cannot say, nothing that can leave a page's script."""
+"""JSON for programs and pages: without nan and inf, and safe within a `<script>` element."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def finite_only(value: Any) -> Any:
-    """`value` with numbers that are not finite replaced by None."""
+    """Replace numbers that are not finite by None."""
     if isinstance(value, dict):
         return {str(key): finite_only(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -19,7 +19,7 @@ def finite_only(value: Any) -> Any:
 
 
 def json_for_page(value: Any) -> str:
-    """JSON that may stand in a ``<script>`` element: ASCII, without any character that HTML gives a meaning."""
+    """JSON for a ``<script>`` element: ASCII, without the characters <, > and &."""
     text = json.dumps(finite_only(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")

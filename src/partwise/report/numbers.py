@@ -12,14 +12,14 @@ _SHARES = {"accuracy", "f1", "uas", "las"}  # the last word of a name
 
 
 def shown(value: Any, name: str = "") -> str:
-    """A value as people read it; what it is called decides on its unit.
+    """Format a value for people. The name decides on the unit.
 
     Parameters
     ----------
     value : bool, int, float, str or None
     name : str
-        A relative gap is told in percent, and so are shares that are right; seconds as a length of time,
-        passes with one decimal.
+        "relative gap" and names that end with an accuracy are shown in percent, "seconds" as a duration, "passes"
+        with one decimal.
     """
     if value is None:
         return ""
@@ -41,5 +41,5 @@ def _tenths(value: float) -> str:
 
 
 def _decimal(value: float) -> str:
-    """Six significant digits; all digits of what is large, where an exponent would be hard to compare."""
+    """Six significant digits. Large numbers have all digits, since exponents are hard to compare."""
     return f"{value:,.6g}" if abs(value) < 1e6 or abs(value) >= 1e15 else f"{value:,.0f}"

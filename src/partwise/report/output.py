@@ -19,7 +19,7 @@ def error_console(quiet: bool = False) -> Console | None:
 
 
 def output_console() -> Console:
-    """A console on standard output, wide enough for tables when it is a pipe."""
+    """A console on standard output. A pipe gets 120 columns, enough for tables."""
     standard_output()
     return _console(highlight=False)
 
@@ -28,7 +28,7 @@ def _console(**settings: Any) -> Console:
     from rich.console import Console
 
     class PlainConsole(Console):
-        """Leaves a broken pipe to `main`; Rich would exit on the spot."""
+        """Raises on a broken pipe, so that `main` handles it; Rich would exit."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
@@ -38,14 +38,14 @@ def _console(**settings: Any) -> Console:
 
 
 def standard_output() -> TextIO:
-    """Standard output, or an error where there is none."""
+    """Standard output, or an error if it is closed."""
     if sys.stdout is None:
         raise InputError("standard output is closed")
     return sys.stdout
 
 
 def text_output() -> TextIO:
-    """Standard output for text that must leave as it came, whatever the locale and the platform's line ends."""
+    """Standard output as UTF-8 without changed line ends, whatever the locale and the platform."""
     target = standard_output()
     reconfigure = getattr(target, "reconfigure", None)
     if reconfigure is not None:
@@ -70,7 +70,7 @@ def write_page_to(path: str, page: str) -> None:
 
 
 def print_json(values: dict[str, Any]) -> None:
-    """One JSON object on standard output; what JSON cannot say (nan, inf) becomes null."""
+    """Print one JSON object on standard output; nan and inf become null."""
     target = standard_output()
     in_full = (getattr(target, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
     target.write(json.dumps(finite_only(values), ensure_ascii=not in_full) + "\n")

@@ -1,4 +1,4 @@
-"""The colours of all pictures and pages, told apart also by colour-blind readers, on white and on black."""
+"""The colours of all pictures and pages, safe for colour-blind readers, for light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DARK = {
 
 
 def variables() -> str:
-    """CSS: ``var(--ink)``, ``var(--page)`` … as the reader's system wants them, light or dark."""
+    """CSS: ``var(--ink)``, ``var(--page)`` … light or dark, by the setting of the reader's system."""
     light, dark = (
         " ".join(f"--{name}: {color};" for name, color in colors.items()) for colors in (LIGHT, DARK)
     )

@@ -1,4 +1,4 @@
-"""Live table of a path of l2: a row a value, and how the value at work goes; plain lines in a pipe."""
+"""Live table of a path of l2: one row per value, and progress at the current value; plain lines in a pipe."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from partwise.report.progress import duration, number, relative_gap
 if TYPE_CHECKING:
     from partwise.solvers.driver import Progress
 
-_SHORTEST_REFRESH = 0.1
-_LONGEST_SILENCE = 10.0  # seconds, where lines are printed
-_ROWS_SHOWN = 24
+_SHORTEST_REFRESH = 0.1  # seconds between two updates of a terminal: more often would flicker
+_LONGEST_SILENCE = 10.0  # seconds between two lines if there is no terminal
+_ROWS_SHOWN = 24  # a terminal has about as many lines
 
 
 class PathDisplay:
-    """Shows points of a path as they are reached.
+    """Shows the points of a path during training.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class PathDisplay:
             self.console.print(path_table(self.records, self.score_name))
 
     def point(self, record: Mapping[str, Any]) -> None:
-        """One value is done."""
+        """Training at one value ended."""
         self.records.append(record)
         self.score_name = record.get("score_name", self.score_name)
         if self._live is not None:
@@ -55,7 +55,7 @@ class PathDisplay:
             self._print("  ".join(f"{title} {cell}" for title, cell in _cells(record, self.score_name)))
 
     def progress(self, progress: Progress) -> None:
-        """A step at the value that is trained now."""
+        """A step of training at the current value."""
         wait = _LONGEST_SILENCE if self._live is None else _SHORTEST_REFRESH
         if self.console is None or time.monotonic() < self._refreshed + wait:
             return
@@ -69,7 +69,7 @@ class PathDisplay:
             self._live.update(Group(path_table(self.records, self.score_name), text), refresh=True)
 
     def say(self, text: str) -> None:
-        """Print a line that stays."""
+        """Print a line above the table."""
         if self.console is not None:
             self._print(text)
 
@@ -78,7 +78,7 @@ class PathDisplay:
 
 
 def path_table(records: list[Mapping[str, Any]], score_name: str) -> Any:
-    """The last points as a table, the best one in bold."""
+    """The last points as a table, with the best one in bold."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2))

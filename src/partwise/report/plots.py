@@ -1,4 +1,4 @@
-"""Pictures with matplotlib: primal and dual meeting, and predicted digits with their marginals."""
+"""Pictures with matplotlib: convergence of primal and dual, and predicted digits with their marginals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def plot_convergence(
     path: str | os.PathLike[str] | None = None,
     tol: float | None = None,
 ) -> bytes:
-    """Draw for each run how primal and dual meet, and the relative gaps of all runs.
+    """Draw primal and dual of each run, and the relative gaps of all runs.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def _draw_gaps(panel: Any, runs: Mapping[str, Mapping[str, np.ndarray]], tol: fl
 
 
 def value_range(primal: np.ndarray, dual: np.ndarray) -> tuple[float, float]:
-    """Limits of an axis on which the meeting is seen, even when the first values are far off."""
+    """Limits of an axis that show convergence even if the first values are far off."""
     end = 0.5 * (primal[-1] + dual[-1])
     spread = max(float(np.median(primal - dual)) * 4.0, abs(end) * 0.05, 1e-9)
     low = max(float(dual.min()), end - spread)
@@ -144,7 +144,7 @@ def plot_dates(
     marginals: np.ndarray,
     path: str | os.PathLike[str] | None = None,
 ) -> bytes:
-    """Draw dates with what each digit alone and the chain make of them, and the chain's marginals.
+    """Draw dates with the predictions of the classifier and of the chain, and the chain's marginals.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def plot_dates(
 
 
 def _draw_readings(panel: Any, digits: np.ndarray, alone: np.ndarray, chain: np.ndarray) -> None:
-    """The date as it is and as it was read, wrong digits in red."""
+    """The true and the predicted date, with wrong digits in red."""
     panel.axis("off")
     panel.set_xlim(0, 1)
     panel.set_ylim(0, 1)
@@ -249,7 +249,7 @@ def finish(pyplot: Any, figure: Any, path: str | os.PathLike[str] | None) -> byt
 
 
 def load_pyplot() -> Any:
-    """Matplotlib, drawing to memory; InputError where it is not installed."""
+    """Matplotlib, which draws to memory; InputError if it is not installed."""
     try:
         import matplotlib
     except ImportError:

@@ -1,4 +1,4 @@
-"""Distributions over labels as predictions show them: what is improbable is left out."""
+"""Distributions over labels as predictions show them, without improbable labels."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-_SMALLEST_SHOWN = 0.001
+_SMALLEST_SHOWN = 0.001  # less probable labels are left out: four decimals would show little of them
 Distribution = list[tuple[str, float]]
 
 
 def distributions(names: list[str], array: np.ndarray) -> list[Distribution]:
-    """Of every row the labels that are not improbable, the most probable first."""
+    """The labels of each row with a probability of at least 0.001, the most probable first."""
     import numpy as np
 
     order = (-array).argsort(axis=1, kind="stable")

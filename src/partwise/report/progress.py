@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from partwise.solvers.driver import Progress
 
-_SHORTEST_REFRESH = 0.1
-_LONGEST_SILENCE = 10.0  # seconds, where lines are printed
-_ROWS_SHOWN = 8
-_FEWEST_GAPS = 5  # the first passes tell little about the rate to come
+_SHORTEST_REFRESH = 0.1  # seconds between two updates of a terminal: more often would flicker
+_LONGEST_SILENCE = 10.0  # seconds between two lines if there is no terminal
+_ROWS_SHOWN = 8  # certificates that the live table shows
+_FEWEST_GAPS = 5  # gaps before the time left is estimated: the first passes tell little about the rate
 
 
 class TrainingDisplay:
-    """A callback for ``fit`` that shows how training goes.
+    """A callback for ``fit`` that shows progress.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class TrainingDisplay:
             self.console.print(text, highlight=False, soft_wrap=True)
 
     def say(self, lines: list[str]) -> None:
-        """Print lines that stay."""
+        """Print lines above the table."""
         if self.console is not None:
             for line in lines:
                 self.console.print(line, highlight=False, soft_wrap=True, markup=False)
@@ -101,7 +101,7 @@ class TrainingDisplay:
         self._compiling = not is_done
 
     def _note_gap(self, progress: Progress, gap: float) -> None:
-        """Keep the solver's estimates, which come with every step; certificates say how far off they are."""
+        """Keep the solver's estimates of the gap; certificates show their error."""
         estimate = estimated_relative_gap(progress)
         if estimate > 0:
             self._gaps.append((progress.seconds, estimate))

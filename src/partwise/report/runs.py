@@ -1,7 +1,7 @@
-"""What a report is given: model files, checkpoints, records of runs and of paths, whole or damaged.
+"""The files of a report: model files, checkpoints, records of runs and of paths, whole or damaged.
 
-Whatever can be read is: of a model file whose weights are damaged the curve of its training may still be there. What
-is wrong is said in one line, `note`.
+Damaged files are read as far as possible: the training curve of a model may be there although its weights are damaged.
+`note` says in one line what is wrong.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Given:
 
 
 def read_given(path: str) -> Given:
-    """Read one file; what is wrong with it is said in its note.
+    """Read one file; its note says what is wrong with it.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def _model(path: str) -> Given:
 
 
 def _salvaged(path: str, error: InputError) -> Given:
-    """The curve of a model that cannot be loaded, where its header is still there."""
+    """The curve of a model that cannot be loaded, if its header can be read."""
     header = _header_of(path)
     if isinstance(header.get("results"), list):
         found = _path(path, header["results"])
@@ -132,7 +132,7 @@ def _salvaged(path: str, error: InputError) -> Given:
 
 
 def _path_file(path: str, header: dict[str, Any]) -> Given:
-    """What ``partwise path --path FILE`` writes."""
+    """The file of ``partwise path --path FILE``."""
     results = header.get("results")
     found = _path(path, results if isinstance(results, list) else [])
     if not header.get("ended"):
@@ -141,7 +141,7 @@ def _path_file(path: str, header: dict[str, Any]) -> Given:
 
 
 def _header_of(path: str) -> dict[str, Any]:
-    """The header of a model file, whatever has become of its arrays; empty where it cannot be read."""
+    """The header of a model file, even if its arrays are damaged; empty if it cannot be read."""
     try:
         with open(path, "rb") as handle:
             length = int.from_bytes(handle.read(8), "little")
@@ -162,7 +162,7 @@ def _checkpoint(path: str) -> Given:
             header = json.loads(file["header"].tobytes())
         history, run = clean_history(header["history"]), header["run"]
         passes, seconds = float(run[0]), float(run[1])
-    except Exception:  # a damaged archive can raise nearly anything
+    except Exception:  # a damaged archive can raise almost any exception
         raise InputError("is not a whole partwise checkpoint", path) from None
     note = f"not finished: a checkpoint after {passes:.1f} passes and {seconds:.1f} s"
     return Given(path, "checkpoint", history, note=note)
@@ -177,7 +177,7 @@ def _record(path: str) -> Given:
         and all(isinstance(each, dict) and "l2" in each for each in points)
     ):
         found = _path(path, points)
-        if isinstance(value, dict):  # with the curve of the model that was kept
+        if isinstance(value, dict):  # holds the curve of the model that was kept
             found.history = clean_history(value.get("history"))
         return found
     if not isinstance(value, dict) or not isinstance(value.get("history"), list):
@@ -215,7 +215,7 @@ def _path(path: str, points: list[Any]) -> Given:
 
 
 def clean_history(history: Any) -> list[dict[str, float]]:
-    """Points with a finite number of passes, in order; all else that is no finite number is left out."""
+    """Points with a finite number of passes, in order, without other values that are not finite."""
     points: list[dict[str, float]] = []
     for record in history if isinstance(history, list) else []:
         if isinstance(record, Mapping):

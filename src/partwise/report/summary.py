@@ -1,4 +1,4 @@
-"""What there is to say about a model: settings, certificate, sizes and largest weights."""
+"""Facts about a model: settings, certificate, sizes and largest weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from partwise.errors import InputError
 
 @dataclass
 class Summary:
-    """A model in a few tables.
+    """Facts about a model, as tables.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ def summarize(model: Any, header: Mapping[str, Any], top: int = 20, label: str |
     ----------
     model : fitted estimator
     header : dict
-        Of its file.
+        The header of its file.
     top : int
         How many of the largest weights.
     label : str or None
@@ -105,7 +105,7 @@ def _certificate(model: Any) -> dict[str, Any]:
 
 
 def _training(header: Mapping[str, Any]) -> dict[str, Any]:
-    """What the command line recorded; nothing for models saved from Python."""
+    """The training record of the command line; empty for models saved from Python."""
     stored = header.get("training")
     if not isinstance(stored, dict):
         return {}

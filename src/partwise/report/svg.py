@@ -1,4 +1,4 @@
-"""Line charts as inline SVG, for pages that must not need matplotlib; colours are those of the page."""
+"""Line charts as inline SVG, in the colours of the page. Matplotlib is not needed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 460, 280
-_MOST_MARKS = 60
-_TICKS_WANTED = 5
+_MOST_MARKS = 60  # points of a curve that are marked; more would hide the line
+_TICKS_WANTED = 5  # numbers on an axis
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 38, 40
 
 
@@ -63,7 +63,7 @@ def line_chart(
 
     def place_y(y: float) -> float:
         value = math.log10(y) if log_y else y
-        # Far outside the frame is as good as anywhere outside, and keeps the numbers short.
+        # Points far outside the frame are moved nearer, so that numbers stay short.
         share = min(max((value - y_low) / (y_high - y_low), -9.0), 10.0)
         return HEIGHT - _BOTTOM - share * (HEIGHT - _TOP - _BOTTOM)
 

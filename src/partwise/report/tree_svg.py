@@ -13,14 +13,14 @@ from partwise.report.arc_layout import Arc, arcs, places
 _LETTER, _SMALL_LETTER, _GAP = 8.0, 6.6, 16.0
 _LEVEL, _TALLEST = 24.0, 480.0
 _TOP, _LABEL_ROOM, _WORDS_ROOM = 26.0, 12.0, 44.0
-_CORNER = 7.0
-_LOWEST_LABELLED = 14.0  # levels nearer to each other than this leave no room for labels
+_CORNER = 7.0  # radius of an arc's corners, in pixels
+_LOWEST_LABELLED = 14.0  # pixels between two levels; labels do not fit if levels are closer
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
 class Tree:
-    """What is drawn of one sentence of n words.
+    """The drawing of one sentence of n words.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ def tree_svg(tree: Tree) -> str:
 
 
 def clean(text: str) -> str:
-    """Text that may stand in XML: escaped, and without characters that XML does not know."""
+    """Text for XML: escaped, without characters that XML forbids."""
     return escape(_NOT_IN_XML.sub("\ufffd", text))
 
 
@@ -139,7 +139,7 @@ class _Side:
 
 
 def _told(tree: Tree, word: int) -> str:
-    """What an arc is; to be read when the pointer rests on it."""
+    """The description of an arc, which appears under the pointer."""
     head = tree.heads[word]
     told = f"{'root' if head == 0 else tree.forms[head - 1]} → {tree.forms[word]}"
     if tree.relations is not None and tree.relations[word]:
@@ -161,7 +161,7 @@ def _widths(names: Sequence[str] | None, n_words: int) -> list[float]:
 
 
 def _rooms(tree: Tree) -> list[float]:
-    """How much of a line each word takes, with its tag below it and its relation where it is a root's."""
+    """The width of each word with its tag, and with its relation if it is a root."""
     n = len(tree.forms)
     small = [_widths(names, n) for names in (tree.tags, tree.relations, tree.gold_relations)]
     return [
@@ -171,7 +171,7 @@ def _rooms(tree: Tree) -> list[float]:
 
 
 def _columns(text: str) -> int:
-    """How many letters wide a text is."""
+    """The width of a text in characters."""
     if text.isascii():
         return len(text)
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)

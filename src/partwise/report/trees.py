@@ -1,4 +1,4 @@
-"""A parsed corpus as one page: the scores, then trees, the worst first, wrong arcs marked and the truth beside."""
+"""A parsed corpus as one page: scores, then trees, the worst first, with wrong arcs marked and true arcs beside."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tree_page(
     title: str = "Dependency trees",
     most: int = 200,
 ) -> str:
-    """A page of trees that needs no other file.
+    """A self-contained page of trees.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def _errors(tree: Tree) -> tuple[int, int]:
 
 
 def _scores(corpus: DependencyCorpus, heads: np.ndarray, relations: Sequence[str] | None) -> str:
-    """UAS, LAS and the rest, with and without punctuation."""
+    """Attachment scores, with and without punctuation."""
     both = [attachment_scores(corpus, heads, relations, punctuation=with_it) for with_it in (True, False)]
     rows = [
         (name, f"{100 * rate:.2f} %", f"{right:,} of {total:,}", f"{100 * other:.2f} %")

@@ -1,4 +1,4 @@
-"""How good predicted dependency trees are, word by word, as the scorer of CoNLL-X counts them."""
+"""Attachment scores of dependency trees, counted as the scorer of CoNLL-X does."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def _by_relation(
 
 
 def _per_sentence(mask: np.ndarray, sentence_ptr: np.ndarray) -> np.ndarray:
-    """How many words of each sentence are marked."""
+    """The number of marked words of each sentence."""
     return np.diff(offsets(mask)[sentence_ptr])
 
 

@@ -1,4 +1,4 @@
-"""How good predicted constituents are, counted as evalb does with COLLINS.prm.
+"""Bracket scores of constituents, counted as evalb does with COLLINS.prm.
 
 Before anything is compared, traces go, then words whose true tag is punctuation (``, : `` '' .``), constituents of
 nothing else, the outermost bracket (TOP, or no label) and function tags. ADVP and PRT count as the same label. Where

@@ -13,7 +13,7 @@ from partwise.scoring.metrics import LabelScores
 
 @dataclass
 class LabelSetScores:
-    """How well sets of labels were predicted.
+    """Scores of predicted sets of labels.
 
     Attributes
     ----------

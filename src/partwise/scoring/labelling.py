@@ -21,7 +21,7 @@ _MOST_CONFUSIONS = 10
 
 @dataclass
 class LabellingScores:
-    """How well labels were predicted.
+    """Scores of predicted labels.
 
     Attributes
     ----------

@@ -17,11 +17,15 @@ from partwise.scoring.metrics import confusion
 from partwise.tasks.page import Evidence, LabelRow, Parts, percent, shortened
 from partwise.tasks.task import Scores, Task, Wanted, add_each
 
-_MOST_LABELS = 8  # labels of a position that pages show; the page's tables have room for eight rows
+_MOST_LABELS = 8  # labels of a position that pages show: their tables have eight rows
 
 
 class LabelTask(Task):
-    """Attributes
+    """A task that gives each position of an example one label.
+
+    A subclass fills in the methods of the first part; the other parts follow from them.
+
+    Attributes
     ----------
     nouns : (str, str) or (str,)
         What examples and positions are called in ``evaluate --json``: "n_sequences" and "n_tokens".
@@ -29,7 +33,7 @@ class LabelTask(Task):
 
     nouns: ClassVar[tuple[str, ...]]
 
-    # -- what a subclass says -------------------------------------------------------------------
+    # -- filled in by a subclass -------------------------------------------------------------------
 
     @abstractmethod
     def labels(self, X: Any) -> list[list[str]]:
@@ -54,14 +58,14 @@ class LabelTask(Task):
         """A text for every position of one example."""
 
     def extras(self, x: Any) -> dict[str, Any]:
-        """What else pages show of one example."""
+        """More entries of the answer for one example."""
         return {}
 
     def alone(self, x: Any) -> Any:
         """One example as X."""
         return [x]
 
-    # -- what follows ---------------------------------------------------------------------------
+    # -- generic ---------------------------------------------------------------------------
 
     def marginals(self, X: Any) -> list[list[Distribution]]:
         """The probable labels of every position of every example, the most probable first."""
@@ -123,7 +127,7 @@ def label_scores(found: LabellingScores, counts: dict[str, int]) -> Scores:
 
 
 def labelled_evidence(true: list[list[str]], predicted: list[list[str]], errors: np.ndarray) -> Evidence:
-    """What labels say, without probabilities."""
+    """Evidence from labels, without probabilities."""
     scores = labelling_scores(true, predicted)
     kind = "F1 of chunks" if scores.f1_kind == "chunk" else "F1, mean over labels"
     shown = [

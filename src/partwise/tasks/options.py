@@ -1,4 +1,4 @@
-"""What `partwise train NAME` offers, and how a data file is read, which is part of model files.
+"""Options of `partwise train NAME`, and how a data file is read, which is kept in model files.
 
 A task describes its options as a dataclass whose fields are made by `option`. The docstring of the dataclass is the
 help of the command.
@@ -70,7 +70,7 @@ class TrainOptions:
 
 @dataclass
 class FormatOption(TrainOptions):
-    """For files that say by themselves how they are written."""
+    """For files whose format can be detected."""
 
     format: str = option("auto", "How the data are written; auto looks at them.", reading=True)
 
@@ -135,7 +135,7 @@ class DataOptions:
 
     @classmethod
     def of(cls, header: dict[str, Any], path: object) -> DataOptions:
-        """The options stored in a model's header; the usual ones for a model that was not trained here."""
+        """The options in a model's header; the defaults for a model that Python saved."""
         stored = header.get("data")
         if stored is None:
             return cls("auto")

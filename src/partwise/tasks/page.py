@@ -1,4 +1,4 @@
-"""What pages show of any task: evidence from labelled data, terms of explanations, texts cut to size."""
+"""Contents of pages, for all tasks: evidence from labelled data, terms of explanations, shortened texts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LabelRow(NamedTuple):
 
 @dataclass
 class Evidence:
-    """What labelled data say about a model.
+    """Scores and errors of a model on labelled data.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
 
 
 def text_or(request: dict[str, Any], key: str) -> Any:
-    """The value of `key`, or the text of a request that has none; one of the two must be there."""
+    """The value of `key`, or None if the request has a text instead. A request must have one of the two."""
     unknown = set(request) - {"text", key}
     if unknown:
         raise InputError(f'a request has "text" or "{key}", not {sorted(unknown)[0]!r:.40}')

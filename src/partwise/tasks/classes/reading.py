@@ -1,4 +1,4 @@
-"""Data for classes: libsvm files, tables (CSV, TSV) with a label column, and npz files with x and y."""
+"""Files of rows with classes: libsvm, tables (CSV, TSV) with a label column, and npz files with x and y."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from partwise.tasks.options import DataOptions
 
 FORMATS = ("libsvm", "csv", "npz")
 _LIBSVM_LINE = re.compile(r"\s*(\S+(?<!:)\s+)?\d+:\S+")
-_LARGEST_INDEX = 2**31 - 2
+_LARGEST_INDEX = 2**31 - 2  # of a libsvm column: SciPy stores indices in 32 bits
 ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")  # the second opens an archive without files
-_LARGEST_LABEL = 2**63
-# what reading an npz file that is none ends with
+_LARGEST_LABEL = 2**63  # libsvm classes must fit in 64-bit integers
+# The exceptions that NumPy raises for files that are not npz.
 NO_ARCHIVE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError, zlib.error)
-_BATCH = 5000
+_BATCH = 5000  # lines that are read and predicted at a time
 
 
 @dataclass
 class ClassFile:
-    """Rows of numbers and, if they are known, their classes.
+    """A file of rows of numbers, with their classes if they are known.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ def stream_classes(path: str, options: DataOptions) -> Iterator[ClassFile]:
 
 
 def first_lines(handle: Any, options: DataOptions) -> list[bytes]:
-    """Lines up to the first that tells the format; none where that is known."""
+    """The lines up to the first with data, by which the format is detected; none if the format is known."""
     lines: list[bytes] = []
     if options.format == "auto":
         for line in handle:
@@ -109,7 +109,7 @@ def first_lines(handle: Any, options: DataOptions) -> list[bytes]:
 
 
 def settled(data: bytes, path: str, options: DataOptions) -> DataOptions:
-    """Find the format, if it is not known, by the first bytes and the first line of substance."""
+    """Detect the format, if it is not known, by the first bytes and the first line with data."""
     if options.format != "auto":
         if options.format not in FORMATS:
             raise InputError(f"format {options.format!r} is not one of auto, {', '.join(FORMATS)}", path)
@@ -123,12 +123,12 @@ def settled(data: bytes, path: str, options: DataOptions) -> DataOptions:
 
 
 def reader_of(path: str, options: DataOptions, labelled: bool) -> LibsvmReader | TableReader:
-    """What reads the lines of a file of text; `labelled` where every row must have a class."""
+    """The reader of a text file. If `labelled`, every row must have a class."""
     return (LibsvmReader if options.format == "libsvm" else TableReader)(path, options, labelled)
 
 
 class LibsvmReader:
-    """``label index:value …``; an index is the number of its column, also where a file counts from 1."""
+    """``label index:value …``; an index is the number of its column, even if a file counts from 1."""
 
     def __init__(self, path: str, options: DataOptions, labelled: bool):
         self.path, self.options, self.labelled = path, options, labelled
@@ -292,7 +292,7 @@ def check_matrix(shape: tuple[int, ...], dtype: np.dtype, y: np.ndarray | None, 
 
 
 def finite_number(text: str, path: object, line: int) -> float:
-    """A finite number, or an error with its place."""
+    """A finite number, or an error with file and line."""
     value = _number(text)
     if value is None or not math.isfinite(value):
         raise InputError(f"{text.strip()!r:.40} is not a finite number", path, line)
@@ -307,8 +307,7 @@ def _number(text: str) -> float | None:
 
 
 def classes_of(format: str, labels: list[str]) -> list[int] | list[str]:
-    """The classes that labels of text stand for: in libsvm files whole numbers if all are, and not too large for
-    arrays of them; else the labels."""
+    """Labels as classes. In libsvm files, they are integers if all labels are integers that fit in 64 bits."""
     values = [_number(label) for label in labels] if format == "libsvm" else []
     whole = [int(v) for v in values if v is not None and abs(v) < _LARGEST_LABEL and v == int(v)]
     return whole if len(whole) == len(labels) else labels

@@ -1,4 +1,4 @@
-"""Rows with classes for `partwise encode`: batches of a file that is never held whole."""
+"""Rows with classes for `partwise encode`, read in batches: the file is never held in memory as a whole."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from partwise.tasks.classes.reading import (
 )
 from partwise.tasks.options import STANDARD, DataOptions
 
-_LINES = 5000  # of a batch
-_NUMBERS = 1 << 20  # of a batch of a matrix
+_LINES = 5000  # lines of a batch
+_NUMBERS = 1 << 20  # numbers of a batch of a matrix: 8 MB
 
 
 class LabelledRows:
@@ -33,7 +33,7 @@ class LabelledRows:
     Attributes
     ----------
     options : DataOptions
-        As the file turned out to be, once it was read.
+        How the file was read, once it was.
     """
 
     def __init__(self, path: str, options: DataOptions):
@@ -63,7 +63,7 @@ class LabelledRows:
             raise InputError("no rows in this file" if number > 1 else "this file is empty", self.path)
 
     def _npz(self) -> Iterator[ClassBatch]:
-        """Rows of x as they are unpacked; y is read at once."""
+        """Read y at once, and x row by row."""
         if self.path == STANDARD or not zipfile.is_zipfile(self.path):
             raise InputError(
                 "an npz file is encoded from the disk, and must not be gzipped besides", self.path
@@ -99,7 +99,7 @@ class LabelledRows:
 
 
 def _npy_header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, whether columns come first, and type of an array in NumPy's format."""
+    """Shape, Fortran order and type of an array in NumPy's format."""
     version = np.lib.format.read_magic(member)
     if version == (1, 0):
         return np.lib.format.read_array_header_1_0(member)

@@ -29,7 +29,9 @@ def nodes_of(tree: Tree, marginals: dict[Span, float] | None = None) -> list[lis
         if node.word is not None:
             first[k], end[k] = n_words, n_words + 1
             n_words += 1
-    for k in range(len(order) - 1, 0, -1):  # children stand behind their parents, the first one right behind
+    for k in range(
+        len(order) - 1, 0, -1
+    ):  # a node's children come after it, the first child directly after it
         above = parents[k]
         end[above] = max(end[above], end[k])
         first[above] = first[k]
@@ -51,7 +53,7 @@ def plain_spans(tree: Tree) -> set[Span]:
 
 
 def paired_labels(true: list[set[Span]], mine: list[set[Span]]) -> tuple[list[list[str]], list[list[str]]]:
-    """Labels of constituents over the same words, side by side; what has no partner stands beside nothing."""
+    """Pair the labels of constituents over the same words; a constituent without partner is paired with "(none)"."""
     left: list[str] = []
     right: list[str] = []
     for a, b in zip(true, mine, strict=True):

@@ -11,7 +11,7 @@ from partwise.tasks.constituents.data import as_sentences
 
 
 def tree_scores(parser: Any, trees: Sequence[Tree]) -> dict[str, Any]:
-    """All that `evaluate` says: what evalb counts, on all sentences and on those of at most 40 words."""
+    """All scores of `evaluate`: evalb's, on all sentences and on sentences of at most 40 words."""
     parsed = parser.parse(as_sentences(trees, parser.has_tags_))
     scores, short = bracket_scores(trees, parsed.trees), bracket_scores(trees, parsed.trees, max_length=40)
     found = scores.as_dict()

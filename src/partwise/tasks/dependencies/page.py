@@ -25,7 +25,7 @@ def tags_of(corpus: DependencyCorpus) -> list[str]:
 
 
 def heads_by_probability(matrix: np.ndarray) -> list[list[list[Any]]]:
-    """Of every word its most probable heads with their probabilities; 0 is the root."""
+    """The most probable heads of each word with their probabilities; 0 is the root."""
     order = np.argsort(-matrix, axis=0, kind="stable")[:_MOST_HEADS]
     return [
         [
@@ -60,7 +60,7 @@ def read_sentence(request: dict[str, Any]) -> DependencyCorpus:
         for k, name in enumerate(_COLUMNS)
     }
     if columns["fine_tags"] == [["_"] * len(rows)]:
-        columns["fine_tags"] = columns["coarse_tags"]  # one tag is all there is
+        columns["fine_tags"] = columns["coarse_tags"]  # there is only one tag
     return corpus_from_sentences(columns.pop("forms"), **columns)
 
 
@@ -73,7 +73,7 @@ def _one_sentence(corpus: DependencyCorpus) -> DependencyCorpus:
 def expected_words(features: Any) -> dict[str, str]:
     """How a person writes a sentence for these arc features, and an example."""
     tags, coarse = (set(features.known_values(source)) for source in ("tag", "coarse"))
-    # Where words had two tags, coarse ones are another set than those called tags.
+    # If training data had two tags per word, the coarse tags differ from the fine ones.
     has_both = bool(coarse) and bool(tags) and coarse != tags
     penn = "NN" in tags and not has_both
     columns = slice(0, 3) if has_both else slice(0, 3, 2) if penn else slice(0, 2)

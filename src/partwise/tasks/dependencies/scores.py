@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def tree_scores(parser: Any, corpus: DependencyCorpus) -> dict[str, Any]:
-    """All that `evaluate` says: what both scorers count, with and without punctuation, and pruning."""
+    """All scores of `evaluate`: those of both scorers, with and without punctuation, and pruning."""
     parsed = parser.parse(corpus)
     found, bare = (
         attachment_scores(corpus, parsed.heads, parsed.relations, punctuation=counted)
@@ -28,7 +28,7 @@ def tree_scores(parser: Any, corpus: DependencyCorpus) -> dict[str, Any]:
     if found.has_relations:
         universal = universal_scores(corpus, parsed)
         scores["conll2018"] = {name: getattr(universal, name).f1 for name in ("uas", "las")}
-        # Relations of other schemes are not told apart into those of content and of function words.
+        # CLAS needs to know which relations are of content words; only universal relations say so.
         scores["conll2018"]["clas"] = universal.clas.f1 if is_universal(corpus.relations or []) else None
         scores["per_relation"] = {
             name: {"precision": counts.precision, "recall": counts.recall, "true": counts.n_true}

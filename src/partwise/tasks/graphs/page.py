@@ -31,7 +31,7 @@ def expected_graph(encoder: GraphEncoder) -> dict[str, str]:
 
 
 def _example(encoder: GraphEncoder) -> dict[str, Any]:
-    """A graph of two nodes of kinds that training saw, with an edge where it saw one."""
+    """A graph of two nodes of kinds from training, with an edge if training had one."""
     pair = next((kind for kind in encoder.factors if len(kind.nodes) == 2), None)
     kinds = (encoder.nodes[0],) * 2 if pair is None else pair.nodes
     nodes = [
@@ -49,6 +49,6 @@ def _example(encoder: GraphEncoder) -> dict[str, Any]:
 
 
 def _features(encoder: GraphEncoder, kind: str, k: int) -> list[Any]:
-    """The features of an example: one that training saw, or numbers where features are numbers."""
+    """Features of a node or an edge: a name from training, or numbers if features are numbers."""
     own = encoder.own[kind]
     return [0.5] * int(own.n_dense) if own.kind == "matrix" else encoder.names(kind)[k : k + 1]

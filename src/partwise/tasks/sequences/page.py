@@ -37,7 +37,7 @@ def _word(token: Any, t: int) -> str:
 
 
 def other_columns(x: Any) -> list[list[str]]:
-    """Of every position the columns beside the word; nothing where there are none."""
+    """The columns of each position besides the word; empty if there are none."""
     rows = [list(map(str, token[1:])) if isinstance(token, tuple) else [] for token in x]
     return rows if any(rows) else []
 
@@ -80,7 +80,7 @@ def expected_text(encoder: Any) -> dict[str, str]:
 
 
 def one_of_many(found: Sequence[Any], what: str) -> Any:
-    """The only one of some examples."""
+    """The example, or an error if there are several."""
     if len(found) != 1:
         raise InputError(f"one {what} at a time; these are {len(found)}")
     return found[0]

@@ -128,16 +128,12 @@ class _Watcher:
 
     def begin(self, problem: Any, encoder: Any) -> None:
         self._tell(problem)
-        try:
-            self.display.say(self.job.task.estimator._before_training(problem))
-        except OSError:
-            self.display.console = None
         if self.job.dev is not None:
             score = self.job.task.estimator._scorer_during_fit(problem, encoder, *self.job.dev)
             self.display.dev_score = score
 
     def say(self, words: str) -> None:
-        """Print a line about the engine's workers."""
+        """Print a line about the training, such as the memory it takes."""
         with suppress(OSError):
             self.display.say([words])
 

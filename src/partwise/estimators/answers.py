@@ -9,6 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from partwise.core.problem import Problem
+    from partwise.solvers import Solver
 
 
 class Answers:
@@ -85,11 +86,11 @@ class Answers:
         """
         return float(np.mean(true == predicted))
 
-    def _before_training(self, problem: Problem) -> list[str]:
-        """What is worth a line before training begins: how large the problem is, and the memory it takes."""
+    def _before_training(self, problem: Problem, solver: Solver) -> list[str]:
+        """Lines to print before training: the size of the problem, and the memory that `solver` takes."""
         from partwise.solvers.memory import memory_estimate
 
-        return [str(memory_estimate(problem, self.solver, self.tol, self.memory_limit))]
+        return [str(memory_estimate(problem, solver, self.tol, self.memory_limit))]
 
     def _training_facts(self) -> dict[str, Any]:
         """What training did with the data besides, as JSON values."""

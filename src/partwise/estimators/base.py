@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -20,17 +20,20 @@ from partwise.core.losses import Loss
 from partwise.core.precompile import SMALLEST_TOL_OF_SINGLE, begin_compiling
 from partwise.core.problem import Problem
 from partwise.core.randomness import random_generator
+from partwise.core.rows import RowData
 from partwise.errors import InputError
 from partwise.estimators.answers import Answers
 from partwise.estimators.checks import check_cost
 from partwise.estimators.docstrings import completed
-from partwise.estimators.model import compact
 from partwise.estimators.parameters import check_parameters, plain_parameters
 from partwise.estimators.protocol import Estimator, not_fitted
 from partwise.report.compiling import CompilingLine
 from partwise.storage.checks import expect_number, expect_text
+from partwise.structures.contract import Structure
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from partwise.compiled.oracles import Oracle
     from partwise.distributed import Engine
     from partwise.solvers import Progress, Solution, Solver, WarmStart
@@ -50,15 +53,18 @@ class Training:
         The solver's, with the dual variables where it keeps them.
     weights : ndarray (n_weights,)
         In the order of `problem`'s feature maps.
-    source : object
-        What the estimator needs to go on: encoded or raw data.
+    encoder : object
+        As it numbered all features of the training data.
+    data : object
+        The training data as `_read` returned them.
     """
 
     problem: Problem
     solver: Solver
     state: Any
     weights: np.ndarray
-    source: Any = None
+    encoder: Any
+    data: Any
 
 
 class Fitted:
@@ -154,6 +160,8 @@ class StructuredEstimator(Fitted, Answers, Estimator):
     engine: Any = field(default=None, init=False)
     warm_start: bool = field(default=False, init=False)
 
+    _keeps_training: ClassVar[bool] = False
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.__doc__ = completed(cls, StructuredEstimator)
@@ -200,17 +208,6 @@ class StructuredEstimator(Fitted, Answers, Estimator):
         asks = tuple(dict.fromkeys((*asks, "best" if is_hard else "sums")))
         begin_compiling(oracle, asks, "single" if self.tol >= SMALLEST_TOL_OF_SINGLE else "double", is_hard)
 
-    def _announce(self, problem: Problem, encoder: Any) -> None:
-        """Before training: hand what the solver can train to a callback with a method `begin`; say what is worth it."""
-        begin = getattr(self.callback, "begin", None)
-        if begin is not None:
-            from partwise.solvers.needs import check_solver
-
-            check_solver(problem, self._solver_for(problem))
-            begin(problem, encoder)
-        if self.verbose and (lines := self._before_training(problem)):
-            print("\n".join(lines))
-
     @property
     def _chooses_l2(self) -> bool:
         """Whether l2 is chosen by cross-validation."""
@@ -231,35 +228,110 @@ class StructuredEstimator(Fitted, Answers, Estimator):
         """Whether examples must stay as they came, since folds count them."""
         return self._chooses_l2 or getattr(self.__dict__.get("_follow"), "by_folds", False)
 
-    def _fit_problem(
-        self, problem: Problem, encoder: Any, source: Any = None, warm_start: WarmStart | None = None
-    ) -> None:
-        """Train, at one value of l2 or along a path of them, and become the model that came of it.
+    # -- training -------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Train.
 
         Parameters
         ----------
-        encoder, source
-            What `_become` takes besides the solution.
+        X, y
+            As the task reads them.
+        sample_weight : array_like (n_examples,), optional
         """
-        self._announce(problem, encoder)
-        if self._is_followed:
-            from partwise.estimators.regularization_path.choice import choose_l2
+        previous = self.__dict__.get("_training") if self.warm_start else None
+        return self._fit(lambda: self._read(X, y, sample_weight), previous)
 
-            solver, solution = self.__dict__.get("_follow", choose_l2)(self, problem, encoder, source)
-        else:
-            solver, solution = self._solve(problem, warm_start)
-        self._become(solver, solution, encoder, source)
+    def _fit(self, read: Callable[[], Any], previous: Training | None) -> Self:
+        """Read, build, solve, become: every fit.
 
-    def _become(self, solver: Solver, solution: Solution, encoder: Any, source: Any) -> None:
-        """Take over a solution: its certificate, and a compact model of its weights."""
-        problem = solution.problem
-        self._set_certificate(solution)
-        self._encoder, self._model = compact(
-            problem.structure, encoder, problem.scorer.maps, solution.weights
+        Parameters
+        ----------
+        read : callable
+            Returns the training data.
+        previous : Training or None
+            An earlier fit to continue from.
+        """
+        with self._refitting():
+            self._check_parameters()
+            data = read()
+            problem, encoder = self._build(data)
+            solver = self._solver_for(problem)
+            self._announce(problem, encoder, solver)
+            if self._is_followed:
+                from partwise.estimators.regularization_path.choice import choose_l2
+
+                solver, solution = self.__dict__.get("_follow", choose_l2)(self, problem, encoder, data)
+            else:
+                warm_start = None if previous is None else self._carried_over(problem, solver, previous)
+                solution = self._solve(problem, solver, warm_start)
+            self._become(solver, solution, encoder, data)
+        self._warn_unless_converged()
+        return self
+
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        """The training data of a task, checked."""
+        raise NotImplementedError
+
+    def _build(self, data: Any) -> tuple[Problem, Any]:
+        """Training data encoded and bound to structure and loss; and the encoder. Sets attributes of the data."""
+        raise NotImplementedError
+
+    def _take_weights(self, solution: Solution, encoder: Any, data: Any) -> None:
+        """Become the model of a solution's weights."""
+        raise NotImplementedError
+
+    def _problem_for(self, X: Any, y: Any = None, sample_weight: Any = None) -> tuple[Problem, Any]:
+        """The problem that `fit` solves, and the encoder; for solvers called by hand.
+
+        The estimator is not fitted afterwards, since its labels are those of the new data.
+        """
+        with self._refitting():
+            self._check_parameters()
+            return self._build(self._read(X, y, sample_weight))
+
+    def _bound(
+        self, structure: Structure, labels: Any, shapes: Any, rows: Mapping[str, RowData], **options: Any
+    ) -> Problem:
+        """Encoded data bound to structure, loss and regulariser; `options` are those of ``Problem.build``."""
+        return Problem.build(
+            structure,
+            labels,
+            shapes,
+            rows,
+            loss=self.loss,
+            l2=self._l2,
+            l1=self.l1,
+            n_jobs=n_threads(self.n_jobs),
+            **options,
         )
-        self._loss = problem.loss
 
-    def _solve(self, problem: Problem, warm_start: WarmStart | None = None) -> tuple[Solver, Solution]:
+    def _carried_over(self, problem: Problem, solver: Solver, previous: Training) -> WarmStart | None:
+        """The state of an earlier fit as a start for this problem."""
+        raise NotImplementedError
+
+    def _become(self, solver: Solver, solution: Solution, encoder: Any, data: Any) -> None:
+        """Take over a solution: its certificate, its weights, and its state if later fits may need that."""
+        self._set_certificate(solution)
+        if self._keeps_training:
+            problem = solution.problem
+            self._training = Training(problem, solver, solution.state, solution.weights, encoder, data)
+        self._take_weights(solution, encoder, data)
+
+    def _announce(self, problem: Problem, encoder: Any, solver: Solver) -> None:
+        """Before training: call the callback's method `begin`; tell sizes to its method `say`, or print them."""
+        begin = getattr(self.callback, "begin", None)
+        if begin is not None:
+            from partwise.solvers.needs import check_solver
+
+            check_solver(problem, solver)
+            begin(problem, encoder)
+        say = getattr(self.callback, "say", print)
+        if self.verbose or say is not print:
+            for line in self._before_training(problem, solver):
+                say(line)
+
+    def _solve(self, problem: Problem, solver: Solver, warm_start: WarmStart | None = None) -> Solution:
         """Train, from an earlier state of the same solver if there is one."""
         from partwise.distributed import at_work_on
         from partwise.estimators.long_passes import warn_if_long, watched
@@ -269,9 +341,9 @@ class StructuredEstimator(Fitted, Answers, Estimator):
             raise InputError(
                 "there is not one feature to learn a weight of: lower min_count, or add features"
             )
-        whole, solver, callback = problem, self._solver_for(problem), self._callback()
+        whole, callback = problem, self._callback()
         engine = self._engine()
-        if engine is None and warn_if_long(problem, stacklevel=4):
+        if engine is None and warn_if_long(problem, stacklevel=_frames_within()):
             problem, callback = watched(problem, callback, self.max_passes, bool(self.verbose))
         subject = f"{type(problem.structure).__name__.lower()} problems with {problem.loss.name} loss"
         try:
@@ -302,7 +374,7 @@ class StructuredEstimator(Fitted, Answers, Estimator):
                 f"the objective became {solution.certificate.primal}: feature values, cost, gamma, beta, "
                 "sample_weight or 1 / l2 are too large for floating-point numbers: scale them down"
             )
-        return solver, replace(solution, problem=whole)
+        return replace(solution, problem=whole)
 
     def _solver_for(self, problem: Problem) -> Solver:
         """What `solver` stands for, within `memory_limit`."""

@@ -52,6 +52,42 @@ def real_numbers(values: Any, name: str) -> np.ndarray:
     return array
 
 
+def check_targets(y: Any, estimator: str) -> None:
+    """Raise if y is missing; scikit-learn's own checks look for these words."""
+    if y is None:
+        raise InputError(f"a {estimator} requires y to be passed, but the target y is None")
+
+
+def checked_weights(sample_weight: Any, n: int, examples: str = "sequences") -> np.ndarray:
+    """Finite weights ≥ 0, float64 (n,); all 1 for None."""
+    if sample_weight is None:
+        return np.ones(n)
+    weights = real_numbers(sample_weight, "sample_weight")
+    if weights.shape != (n,):
+        raise InputError(f"sample_weight has shape {weights.shape}, but X has {n} {examples}")
+    wrong = ~np.isfinite(weights) | (weights < 0)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise InputError(f"sample_weight[{at}] is {weights[at]}; weights are finite and >= 0")
+    return weights
+
+
+def training_weights(sample_weight: Any, used: np.ndarray, examples: str = "sequences") -> np.ndarray | None:
+    """Checked weights of all examples, or None.
+
+    Parameters
+    ----------
+    used : bool array, shape (n_examples,)
+        False for examples without positions: at least one other weight must not be zero.
+    """
+    if sample_weight is None:
+        return None
+    weights = checked_weights(sample_weight, len(used), examples)
+    if not weights[used].any():
+        raise InputError(f"sample_weight is zero for all {examples}")
+    return weights
+
+
 def refuse_masked(values: Any, name: str) -> None:
     """Raise at an array with masked entries, whose values are not meant to be read."""
     if np.ma.isMaskedArray(values) and np.ma.is_masked(values):

@@ -60,13 +60,13 @@ class InfluenceMixin:
         labels = self.predict([x])[0] if y is None else labels_of_one(y, "y")  # type: ignore[attr-defined]
         features = _feature_vector(training.problem, *self._labelled(training, x, labels))
         shares = _shares(training, features, n_threads(self.n_jobs))
-        original = np.flatnonzero(training.source.data.lengths > 0)
+        original = np.flatnonzero(training.data.lengths > 0)
         order = np.argsort(-np.abs(shares), kind="stable")[:n]
         return [Influence(int(original[k]), float(shares[k])) for k in order]
 
     def _labelled(self, training: Training, x: Any, labels: Any) -> tuple[Encoded, np.ndarray]:
         """One example encoded as for training, and the numbers of its labels."""
-        encoded = training.source.encoder.transform([x])
+        encoded = training.encoder.transform([x])
         if len(labels) != encoded.lengths[0]:
             raise InputError(f"y has {len(labels)} labels, but x has {encoded.lengths[0]} positions")
         codes = encode_labels(labels, self.classes_.tolist(), encoded.lengths)

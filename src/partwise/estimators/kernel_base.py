@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from partwise.core.checks import check_positive
 from partwise.core.losses import Loss
+from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.estimators.base import StructuredEstimator, Training, n_threads
+from partwise.estimators.base import Fitted, StructuredEstimator, n_threads
 from partwise.mercer.functions import KernelFunction
 from partwise.mercer.gram import Gram
 from partwise.mercer.problem import KernelProblem
@@ -20,19 +21,49 @@ from partwise.solvers import SOLVERS
 from partwise.structures.contract import Structure
 
 if TYPE_CHECKING:
-    from partwise.solvers import Solution, Solver
+    from partwise.solvers import Solution
 
 
-class KernelSource(NamedTuple):
-    """What kernel machines are trained on: points, their kernel, and the positions of edge rows if there are any."""
+class KernelData(NamedTuple):
+    """What kernel machines are trained on.
+
+    Attributes
+    ----------
+    X : float64 array, shape (n_points, n_features)
+    codes : int64 array, shape (n_points,)
+        Numbers of the labels.
+    lengths : int64 array, shape (n_examples,)
+    weights : float64 array, shape (n_examples,), or None
+    structure : Structure
+    function : KernelFunction
+    second : int64 array or None
+        The positions that edge rows belong to, if edges have kernels.
+    kept : int64 array, shape (n_points,), or None
+        For a precomputed kernel, the numbers of the points in the matrix, whose size is `n_given`.
+    n_given : int
+    """
 
     X: np.ndarray
+    codes: np.ndarray
+    lengths: np.ndarray
+    weights: np.ndarray | None
+    structure: Structure
     function: KernelFunction
-    second: np.ndarray | None
+    second: np.ndarray | None = None
+    kept: np.ndarray | None = None
+    n_given: int = 0
+
+
+class FittedSupport(Fitted):
+    """Attributes that training a kernel machine sets."""
+
+    _support: Support
+    classes_: np.ndarray
+    n_features_in_: int
 
 
 @dataclass(eq=False, repr=False)
-class KernelEstimator(StructuredEstimator):
+class KernelEstimator(FittedSupport, StructuredEstimator):
     """Base of :class:`KernelSequenceLabeler` and :class:`KernelClassifier`.
 
     Parameters
@@ -76,6 +107,8 @@ class KernelEstimator(StructuredEstimator):
     support_tol: float = 1e-4
     cost: str | np.ndarray = "hamming"
 
+    _keeps_training = True
+
     @classmethod
     def _parameters_in_file(cls) -> list[str]:
         return [name for name in cls._get_param_names() if name != "kernel_params"]
@@ -98,35 +131,24 @@ class KernelEstimator(StructuredEstimator):
             self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params, self.precision, X, weights
         )
 
-    def _train(
-        self,
-        structure: Structure,
-        function: KernelFunction,
-        X: np.ndarray,
-        codes: np.ndarray,
-        lengths: np.ndarray,
-        second: np.ndarray | None,
-        weights: np.ndarray | None,
-    ) -> None:
-        """Fit to the points X; `second` are the positions of edge rows."""
-        share = 1.0 if second is None else 0.5
-        gram = Gram.of_points(function, X, share * self.cache_mb)
+    def _build(self, data: KernelData) -> tuple[Problem, None]:
+        share = 1.0 if data.second is None else 0.5
+        gram = Gram.of_points(data.function, data.X, share * self.cache_mb)
         grams = {"node": gram}
-        if second is not None:
-            grams["edge"] = Gram.of_neighbours(gram, second, share * self.cache_mb)
+        if data.second is not None:
+            grams["edge"] = Gram.of_neighbours(gram, data.second, share * self.cache_mb)
         problem = KernelProblem.of_kernels(
-            structure, codes, lengths, grams, loss=self.loss, l2=self._l2, cost=self.cost,
-            example_weight=weights, n_jobs=n_threads(self.n_jobs),
+            data.structure, data.codes, data.lengths, grams, loss=self.loss, l2=self._l2, cost=self.cost,
+            example_weight=data.weights, n_jobs=n_threads(self.n_jobs),
         )  # fmt: skip
-        self._fit_problem(problem, None, KernelSource(X, function, second))
+        return problem, None
 
-    def _become(self, solver: Solver, solution: Solution, encoder: None, source: KernelSource) -> None:
+    def _take_weights(self, solution: Solution, encoder: None, data: KernelData) -> None:
         problem: Any = solution.problem
-        self._set_certificate(solution)
-        self._training = Training(problem, solver, solution.state, solution.weights)
-        self._support = Support.of(
-            problem, solution.weights, source.X, source.function, source.second, self.support_tol
-        )
+        support = Support.of(problem, solution.weights, data.X, data.function, data.second, self.support_tol)
+        if data.kept is not None:
+            support = replace(support, points=data.kept[support.points], n_features=data.n_given)
+        self._support = support
 
     # -- answers --------------------------------------------------------------------------------
 

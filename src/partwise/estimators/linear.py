@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from partwise.core.losses import Loss
 from partwise.estimators.base import StructuredEstimator
+from partwise.estimators.model import LinearModel, compact
+
+if TYPE_CHECKING:
+    from partwise.solvers import Solution
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -26,14 +33,33 @@ class LinearEstimator(StructuredEstimator):
     engine: Any = None
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class WarmStarting(LinearEstimator):
-    """Base of the linear estimators that can continue from the last fit.
+class CompactModel(LinearEstimator):
+    """Base of the linear estimators that keep features and weights, without features whose weights are all zero.
 
-    Parameters
+    Attributes
     ----------
-    warm_start : bool
-        Continue from the dual state of the last fit if the data are the same, also with another `l2`.
+    coef_ : ndarray (n_weights,)
+        All weights, kind after kind, rounded to single precision when training ends. The certificate is of the
+        weights before rounding.
     """
 
-    warm_start: bool = False
+    _encoder: Any
+    _model: LinearModel
+    _loss: Loss
+
+    def _take_weights(self, solution: Solution, encoder: Any, data: Any) -> None:
+        problem = solution.problem
+        self._encoder, self._model = compact(
+            problem.structure, encoder, problem.scorer.maps, solution.weights
+        )
+        self._loss = problem.loss
+
+    def _fitted_model(self) -> LinearModel:
+        if not hasattr(self, "_model"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        return self._model
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """All weights, kind after kind."""
+        return self._fitted_model().weights

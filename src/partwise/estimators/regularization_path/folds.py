@@ -46,7 +46,9 @@ class Lane:
     def advance(self, l2: float) -> tuple[Solver, Solution, float]:
         """Solve at the next value; returns the score too, nan without one."""
         cpu = working_time()[1]
-        solver, solution = self.estimator._solve(self.problem.with_l2(l2), self.before)
+        problem = self.problem.with_l2(l2)
+        solver = self.estimator._solver_for(problem)
+        solution = self.estimator._solve(problem, solver, self.before)
         self.cpu_seconds = working_time()[1] - cpu
         self.before = WarmStart(solution.problem, solution.state)
         score = float("nan") if self.score is None else float(self.score(solver, solution))

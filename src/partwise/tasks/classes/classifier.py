@@ -12,14 +12,14 @@ from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.rows import RowData
 from partwise.errors import InputError
-from partwise.estimators.base import Training, n_threads
+from partwise.estimators.base import Training
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.labels import classes_array
-from partwise.estimators.linear import WarmStarting
 from partwise.estimators.matrices import split_storage, storage_for
 from partwise.estimators.model import Pairs
 from partwise.estimators.on_disk.dataset import EncodedDataset
 from partwise.estimators.protocol import ClassifierProtocol
+from partwise.estimators.warm_start import WarmStarting
 from partwise.storage.checks import expect_array, expect_number, expect_texts
 from partwise.structures import Multiclass
 from partwise.structures.multiclass.softmax import MULTICLASS
@@ -33,10 +33,11 @@ from partwise.tasks.classes.data import (
 from partwise.tasks.classes.dataset import EncodedClasses
 from partwise.tasks.classes.explain import ClassExplanations
 from partwise.tasks.classes.predictions import ClassPredictions
-from partwise.tasks.sequences.data import warm_state
 
 if TYPE_CHECKING:
-    from partwise.solvers import Solution, Solver
+    from typing_extensions import Self
+
+    from partwise.solvers import Solution
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -99,7 +100,7 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, WarmSt
 
     # -- training -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Classifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train.
 
         Parameters
@@ -109,19 +110,9 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, WarmSt
         y : array_like (n,)
         sample_weight : array_like (n,), optional
         """
-        with self._refitting():
-            self._check_parameters()
-            self._begin_compiling(MULTICLASS)
-            previous = getattr(self, "_training", None) if self.warm_start else None
-            if isinstance(X, EncodedDataset):
-                self._fit_on_disk(X, y, sample_weight, previous)
-            else:
-                data = ClassData.read(self, X, y, sample_weight).weighted(self.class_weight)
-                self._fit(data if self._has_folds else data.in_order(), previous)
-        self._warn_unless_converged()
-        return self
+        return super().fit(X, y, sample_weight)
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Classifier:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add examples to those trained on so far, and train on all of them.
 
         Examples seen before go on from their dual variables; a call costs a pass or two over all the data.
@@ -133,24 +124,28 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, WarmSt
         classes : array_like
             All classes there will ever be, for the first call; by default those of its `y`.
         """
-        with self._refitting():
-            self._check_parameters()
-            self._begin_compiling(MULTICLASS)
-            previous: Training | None = getattr(self, "_training", None)
-            if previous is None:
-                data = ClassData.read(self, X, y, sample_weight, classes=classes)
-                self._fit(data.weighted(self.class_weight), None)
-            elif isinstance(previous.source, EncodedDataset):
-                raise InputError("this model was trained on a dataset on disk, to which nothing can be added")
-            else:
-                data = ClassData.read(self, X, y, sample_weight, classes=self.classes_, reset=False)
-                self._fit(previous.source.with_more(data.weighted(self.class_weight)), previous)
-        self._warn_unless_converged()
-        return self
 
-    def _fit(self, data: ClassData, previous: Training | None) -> None:
+        def read(previous: Training | None) -> ClassData:
+            self._begin_compiling(MULTICLASS)
+            known = classes if previous is None else previous.data.classes
+            data = ClassData.read(self, X, y, sample_weight, known, reset=previous is None)
+            return data.weighted(self.class_weight)
+
+        return self._partial_fit(read)
+
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> ClassData | EncodedClasses:
+        self._begin_compiling(MULTICLASS)
+        if isinstance(X, EncodedDataset):
+            X.check_use(self, "classify", y, sample_weight)
+            assert isinstance(X, EncodedClasses)
+            return X
+        data = ClassData.read(self, X, y, sample_weight).weighted(self.class_weight)
+        return data if self._has_folds else data.in_order()
+
+    def _build(self, data: ClassData | EncodedClasses) -> tuple[Problem, AttributeEncoder | None]:
+        if isinstance(data, EncodedClasses):
+            return self._build_on_disk(data), None
         n, n_features = data.X.shape
-        structure = Multiclass(len(data.classes))
         storage = storage_for(data.X)
         rows, dense = split_storage(data.X, storage)
         if self.fit_intercept:
@@ -158,46 +153,33 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, WarmSt
         width = n_features + int(bool(self.fit_intercept))
         n_dense, n_attributes = (width, 0) if storage == "dense" else (0, width)
         feature_map = FeatureMap.build(len(data.classes), n_attributes, n_dense, rows, data.codes, self.pairs)
-        problem = Problem.build(
-            structure,
+        problem = self._bound(
+            Multiclass(len(data.classes)),
             data.codes,
             np.ones(n, np.int64),
             {"node": RowData(feature_map, rows, dense)},
-            loss=self.loss,
-            l2=self._l2,
-            l1=self.l1,
             cost=self.cost,
             example_weight=data.weights,
-            n_jobs=n_threads(self.n_jobs),
         )
         self.classes_ = data.classes
-        self._fit_problem(problem, data.encoder, data, warm_state(self, problem, previous))
+        return problem, data.encoder
 
-    def _fit_on_disk(
-        self, data: EncodedDataset, y: Any, sample_weight: Any, previous: Training | None
-    ) -> None:
+    def _build_on_disk(self, data: EncodedClasses) -> Problem:
         from partwise.estimators.on_disk.problem import problem_on_disk
 
-        data.check_use(self, "classify", y, sample_weight)
-        assert isinstance(data, EncodedClasses)
         is_text = isinstance(data.labels[0], str)
         self.classes_ = np.array(data.labels) if is_text else classes_array(data.labels)
         self.n_features_in_ = data.n_features
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        self.__dict__.pop("feature_names_in_", None)
         weights = data.weights
         if self.class_weight is not None:
             factors = class_factors(self.class_weight, self.classes_, data.class_counts())
             weights = data.weights_by_class(factors)
-        problem = problem_on_disk(self, data, Multiclass(len(data.labels)), weights)
-        self._fit_problem(problem, None, data, warm_state(self, problem, previous))
+        return problem_on_disk(self, data, Multiclass(len(data.labels)), weights)
 
-    def _become(self, solver: Solver, solution: Solution, encoder: Any, source: Any) -> None:
-        problem = solution.problem
-        self._set_certificate(solution)
-        self._training = Training(problem, solver, solution.state, solution.weights, source)
+    def _take_weights(self, solution: Solution, encoder: Any, data: Any) -> None:
         self._encoder = encoder
-        feature_map = problem.scorer.maps["node"]
+        feature_map = solution.problem.scorer.maps["node"]
         n_features = feature_map.n_dense + len(feature_map.start) - int(bool(self.fit_intercept))
         self._set_weights(Pairs.of(feature_map, solution.weights), n_features)
 

@@ -11,7 +11,14 @@ import numpy as np
 from partwise.core.rows import AttributeRows
 from partwise.data.frames import as_dicts, is_frame, is_numeric, is_series
 from partwise.errors import InputError
-from partwise.estimators.checks import as_checked, check_ordered, is_sparse, real_numbers, refuse_masked
+from partwise.estimators.checks import (
+    as_checked,
+    check_ordered,
+    check_targets,
+    is_sparse,
+    real_numbers,
+    refuse_masked,
+)
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.labels import checked_classes, is_label
@@ -54,11 +61,8 @@ class ClassData:
         X = as_examples(X)
         if is_attributes(X):
             X, encoder = _from_attributes(estimator, X, reset)
-        elif y is None:
-            raise InputError(
-                f"this {type(estimator).__name__} requires y to be passed, but the target y is None"
-            )
         else:
+            check_targets(y, type(estimator).__name__)
             refuse_masked(y, "y")
             options = {"accept_sparse": "csr", "dtype": np.float64, "reset": reset}
             X, y = validate_data(estimator, as_checked(X), y, **options)

@@ -10,7 +10,7 @@ import numpy as np
 
 from partwise.errors import InputError
 from partwise.estimators.checks import as_checked, is_sparse
-from partwise.estimators.kernel_base import KernelEstimator
+from partwise.estimators.kernel_base import KernelData, KernelEstimator
 from partwise.estimators.labels import classes_array
 from partwise.estimators.protocol import ClassifierProtocol
 from partwise.mercer.functions import PRECOMPUTED, check_square
@@ -19,8 +19,7 @@ from partwise.tasks.classes.data import ClassData, read_matrix
 from partwise.tasks.classes.predictions import ClassPredictions
 
 if TYPE_CHECKING:
-    from partwise.estimators.kernel_base import KernelSource
-    from partwise.solvers import Solution, Solver
+    from typing_extensions import Self
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -69,7 +68,7 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
     def _is_precomputed(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train.
 
         Parameters
@@ -78,37 +77,37 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
         y : array_like (n,)
         sample_weight : array_like (n,), optional
         """
-        with self._refitting():
-            self._fit(X, y, sample_weight)
-        self._warn_unless_converged()
-        return self
+        return super().fit(X, y, sample_weight)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        self._check_parameters()
-        if self._is_precomputed():
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> KernelData:
+        is_precomputed = self._is_precomputed()
+        if is_precomputed:
             X = check_square(as_checked(X))
             X = X.toarray() if is_sparse(X) else X
         data = ClassData.read(self, X, y, sample_weight)
         if is_sparse(data.X):
             data = replace(data, X=data.X.toarray())
-        distinct = data if self._is_precomputed() else data.in_order()
-        function, used = self._kernel_function(distinct.X, distinct.weights), None
+        distinct = data if is_precomputed else data.in_order()
+        function, kept = self._kernel_function(distinct.X, distinct.weights), None
         data = data.weighted(self.class_weight)
-        if self._is_precomputed():  # examples of weight zero are gone from the rows
-            used = np.arange(len(X)) if sample_weight is None else np.flatnonzero(sample_weight)
-            data = replace(data, X=data.X[:, used])
-        else:
-            data = data if self._has_folds else data.in_order()
+        if is_precomputed:  # examples of weight zero are gone from the rows
+            kept = np.arange(len(X)) if sample_weight is None else np.flatnonzero(sample_weight)
+            data = replace(data, X=data.X[:, kept])
+        elif not self._has_folds:
+            data = data.in_order()
         self.classes_ = data.classes
-        lengths = np.ones(len(data.codes), np.int64)
-        self._used = None if used is None else (used, len(X))
-        self._train(Multiclass(len(data.classes)), function, data.X, data.codes, lengths, None, data.weights)
-
-    def _become(self, solver: Solver, solution: Solution, encoder: None, source: KernelSource) -> None:
-        super()._become(solver, solution, encoder, source)
-        if self._used is not None:
-            used, n_features = self._used
-            self._support = replace(self._support, points=used[self._support.points], n_features=n_features)
+        lengths, structure = np.ones(len(data.codes), np.int64), Multiclass(len(data.classes))
+        return KernelData(
+            data.X,
+            data.codes,
+            lengths,
+            data.weights,
+            structure,
+            function,
+            None,
+            kept,
+            len(X) if is_precomputed else 0,
+        )
 
     def _scores(self, X: Any) -> np.ndarray:
         """Scores of all classes, (n, n_classes)."""

@@ -57,10 +57,10 @@ class ConstituencyAnswers(Answers):
             "non-zero weights": int(np.count_nonzero(self.coef_)),
         }
 
-    def _before_training(self, problem: Problem) -> list[str]:
+    def _before_training(self, problem: Problem, solver: Any) -> list[str]:
         structure: Any = problem.structure
         size = f"{structure.n_symbols:,} symbols, {structure.n_rules:,} rules, {problem.n_weights:,} weights"
-        return [f"{problem.n_examples:,} sentences, {size}", *super()._before_training(problem)]
+        return [f"{problem.n_examples:,} sentences, {size}", *super()._before_training(problem, solver)]
 
     def _scorer_during_fit(
         self, problem: Problem, encoder: SpanEncoder, X: Any, y: Any

@@ -29,7 +29,7 @@ class PCFGParser:
 
     def fit(self, X: Any, y: Any) -> PCFGParser:
         """Count; `X` and `y` as for `ConstituencyParser.fit`."""
-        data = training_trees(X, y, functions=False)
+        data = training_trees(X, y, None, functions=False)
         binary = [self.form.apply(tree) for tree in data.trees]
         self.derivations_ = Derivations.read(binary, self.form)
         self.pcfg_ = PCFG(TreebankGrammar.read(binary))

@@ -20,7 +20,7 @@ from partwise.data.treebank import (
     without_traces,
 )
 from partwise.errors import InputError
-from partwise.estimators.checks import check_ordered
+from partwise.estimators.checks import check_ordered, training_weights
 from partwise.features.spans import Sentences
 
 ROOT = "TOP"
@@ -39,12 +39,14 @@ class TrainingTrees(NamedTuple):
         The label of the outermost bracket that trees had; None where they had none.
     fixed_tags : bool
         Whether the tags of the input are those of the trees.
+    weights : float64 array, shape (n_sentences,), or None
     """
 
     sentences: Sentences
     trees: list[Tree]
     outer: str | None
     fixed_tags: bool
+    weights: np.ndarray | None
 
 
 def as_sentences(X: Any, need_tags: bool | None = None) -> Sentences:
@@ -101,8 +103,8 @@ def as_trees(y: Any) -> Treebank:
     return Treebank([Tree.of(tree, f"y[{i}]") for i, tree in enumerate(y)])
 
 
-def training_trees(X: Any, y: Any, functions: bool) -> TrainingTrees:
-    """What a parser learns from; sentences None are those of the trees, with their tags."""
+def training_trees(X: Any, y: Any, sample_weight: Any, functions: bool) -> TrainingTrees:
+    """Check sentences, trees and weights. If X is None, the sentences are those of the trees, with their tags."""
     bank = as_trees(y).mapped(without_traces)
     sentences = as_sentences(bank.trees if X is None else X)
     lengths = sentences.lengths
@@ -125,7 +127,8 @@ def training_trees(X: Any, y: Any, functions: bool) -> TrainingTrees:
     if not functions:
         bank = bank.mapped(without_functions)
     trees = [without_cycles(rooted(tree, ROOT)) for tree in bank.trees]
-    return TrainingTrees(sentences, trees, outer, fixed)
+    weights = training_weights(sample_weight, lengths > 0, "sentences")
+    return TrainingTrees(sentences, trees, outer, fixed, weights)
 
 
 def pieces(sentences: Sentences, most_spans: int) -> Iterator[Sentences]:

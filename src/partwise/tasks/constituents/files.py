@@ -10,7 +10,7 @@ import numpy as np
 from partwise.core.losses import Loss
 from partwise.data.binary_form import BinaryForm
 from partwise.errors import InputError
-from partwise.estimators.linear import LinearEstimator
+from partwise.estimators.linear import CompactModel
 from partwise.estimators.model import LinearModel
 from partwise.storage.checks import expect_array, expect_text, expect_texts
 from partwise.tasks.constituents.data import ROOT
@@ -20,7 +20,7 @@ from partwise.tasks.constituents.encoder import SpanEncoder
 _ENCODER, _GRAMMAR = "encoder.", "grammar."
 
 
-class ConstituencyFileMixin(LinearEstimator):
+class ConstituencyFileMixin(CompactModel):
     """State of an estimator that has `_encoder`, `_model`, `_derivations`, `_loss` and what training found."""
 
     _encoder: SpanEncoder

@@ -12,10 +12,7 @@ from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.data.binary_form import BinaryForm
-from partwise.errors import InputError
-from partwise.estimators.base import n_threads
-from partwise.estimators.checks import check_choice, real_numbers
-from partwise.estimators.encoded import Encoded
+from partwise.estimators.checks import check_choice
 from partwise.features.place_templates import checked_templates
 from partwise.features.spans import LANGUAGES, SpanFeatures
 from partwise.structures import Grammar
@@ -28,7 +25,8 @@ from partwise.tasks.constituents.files import ConstituencyFileMixin
 from partwise.tasks.constituents.predictions import ConstituencyMixin
 
 if TYPE_CHECKING:
-    pass
+    from typing_extensions import Self
+
 
 COSTS = ("constituents", "rules")
 
@@ -90,7 +88,7 @@ class ConstituencyParser(
     cost: Literal["constituents", "rules"] = "constituents"
     min_count: int = 1
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ConstituencyParser:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train.
 
         Parameters
@@ -101,19 +99,7 @@ class ConstituencyParser(
             A tree is a ``partwise.data.Tree``, a string of Penn brackets, or nested tuples. Traces are left out.
         sample_weight : array_like (n_sentences,), optional
         """
-        with self._refitting():
-            problem, encoder = self._build_problem(X, y, sample_weight)
-            self._fit_problem(problem, encoder)
-        self._warn_unless_converged()
-        return self
-
-    def _problem_for(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Problem, SpanEncoder]:
-        """What `fit` solves, and the features' numbering; parameters are those of `fit`.
-
-        For solvers called by hand; the parser itself is not fitted afterwards.
-        """
-        with self._refitting():
-            return self._build_problem(X, y, sample_weight)
+        return super().fit(X, y, sample_weight)
 
     def _check_parameters(self) -> Loss:
         loss = super()._check_parameters()
@@ -128,14 +114,11 @@ class ConstituencyParser(
     def _form(self) -> BinaryForm:
         return BinaryForm(self.direction, self.horizontal, self.vertical, "one")
 
-    def _build_problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, SpanEncoder]:
-        self._check_parameters()
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> TrainingTrees:
         self._begin_compiling(Grammar.oracle)
-        data = training_trees(X, y, self.functions)
-        if sample_weight is not None:
-            sample_weight = real_numbers(sample_weight, "sample_weight")
-            if not sample_weight.any():
-                raise InputError("sample_weight is zero for all sentences")
+        return training_trees(X, y, sample_weight, self.functions)
+
+    def _build(self, data: TrainingTrees) -> tuple[Problem, SpanEncoder]:
         self.outer_, self.fixed_tags_ = data.outer, data.fixed_tags
         self.has_tags_ = data.sentences.tags is not None
         form = self._form()
@@ -146,7 +129,15 @@ class ConstituencyParser(
         nodes = self._derivations.nodes_of(binary)
         encoder, maps = self._features(structure, data, nodes)
         encoded = encoder.transform(structure, data.sentences, structure.shapes(data.sentences.lengths))
-        return self._problem(structure, encoded, maps, nodes, sample_weight), encoder
+        problem = self._bound(
+            structure,
+            nodes,
+            encoded.shapes_for(structure),
+            encoded.rows(structure, maps),
+            cost=self.cost,
+            example_weight=data.weights,
+        )
+        return problem, encoder
 
     def _features(
         self, structure: Grammar, data: TrainingTrees, nodes: np.ndarray
@@ -162,33 +153,6 @@ class ConstituencyParser(
             maps[kind] = FeatureMap.build(width, own.n_attributes, 0, rows, columns, "observed")
         return SpanEncoder(features), maps
 
-    def _problem(
-        self,
-        structure: Grammar,
-        encoded: Encoded,
-        maps: dict[str, FeatureMap],
-        nodes: np.ndarray,
-        sample_weight: Any,
-    ) -> Problem:
-        return Problem.build(
-            structure,
-            nodes,
-            encoded.shapes_for(structure),
-            encoded.rows(structure, maps),
-            loss=self.loss,
-            l2=self._l2,
-            l1=self.l1,
-            cost=self.cost,
-            example_weight=sample_weight,
-            n_jobs=n_threads(self.n_jobs),
-        )
-
     @classmethod
     def _parameters_in_file(cls) -> list[str]:
         return ConstituencyParser._get_param_names()
-
-    @property
-    def coef_(self) -> np.ndarray:
-        if not hasattr(self, "_model"):
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
-        return self._model.weights

@@ -14,7 +14,7 @@ from partwise.data import DependencyCorpus, corpus_from_sentences
 from partwise.data.dependency_checks import ProjectiveCount, check_trees, drop_crossing
 from partwise.data.frames import as_dicts, is_frame, unpacked
 from partwise.errors import InputError
-from partwise.estimators.checks import check_ordered, refuse_masked
+from partwise.estimators.checks import check_ordered, refuse_masked, training_weights
 
 _WORD_FIELDS = {
     "form": "forms", "lemma": "lemmas", "coarse_tag": "coarse_tags", "fine_tag": "fine_tags", "feats": "feats",
@@ -99,10 +99,29 @@ def _is_labelled(tree: Any) -> bool:
     )
 
 
-def training_corpus(
-    X: Any, y: Any, single_root: bool | str, projective: bool, non_projective: str
-) -> tuple[DependencyCorpus, bool, ProjectiveCount | None]:
-    """Checked sentences to train on, whether trees have one root, and what was left out as not projective."""
+class TrainingTrees(NamedTuple):
+    """Checked sentences with their trees.
+
+    Attributes
+    ----------
+    corpus : DependencyCorpus
+    single_root : bool
+        Whether exactly one word of each sentence depends on the root.
+    skipped : ProjectiveCount or None
+        How many trees were left out because they are not projective.
+    weights : float64 array, shape (n_sentences,), or None
+    """
+
+    corpus: DependencyCorpus
+    single_root: bool
+    skipped: ProjectiveCount | None
+    weights: np.ndarray | None
+
+
+def training_trees(
+    X: Any, y: Any, sample_weight: Any, single_root: bool | str, projective: bool, non_projective: str
+) -> TrainingTrees:
+    """Check sentences, trees and weights."""
     corpus = with_trees(as_corpus(X), y)
     if corpus.n_sentences == 0:
         raise InputError("X has no sentences to train on")
@@ -114,12 +133,15 @@ def training_corpus(
     check_trees(corpus, single_root=single_root is True, projective=refuse_crossing)
     if single_root == "auto":
         single_root = bool((count_roots(corpus.heads, corpus.sentence_ptr) == 1).all())
+    weights = training_weights(sample_weight, corpus.lengths > 0, "sentences")
     if not projective:
-        return corpus, bool(single_root), None
+        return TrainingTrees(corpus, bool(single_root), None, weights)
     kept, count = drop_crossing(corpus)
+    if weights is not None and count.n_skipped:
+        raise InputError("sample_weight needs trees without crossing arcs, or structure='spanning'")
     if kept.n_sentences == 0:
         raise InputError("no sentence is left to train on: all have crossing arcs")
-    return kept, bool(single_root), count
+    return TrainingTrees(kept, bool(single_root), count, weights)
 
 
 def relation_codes(corpus: DependencyCorpus, names: list[str]) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from partwise.core.losses import Loss
 from partwise.errors import InputError
-from partwise.estimators.linear import LinearEstimator
+from partwise.estimators.linear import CompactModel
 from partwise.estimators.model import LinearModel
 from partwise.storage.checks import expect_number, expect_text, expect_texts
 from partwise.tasks.dependencies.arc_encoder import ArcEncoder
@@ -18,7 +18,7 @@ from partwise.tasks.dependencies.arc_pruning import ArcPruner, PruningRecord
 _ARCS, _PRUNER = "encoder.", "pruner."
 
 
-class DependencyFileMixin(LinearEstimator):
+class DependencyFileMixin(CompactModel):
     """State of an estimator that has `_encoder`, `_pruner`, `_model`, `_loss`, `relations_` and `single_root_`."""
 
     _encoder: ArcEncoder

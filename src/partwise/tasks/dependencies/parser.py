@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from partwise.core.arcs import all_arcs, gold_arcs
+from partwise.core.arcs import Arcs, all_arcs, gold_arcs
 from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.data import DependencyCorpus
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads
-from partwise.estimators.checks import check_choice, real_numbers
-from partwise.estimators.encoded import Encoded
+from partwise.estimators.checks import check_choice
 from partwise.features.arcs import ArcFeatures, GrandparentFeatures, SiblingFeatures
 from partwise.structures import Projective, SecondOrderProjective, SecondOrderSpanning, Spanning
 from partwise.tasks.dependencies.answers import ParsingAnswers
 from partwise.tasks.dependencies.arc_encoder import ArcEncoder
 from partwise.tasks.dependencies.arc_pruning import BEAM, ArcPruner
-from partwise.tasks.dependencies.data import relation_codes, training_corpus
+from partwise.tasks.dependencies.data import TrainingTrees, relation_codes, training_trees
 from partwise.tasks.dependencies.explain import ParsingExplanations
 from partwise.tasks.dependencies.files import DependencyFileMixin
 from partwise.tasks.dependencies.predictions import ParsingMixin
 
 if TYPE_CHECKING:
-    pass
+    from typing_extensions import Self
+
 
 STRUCTURES: dict[tuple[str, int], Any] = {
     ("spanning", 1): Spanning,
@@ -62,8 +62,9 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
     sibling_templates, grandparent_templates : "siblings", "grandparents" or list of str
         Features of pairs of arcs, see ``partwise.features.place_templates``.
     prune : int, None or "auto"
-        Heads that a small model leaves each word, in training and in prediction; None keeps all. "auto" prunes
-        to 10 where there is much data or order=2.
+        Heads that a pruner leaves each word, in training and in prediction; None keeps all. The pruner is a
+        first-order model with features of tags. `fit` trains it before the parser, at most 20 passes, and
+        ``pruning_`` says what it left. "auto" prunes to 10 heads if there are more than 400,000 arcs or order=2.
     cost : {"auto", "heads", "labelled"}
         What a word costs in losses with γ > 0: 1 for a wrong head, or also for the right one with a wrong relation.
         "auto" is "labelled" where arcs have relations.
@@ -106,7 +107,7 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
     non_projective: Literal["skip", "error"] = "skip"
     min_count: int = 1
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DependencyParser:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train.
 
         Parameters
@@ -119,34 +120,7 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
             None takes the trees of the corpus.
         sample_weight : array_like (n_sentences,), optional
         """
-        with self._refitting():
-            problem, encoder = self._build_problem(X, y, sample_weight)
-            self._fit_problem(problem, encoder)
-        self._warn_unless_converged()
-        return self
-
-    def _problem_for(self, X: Any, y: Any = None, sample_weight: Any = None) -> tuple[Problem, ArcEncoder]:
-        """What `fit` solves: data pruned, encoded and bound to structure and loss; and the features' numbering.
-
-        Parameters are those of `fit`. For solvers called by hand, as when a path of `l2` is followed; the parser
-        itself is not fitted afterwards, since its relations are those of the new data.
-        """
-        with self._refitting():
-            return self._build_problem(X, y, sample_weight)
-
-    def _build_problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, ArcEncoder]:
-        self._check_parameters()
-        corpus, self.single_root_, self.skipped_ = training_corpus(
-            X, y, self.single_root, self.structure == "projective", self.non_projective
-        )
-        if sample_weight is not None and self.skipped_ is not None and self.skipped_.n_skipped:
-            raise InputError("sample_weight needs trees without crossing arcs, or structure='spanning'")
-        if sample_weight is not None:
-            sample_weight = real_numbers(sample_weight, "sample_weight")
-            if not sample_weight.any():
-                raise InputError("sample_weight is zero for all sentences")
-        self.relations_ = self._relation_names(corpus)
-        return self._encode(corpus, sample_weight)
+        return super().fit(X, y, sample_weight)
 
     def _check_parameters(self) -> Loss:
         loss = super()._check_parameters()
@@ -168,35 +142,61 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
             raise InputError(f"prune must be None, 'auto' or a number of heads >= 1, not {self.prune!r:.40}")
         return loss
 
-    def _relation_names(self, corpus: DependencyCorpus) -> list[str]:
-        if not self.labelled or corpus.relations is None:
-            return []
-        return sorted(set(corpus.relations))
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> TrainingTrees:
+        projective = self.structure == "projective"
+        return training_trees(X, y, sample_weight, self.single_root, projective, self.non_projective)
 
-    def _structure(self, n_relations: int, order: int) -> Any:
-        kind = STRUCTURES[self.structure, order]
-        return kind(single_root=self.single_root_, n_relations=max(n_relations, 1))
+    def _build(self, data: TrainingTrees) -> tuple[Problem, ArcEncoder]:
+        corpus, self.single_root_, self.skipped_, weights = data
+        has_relations = self.labelled and corpus.relations is not None
+        self.relations_ = sorted(set(corpus.relations or ())) if has_relations else []
+        self._begin_compiling(self._structure(1, self.order).oracle)
+        arcs = self._pruned(corpus)
+        structure = self._structure(len(self.relations_), self.order)
+        encoder = self._fitted_encoder(structure, corpus)
+        encoded = encoder.transform(structure, corpus, arcs)
+        shapes, labels = encoded.shapes_for(structure), corpus.heads.astype(np.int64)
+        maps = {name: FeatureMap.build(1, own.n_attributes) for name, own in encoder.named().items()}
+        if encoder.relations is not None:
+            codes = relation_codes(corpus, self.relations_)
+            labels = labels * len(self.relations_) + codes
+            true = encoder.relations.transform(corpus, gold_arcs(corpus.heads, corpus.sentence_ptr))
+            maps["relation"] = FeatureMap.build(
+                structure.n_relations, encoder.relations.n_attributes, 0, true, codes, "observed"
+            )
+        problem = self._bound(
+            structure,
+            labels,
+            shapes,
+            encoded.rows(structure, maps),
+            cost="heads" if self.cost == "heads" or not structure.labelled else "labelled",
+            example_weight=weights,
+            gold=structure.parts_of_trees(labels, shapes),
+        )
+        return problem, encoder
 
-    def _encode(self, corpus: DependencyCorpus, sample_weight: Any) -> tuple[Problem, ArcEncoder]:
-        """Pruned arcs, their features, and the problem they make."""
-        jobs = n_threads(self.n_jobs)
+    def _pruned(self, corpus: DependencyCorpus) -> Arcs:
+        """The arcs that the parser is trained on, after a pruner has been trained if there is one."""
         self._pruner, self.pruning_ = None, None
         arcs, n_heads = all_arcs(corpus.lengths), self.prune
         if n_heads == "auto":
             worth = len(arcs.head) > _WORTH_PRUNING or self.order > 1
             n_heads = _HEADS_KEPT if worth else None
-        self._begin_compiling(self._structure(1, self.order).oracle)
-        if n_heads is not None:
-            first_order = self._structure(1, 1)
-            self._begin_compiling(first_order.oracle, ("sums", "best"))
-            self._pruner = ArcPruner.fit(corpus, first_order, int(n_heads), BEAM[self.order], jobs)
-            arcs, self.pruning_ = self._pruner.prune(corpus, keep_true=True, n_jobs=jobs)
-            if self.verbose:
-                print(self.pruning_)
-        structure = self._structure(len(self.relations_), self.order)
-        encoder = self._fitted_encoder(structure, corpus)
-        encoded = encoder.transform(structure, corpus, arcs)
-        return self._problem(structure, encoder, encoded, corpus, sample_weight), encoder
+        if n_heads is None:
+            return arcs
+        jobs, first_order = n_threads(self.n_jobs), self._structure(1, 1)
+        self._begin_compiling(first_order.oracle, ("sums", "best"))
+        if self.verbose:
+            print(f"training the pruner, a first-order model that leaves each word at most {n_heads} heads")
+        self._pruner = ArcPruner.fit(corpus, first_order, int(n_heads), BEAM[self.order], jobs)
+        arcs, self.pruning_ = self._pruner.prune(corpus, keep_true=True, n_jobs=jobs)
+        if self.verbose:
+            print(self.pruning_)
+        return arcs
+
+    def _structure(self, n_relations: int, order: int) -> Any:
+        kind = STRUCTURES[self.structure, order]
+        return kind(single_root=self.single_root_, n_relations=max(n_relations, 1))
 
     def _fitted_encoder(self, structure: Any, corpus: DependencyCorpus) -> ArcEncoder:
         """Features of every kind of rows."""
@@ -206,39 +206,6 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
         grandparents: Any = GrandparentFeatures(self.grandparent_templates, min_count=count)
         found += [relations, *((siblings, grandparents) if structure.order == 2 else (None, None))]
         return ArcEncoder(*(None if each is None else each.fit(corpus) for each in found))  # type: ignore
-
-    def _problem(
-        self,
-        structure: Any,
-        encoder: ArcEncoder,
-        encoded: Encoded,
-        corpus: DependencyCorpus,
-        sample_weight: Any,
-    ) -> Problem:
-        """Encoded arcs bound to structure and loss."""
-        labels = corpus.heads.astype(np.int64)
-        maps = {name: FeatureMap.build(1, own.n_attributes) for name, own in encoder.named().items()}
-        if encoder.relations is not None:
-            codes = relation_codes(corpus, self.relations_)
-            labels = labels * len(self.relations_) + codes
-            true = encoder.relations.transform(corpus, gold_arcs(corpus.heads, corpus.sentence_ptr))
-            maps["relation"] = FeatureMap.build(
-                structure.n_relations, encoder.relations.n_attributes, 0, true, codes, "observed"
-            )
-        shapes = encoded.shapes_for(structure)
-        return Problem.build(
-            structure,
-            labels,
-            shapes,
-            encoded.rows(structure, maps),
-            loss=self.loss,
-            l2=self._l2,
-            l1=self.l1,
-            cost="heads" if self.cost == "heads" or not structure.labelled else "labelled",
-            example_weight=sample_weight,
-            n_jobs=n_threads(self.n_jobs),
-            gold=structure.parts_of_trees(labels, shapes),
-        )
 
     def top_features(self, n: int = 20, label: str | None = None) -> list[tuple[str, str, float]]:
         """The features with the largest weights, whatever their sign.
@@ -266,12 +233,6 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
     @classmethod
     def _parameters_in_file(cls) -> list[str]:
         return DependencyParser._get_param_names()
-
-    @property
-    def coef_(self) -> np.ndarray:
-        if not hasattr(self, "_model"):
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
-        return self._model.weights
 
 
 def _largest(

@@ -207,6 +207,27 @@ class GraphCorpus:
             found.places.append(np.zeros(0, np.int64))
 
 
+class LabelledGraphs(NamedTuple):
+    """Graphs with their labels.
+
+    Attributes
+    ----------
+    corpus : GraphCorpus
+    labels : list, length n_nodes
+        Of all nodes, flat over all graphs.
+    weights : float64 array, shape (n_graphs,), or None
+    """
+
+    corpus: GraphCorpus
+    labels: list[Any]
+    weights: np.ndarray | None
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Nodes of each graph, int64 (n_graphs,)."""
+        return self.corpus.lengths
+
+
 def _groups(names: Sequence[str] | np.ndarray) -> list[tuple[str, np.ndarray]]:
     """The places of every name, in order of first occurrence."""
     array = np.array(names, object)

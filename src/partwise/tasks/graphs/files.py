@@ -10,8 +10,9 @@ import numpy as np
 from partwise.core.losses import Loss
 from partwise.errors import InputError
 from partwise.estimators.labels import classes_array
-from partwise.estimators.linear import WarmStarting
+from partwise.estimators.linear import CompactModel
 from partwise.estimators.model import LinearModel
+from partwise.estimators.warm_start import WarmStarting
 from partwise.storage.checks import expect_text
 from partwise.tasks.graphs.encoder import GraphEncoder
 from partwise.tasks.graphs.labels import NodeLabels
@@ -20,7 +21,7 @@ from partwise.tasks.graphs.structures import INFERENCE, structure_for
 _MOST_ENTRIES = 2**28  # of a table; weights and several arrays as long are made of it
 
 
-class GraphFileMixin(WarmStarting):
+class GraphFileMixin(CompactModel, WarmStarting):
     """State of an estimator that has `_encoder`, `_model`, `_loss`, `_labels` and `inference_`."""
 
     _encoder: GraphEncoder

@@ -10,14 +10,13 @@ import numpy as np
 from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
-from partwise.errors import InputError
-from partwise.estimators.base import Training, n_threads
-from partwise.estimators.checks import check_choice
+from partwise.estimators.base import Training
+from partwise.estimators.checks import check_choice, training_weights
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.influence import InfluenceMixin
 from partwise.features.vocabulary import check_vocabulary_settings
 from partwise.tasks.graphs.answers import GraphAnswers
-from partwise.tasks.graphs.data import GraphCorpus
+from partwise.tasks.graphs.data import GraphCorpus, LabelledGraphs
 from partwise.tasks.graphs.encoder import GraphEncoder
 from partwise.tasks.graphs.explain import GraphExplanations
 from partwise.tasks.graphs.files import GraphFileMixin
@@ -25,10 +24,9 @@ from partwise.tasks.graphs.given import flat_labels
 from partwise.tasks.graphs.labels import NodeLabels
 from partwise.tasks.graphs.predictions import GraphPredictions, own_labels
 from partwise.tasks.graphs.structures import INFERENCE, graph_shapes, shaped
-from partwise.tasks.sequences.data import checked_weights, warm_state
 
 if TYPE_CHECKING:
-    from partwise.solvers import Solution, Solver
+    from typing_extensions import Self
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -80,7 +78,7 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
     min_count: int = 1
     hash_size: int | None = None
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> GraphLabeler:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train.
 
         Parameters
@@ -93,18 +91,7 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
             own, as from ``partwise.data.read_graphs``.
         sample_weight : array_like (n_graphs,), optional
         """
-        with self._refitting():
-            self._check_parameters()
-            corpus = self._corpus(X)
-            flat = flat_labels(own_labels(X, y), corpus.lengths)
-            if sample_weight is not None:
-                sample_weight = checked_weights(sample_weight, corpus.lengths)
-                if not sample_weight.any():
-                    raise InputError("sample_weight is zero for all graphs")
-            previous = getattr(self, "_training", None) if self.warm_start else None
-            self._fit(corpus, flat, sample_weight, previous)
-        self._warn_unless_converged()
-        return self
+        return super().fit(X, y, sample_weight)
 
     def _check_parameters(self) -> Loss:
         loss = super()._check_parameters()
@@ -114,15 +101,15 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
         check_vocabulary_settings(self.min_count, self.hash_size)
         return loss
 
-    def _fit(
-        self,
-        corpus: GraphCorpus,
-        flat: list[Any],
-        sample_weight: np.ndarray | None,
-        previous: Training | None,
-    ) -> None:
-        labels = self._labels = NodeLabels.of(flat, corpus, self.classes)
-        codes = labels.codes(flat, corpus)
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> LabelledGraphs:
+        corpus = self._corpus(X)
+        flat = flat_labels(own_labels(X, y), corpus.lengths)
+        return LabelledGraphs(corpus, flat, training_weights(sample_weight, corpus.lengths > 0, "graphs"))
+
+    def _build(self, data: LabelledGraphs) -> tuple[Problem, GraphEncoder]:
+        corpus = data.corpus
+        labels = self._labels = NodeLabels.of(data.labels, corpus, self.classes)
+        codes = labels.codes(data.labels, corpus)
         encoder, rows = GraphEncoder.fit(corpus, self.min_count, self.hash_size)
         structure, shapes, why = shaped(self.inference, encoder, labels.sizes, corpus)
         self.inference_ = "exact" if structure.exactness == "exact" else _engine(self.inference)
@@ -131,25 +118,16 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
             print(self._training_notes()[0])
         self._begin_compiling(structure.oracle)
         encoded = Encoded(corpus.lengths, rows, shapes)
-        problem = Problem.build(
+        problem = self._bound(
             structure,
             codes,
             shapes,
             encoded.rows(structure, self._maps(structure, encoder, rows, corpus, codes)),
-            loss=self.loss,
-            l2=self._l2,
-            l1=self.l1,
             cost=self.cost,
-            example_weight=sample_weight,
-            n_jobs=n_threads(self.n_jobs),
+            example_weight=data.weights,
         )
         self.classes_ = labels.as_attribute()
-        source = GraphSource(corpus, encoder)
-        self._fit_problem(problem, encoder, source, warm_state(self, problem, previous))
-
-    def _become(self, solver: Solver, solution: Solution, encoder: Any, source: GraphSource) -> None:
-        super()._become(solver, solution, encoder, source)
-        self._training = Training(solution.problem, solver, solution.state, solution.weights, source)
+        return problem, encoder
 
     def _maps(
         self, structure: Any, encoder: GraphEncoder, rows: Any, corpus: GraphCorpus, codes: np.ndarray
@@ -172,29 +150,16 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
 
     def _labelled(self, training: Training, x: Any, labels: Any) -> tuple[Encoded, np.ndarray]:
         """One graph encoded as for training, and the numbers of its labels."""
-        corpus, encoder = self._corpus([x]), training.source.encoder
+        corpus, encoder = self._corpus([x]), training.encoder
         codes = self._labels.codes(flat_labels([labels], corpus.lengths), corpus)
         structure: Any = training.problem.structure
         rows, shapes = encoder.transform(corpus), structure.shapes_of(graph_shapes(encoder, corpus))
         return Encoded(corpus.lengths, rows, shapes), codes
 
-    @property
-    def coef_(self) -> np.ndarray:
-        if not hasattr(self, "_model"):
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
-        return self._model.weights
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-
-class GraphSource:
-    """The graphs of the last fit, as they were gathered and numbered."""
-
-    def __init__(self, data: GraphCorpus, encoder: GraphEncoder):
-        self.data, self.encoder = data, encoder
 
 
 def _engine(inference: str) -> str:

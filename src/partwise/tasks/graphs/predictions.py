@@ -16,6 +16,7 @@ from partwise.core.rows import AttributeRows
 from partwise.data.graphs import GraphExample
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads
+from partwise.estimators.checks import checked_weights
 from partwise.estimators.encoded import Encoded, OwnRows
 from partwise.estimators.model import LinearModel
 from partwise.estimators.probabilities import Probabilities
@@ -188,8 +189,6 @@ class GraphPredictions(Probabilities):
             May be left out where X has labels of its own, as from ``partwise.data.read_graphs``.
         sample_weight : array_like (n_graphs,), optional
         """
-        from partwise.tasks.sequences.data import checked_weights
-
         y, X = own_labels(X, y), self._examples(X)
         corpus = self._corpus(X)
         flat = flat_labels(y, corpus.lengths)
@@ -205,7 +204,9 @@ class GraphPredictions(Probabilities):
         predicted = [label for own in self.predict(X) for label in own.tolist()]
         right = np.array([a == b for a, b in zip(flat, predicted, strict=True)], bool)
         counted = np.array([label is not None for label in flat], bool)
-        weights = np.repeat(checked_weights(sample_weight, corpus.lengths), corpus.lengths) * counted
+        weights = (
+            np.repeat(checked_weights(sample_weight, len(corpus.lengths), "graphs"), corpus.lengths) * counted
+        )
         total = float(weights.sum())
         return float(weights @ right / total) if total else 0.0
 

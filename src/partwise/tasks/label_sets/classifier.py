@@ -12,9 +12,9 @@ from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.rows import RowData
 from partwise.errors import InputError
-from partwise.estimators.base import Training, n_threads
 from partwise.estimators.checks import check_choice
 from partwise.estimators.encoded import KindSize
+from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.matrices import split_storage, storage_for
 from partwise.estimators.model import LinearModel, Pairs
 from partwise.estimators.protocol import ClassifierProtocol
@@ -30,7 +30,9 @@ from partwise.tasks.label_sets.structure import (
 )
 
 if TYPE_CHECKING:
-    from partwise.solvers import Solution, Solver
+    from typing_extensions import Self
+
+    from partwise.solvers import Solution
 
 _AUTO_LIMIT = 2**18  # entries of tables, every pass and for every example; messages are cheaper than more
 
@@ -97,7 +99,7 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
 
     # -- training -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MultilabelClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train.
 
         Parameters
@@ -108,15 +110,17 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
             have names (pandas), the names are kept for :meth:`top_features`, the command line and reports.
         sample_weight : array_like (n,), optional
         """
-        with self._refitting():
-            self._check_parameters()
-            check_choice("inference", self.inference, ("auto", "exact", "tree-reweighted"))
-            data = MultilabelData.read(self, X, y, sample_weight)
-            self._fit(data if self._has_folds else data.in_order())
-        self._warn_unless_converged()
-        return self
+        return super().fit(X, y, sample_weight)
 
-    def _fit(self, data: MultilabelData) -> None:
+    def _check_parameters(self) -> Loss:
+        check_choice("inference", self.inference, ("auto", "exact", "tree-reweighted"))
+        return super()._check_parameters()
+
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> MultilabelData:
+        data = MultilabelData.read(self, X, y, sample_weight)
+        return data if self._has_folds else data.in_order()
+
+    def _build(self, data: MultilabelData) -> tuple[Problem, AttributeEncoder | None]:
         n, n_labels = data.y.shape
         self.classes_, self._single, self._encoder = data.classes, data.single, data.encoder
         self._label_names = data.names
@@ -129,26 +133,14 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         self._storage = storage_for(data.X)
         size = self._size(data.X.shape[1])
         rows = self._rows(data.X, FeatureMap.build(2 * n_labels, size.n_sparse, size.n_dense))
-        problem = Problem.build(
-            structure,
-            data.y.ravel(),
-            shapes,
-            {LABELS: rows},
-            loss=self.loss,
-            l2=self._l2,
-            l1=self.l1,
-            example_weight=data.weights,
-            n_jobs=n_threads(self.n_jobs),
-        )
-        self._fit_problem(problem, data.encoder, data)
+        problem = self._bound(structure, data.y.ravel(), shapes, {LABELS: rows}, example_weight=data.weights)
+        return problem, data.encoder
 
-    def _become(self, solver: Solver, solution: Solution, encoder: Any, source: MultilabelData) -> None:
+    def _take_weights(self, solution: Solution, encoder: Any, data: MultilabelData) -> None:
         problem = solution.problem
-        self._set_certificate(solution)
-        self._training = Training(problem, solver, solution.state, solution.weights, source)
         whole = LinearModel(problem.structure, problem.scorer.maps, solution.weights)
         pairs = [Pairs.of(whole.maps[LABELS], whole.weights_of(LABELS))]
-        size = self._size(source.X.shape[1])
+        size = self._size(data.X.shape[1])
         self._set_model(LinearModel.assemble(problem.structure, [size], pairs, whole.tied_weights))
 
     def _shaped(self, n_labels: int, n: int) -> tuple[Any, Any, str]:

@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InputError
-from partwise.estimators.checks import as_checked, check_ordered, is_sparse, real_numbers, refuse_masked
+from partwise.estimators.checks import (
+    as_checked,
+    check_ordered,
+    check_targets,
+    is_sparse,
+    real_numbers,
+    refuse_masked,
+)
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.matrices import check_finite
 from partwise.features.vocabulary import check_vocabulary_settings
@@ -46,8 +53,7 @@ class MultilabelData:
         from sklearn.utils.validation import _check_sample_weight, validate_data
 
         check_vocabulary_settings(estimator.min_count, estimator.hash_size)
-        if y is None:
-            raise InputError("a MultilabelClassifier requires y to be passed, but the target y is None")
+        check_targets(y, "MultilabelClassifier")
         refuse_masked(y, "y")
         names = None if getattr(y, "columns", None) is None else [str(name) for name in y.columns]
         encoder, X = None, as_examples(X)

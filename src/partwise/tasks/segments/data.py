@@ -12,12 +12,11 @@ import numpy as np
 from partwise.core.arrays import offsets
 from partwise.data.conll import Columns
 from partwise.errors import InputError
-from partwise.estimators.checks import check_ordered
-from partwise.estimators.encoders import as_sequences
+from partwise.estimators.checks import check_ordered, check_targets, training_weights
 from partwise.estimators.labels import is_label
 from partwise.features.segment_keys import Spans
 from partwise.scoring.metrics import chunks
-from partwise.tasks.sequences.data import checked_weights, lengths_of
+from partwise.tasks.sequences.data import check_positions, read_sequences
 
 Segment = tuple[int, int, Any]
 COVERED = 0.999  # the share of segments that max_length="auto" leaves whole
@@ -43,20 +42,14 @@ class SegmentData:
 
     @classmethod
     def read(cls, X: Any, y: Any, sample_weight: Any) -> SegmentData:
-        if X is None:
-            raise InputError("X is missing: a list of sequences")
-        if y is None and (not isinstance(X, Columns) or X.labels is None):
-            raise InputError("a SegmentLabeler requires y to be passed, but the target y is None")
-        X = as_sequences(X)
-        lengths = lengths_of(X)
-        segments = read_segments(X.label_sequences() if y is None else y, lengths)
-        if lengths.sum() == 0:
-            raise InputError("X has no positions to train on")
-        if sample_weight is not None:
-            sample_weight = checked_weights(sample_weight, lengths)
-            if not sample_weight[lengths > 0].any():
-                raise InputError("sample_weight is zero for all sequences")
-        return cls(X, lengths, segments, sample_weight)
+        if y is None and isinstance(X, Columns) and X.labels is not None:
+            y = X.label_sequences()
+        elif X is not None:
+            check_targets(y, "SegmentLabeler")
+        X, lengths = read_sequences(X, y, "SegmentLabeler")
+        segments = read_segments(y, lengths)
+        check_positions(lengths)
+        return cls(X, lengths, segments, training_weights(sample_weight, lengths > 0))
 
     def weights(self) -> np.ndarray | None:
         """Of the sequences that have positions."""

@@ -10,7 +10,7 @@ import numpy as np
 from partwise.core.losses import Loss
 from partwise.errors import InputError
 from partwise.estimators.labels import classes_array
-from partwise.estimators.linear import LinearEstimator
+from partwise.estimators.linear import CompactModel
 from partwise.estimators.model import LinearModel
 from partwise.storage.checks import expect_number, expect_text
 from partwise.structures import SemiMarkov
@@ -19,7 +19,7 @@ from partwise.tasks.segments.encoder import SegmentEncoder
 _PREFIX = "encoder."
 
 
-class SegmentFileMixin(LinearEstimator):
+class SegmentFileMixin(CompactModel):
     """State of an estimator that has `_encoder`, `_model`, `_loss`, `classes_`, `max_length_` and `n_cut_`."""
 
     _encoder: SegmentEncoder

@@ -13,11 +13,9 @@ from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
-from partwise.estimators.base import n_threads
 from partwise.estimators.checks import check_choice
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.labels import classes_array
-from partwise.estimators.model import LinearModel
 from partwise.structures import SemiMarkov
 from partwise.structures.segments.forward_backward import SEMI_MARKOV
 from partwise.tasks.segments.answers import SegmentAnswers
@@ -28,7 +26,7 @@ from partwise.tasks.segments.files import SegmentFileMixin
 from partwise.tasks.segments.predictions import SegmentMixin
 
 if TYPE_CHECKING:
-    pass
+    from typing_extensions import Self
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -91,7 +89,7 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
 
     # -- training -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SegmentLabeler:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train.
 
         Parameters
@@ -105,22 +103,7 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
             ``Columns`` with labels.
         sample_weight : array_like (n_sequences,), optional
         """
-        with self._refitting():
-            problem, encoder = self._build_problem(X, y, sample_weight)
-            self._fit_problem(problem, encoder)
-        self._warn_unless_converged()
-        return self
-
-    def _problem_for(
-        self, X: Any, y: Any = None, sample_weight: Any = None
-    ) -> tuple[Problem, SegmentEncoder]:
-        """What `fit` solves: data encoded and bound to structure and loss; and the features' numbering.
-
-        Parameters are those of `fit`. For solvers called by hand; the labeler itself is not fitted afterwards, since
-        its classes are those of the new data.
-        """
-        with self._refitting():
-            return self._build_problem(X, y, sample_weight)
+        return super().fit(X, y, sample_weight)
 
     def _check_parameters(self) -> Loss:
         loss = super()._check_parameters()
@@ -134,10 +117,11 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         _refuse_chain_solvers(self.solver)
         return loss
 
-    def _build_problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, SegmentEncoder]:
-        self._check_parameters()
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> SegmentData:
         self._begin_compiling(SEMI_MARKOV)
-        data = SegmentData.read(X, y, sample_weight)
+        return SegmentData.read(X, y, sample_weight)
+
+    def _build(self, data: SegmentData) -> tuple[Problem, SegmentEncoder]:
         labels, has_outside = data.labels(), data.has_outside()
         if self.outside in labels:
             raise InputError(
@@ -151,16 +135,12 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         encoded = encoder.fit_transform(data.X, gold.spans(data.lengths), self.min_count)
         structure = self._structure()
         maps = _maps(structure, encoder, encoded, gold, self.pairs)
-        problem = Problem.build(
+        problem = self._bound(
             structure,
             gold.tags,
             encoded.shapes_for(structure),
             encoded.rows(structure, maps),
-            loss=self.loss,
-            l2=self._l2,
-            l1=self.l1,
             example_weight=data.weights(),
-            n_jobs=n_threads(self.n_jobs),
         )
         return problem, encoder
 
@@ -174,17 +154,8 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         return SegmentLabeler._get_param_names()
 
     @property
-    def coef_(self) -> np.ndarray:
-        return self._fitted_model().weights
-
-    @property
     def transition_coef_(self) -> np.ndarray:
         return self._fitted_model().tied_weights.reshape(len(self.classes_), len(self.classes_))
-
-    def _fitted_model(self) -> LinearModel:
-        if not hasattr(self, "_model"):
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
-        return self._model
 
 
 def _refuse_chain_solvers(solver: Any) -> None:

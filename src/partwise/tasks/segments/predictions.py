@@ -15,6 +15,7 @@ from partwise.core.randomness import random_generator
 from partwise.core.scorer import Scorer
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads
+from partwise.estimators.checks import checked_weights
 from partwise.estimators.encoders import as_sequences
 from partwise.estimators.model import LinearModel
 from partwise.estimators.probabilities import Probabilities
@@ -25,7 +26,7 @@ from partwise.structures.packed import Packed
 from partwise.structures.segments.tags import segments_of_tags
 from partwise.tasks.segments.data import Segment, iob2, pieces, read_segments
 from partwise.tasks.segments.encoder import SegmentEncoder
-from partwise.tasks.sequences.data import checked_weights, lengths_of
+from partwise.tasks.sequences.data import lengths_of
 
 _POSITIONS_AT_ONCE = 20_000
 
@@ -155,7 +156,7 @@ class SegmentMixin(Probabilities):
         lengths = lengths_of(X)
         true = [set(each) for each in read_segments(y, lengths)]
         predicted = [set(each) for each in self.predict(X)]
-        weights = checked_weights(sample_weight, lengths)
+        weights = checked_weights(sample_weight, len(lengths))
         both = np.array([len(a & b) for a, b in zip(true, predicted, strict=True)])
         either = np.array([len(a) + len(b) for a, b in zip(true, predicted, strict=True)])
         total = float(weights @ either)

@@ -51,9 +51,9 @@ class SequenceAnswers(Answers):
         found = self.top_transitions(len(self.classes_) ** 2)
         return [each for each in found if label is None or label in each[:2]][:n]
 
-    def _before_training(self, problem: Problem) -> list[str]:
+    def _before_training(self, problem: Problem, solver: Any) -> list[str]:
         """What a higher order takes: tables of labels to its power, in time and in memory."""
-        told = super()._before_training(problem)
+        told = super()._before_training(problem, solver)
         if self.order == 1:
             return told
         from partwise.estimators.long_passes import estimated_seconds

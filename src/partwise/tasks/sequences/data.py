@@ -1,4 +1,4 @@
-"""Sequences and labels as they came, checked; the chain they call for; warm starts on them."""
+"""Sequences and labels, checked and numbered; and the chain structure for them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ import numpy as np
 
 from partwise.core.arrays import after_the_first
 from partwise.core.maps import FeatureMap
-from partwise.core.problem import Problem
-from partwise.core.randomness import random_generator
 from partwise.core.rows import AttributeRows
 from partwise.data.conll import Columns
 from partwise.errors import InputError
-from partwise.estimators.base import Training
-from partwise.estimators.checks import check_choice, real_numbers
+from partwise.estimators.checks import check_choice, check_targets, checked_weights, training_weights
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import as_sequences
-from partwise.estimators.labels import check_masks, distinct_labels, encode_labels, flat_labels
+from partwise.estimators.labels import (
+    check_masks,
+    checked_classes,
+    distinct_labels,
+    encode_labels,
+    flat_labels,
+)
 from partwise.structures import Chain, transition_mask
 
 MOST_TRANSITIONS = 2**28  # weights; a solver keeps several numbers for each
@@ -34,44 +37,36 @@ class SequenceData:
     ----------
     X : list of sequences, 3-D array or Columns
     lengths : int64 array, shape (n_sequences,)
-    labels : list, length n_positions
+    classes : list
+        The labels in the order of their numbers.
+    codes : int64 array, shape (n_positions,)
+        Numbers of the labels, −1 where one was not observed.
     sample_weight : float64 array, shape (n_sequences,), or None
     """
 
     X: Any
     lengths: np.ndarray
-    labels: list[Any]
+    classes: list[Any]
+    codes: np.ndarray
     sample_weight: np.ndarray | None
 
     @classmethod
-    def read(cls, X: Any, y: Any, sample_weight: Any) -> SequenceData:
-        if X is None:
-            raise InputError("X is missing: a list of sequences")
-        if y is None and not isinstance(X, Columns):
-            raise InputError("a SequenceLabeler requires y to be passed, but the target y is None")
-        X = as_sequences(X)
-        lengths = lengths_of(X)
+    def read(cls, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> SequenceData:
+        """Check everything; `classes` are those of y unless they are given."""
+        X, lengths = read_sequences(X, y, "SequenceLabeler")
         labels = _own_labels(X) if y is None else flat_labels(y, lengths)
-        if lengths.sum() == 0:
-            raise InputError("X has no positions to train on")
-        if sample_weight is not None:
-            sample_weight = checked_weights(sample_weight, lengths)
-            if not sample_weight[lengths > 0].any():
-                raise InputError("sample_weight is zero for all sequences")
-        return cls(X, lengths, labels, sample_weight)
-
-    def distinct(self) -> list[Any]:
-        return distinct_labels(self.labels, self.lengths)
-
-    def codes(self, labels: list[Any]) -> np.ndarray:
-        return encode_labels(self.labels, labels, self.lengths)
+        check_positions(lengths)
+        weights = training_weights(sample_weight, lengths > 0)
+        known = distinct_labels(labels, lengths) if classes is None else checked_classes(classes)
+        return cls(X, lengths, known, encode_labels(labels, known, lengths), weights)
 
     def weights(self) -> np.ndarray | None:
         """Of the sequences that have positions."""
         return None if self.sample_weight is None else self.sample_weight[self.lengths > 0]
 
-    def completed(self, structure: Chain, codes: np.ndarray) -> np.ndarray:
+    def completed(self, structure: Chain) -> np.ndarray:
         """Codes with unobserved labels filled in, such that the masks allow them."""
+        codes = self.codes
         if (codes >= 0).all():
             return codes
         lengths = self.lengths[self.lengths > 0]
@@ -93,13 +88,29 @@ class SequenceData:
         """Both, one after the other."""
         weights = None
         if self.sample_weight is not None or other.sample_weight is not None:
-            weights = np.concatenate([each._weights_or_ones() for each in (self, other)])
+            weights = np.concatenate(
+                [checked_weights(each.sample_weight, len(each.lengths)) for each in (self, other)]
+            )
         X = _as_list(self.X) + _as_list(other.X)
         lengths = np.concatenate([self.lengths, other.lengths])
-        return SequenceData(X, lengths, self.labels + other.labels, weights)
+        codes = np.concatenate([self.codes, other.codes])
+        return SequenceData(X, lengths, self.classes, codes, weights)
 
-    def _weights_or_ones(self) -> np.ndarray:
-        return checked_weights(self.sample_weight, self.lengths)
+
+def read_sequences(X: Any, y: Any, estimator: str) -> tuple[Any, np.ndarray]:
+    """Sequences as lists or arrays, and their lengths; raises if X, or y without own labels of X, is missing."""
+    if X is None:
+        raise InputError("X is missing: a list of sequences")
+    if not isinstance(X, Columns):
+        check_targets(y, estimator)
+    X = as_sequences(X)
+    return X, lengths_of(X)
+
+
+def check_positions(lengths: np.ndarray) -> None:
+    """Raise if all sequences are empty."""
+    if lengths.sum() == 0:
+        raise InputError("X has no positions to train on")
 
 
 def _own_labels(X: Columns) -> list[Any]:
@@ -113,20 +124,6 @@ def _own_labels(X: Columns) -> list[Any]:
 
 def _as_list(X: Any) -> list[Any]:
     return X.row_sequences() if isinstance(X, Columns) else list(X)
-
-
-def checked_weights(sample_weight: Any, lengths: np.ndarray) -> np.ndarray:
-    """One finite weight ≥ 0 a sequence, float64 (n_sequences,); all 1 for None."""
-    if sample_weight is None:
-        return np.ones(len(lengths))
-    weights = real_numbers(sample_weight, "sample_weight")
-    if weights.shape != lengths.shape:
-        raise InputError(f"sample_weight has shape {weights.shape}, but X has {len(lengths)} sequences")
-    wrong = ~np.isfinite(weights) | (weights < 0)
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise InputError(f"sample_weight[{at}] is {weights[at]}; weights are finite and >= 0")
-    return weights
 
 
 def lengths_of(X: Any) -> np.ndarray:
@@ -146,20 +143,19 @@ def lengths_of(X: Any) -> np.ndarray:
     return np.array(sizes, np.int64)
 
 
-def chain_for(
-    estimator: Any, labels: list[Any], encoder: Any, data: SequenceData, codes: np.ndarray
-) -> Chain:
-    """The structure that an estimator's parameters ask for, after checking the labels against its masks."""
-    return chain_of(estimator, labels, encoder, lambda: [(data.lengths, codes, 0)])
-
-
 def chain_of(
     estimator: Any,
     labels: list[Any],
     encoder: Any,
     blocks: Callable[[], Iterable[tuple[np.ndarray, np.ndarray, int]]],
 ) -> Chain:
-    """The same of labels that come in blocks: lengths of sequences, numbers of labels, sequences before the block."""
+    """The structure that an estimator's parameters ask for, after checking the labels against its masks.
+
+    Parameters
+    ----------
+    blocks : callable
+        Returns blocks of sequences: their lengths, numbers of their labels, and how many sequences come before.
+    """
     check_choice("transitions", estimator.transitions, ("all", "observed"))
     check_choice("pairs", estimator.pairs, ("all", "observed"))
     check_order(estimator.order, len(labels))
@@ -215,38 +211,3 @@ def edge_map_for(
         rows = AttributeRows(row_ptr, np.concatenate([rows.ids, always]))
         row_labels = np.concatenate([row_labels, every])
     return FeatureMap.build(n_labels**2, encoder.n_edge_attributes, 0, rows, row_labels, pairs)
-
-
-def warm_state(estimator: Any, problem: Problem, previous: Training | None) -> Any:
-    """What was learnt on earlier data, for the driver to carry over; None if there is nothing.
-
-    Potentials are kept for the sequences that were trained on before, also where others have joined them.
-    """
-    if previous is None:
-        return None
-    from partwise.solvers.base import WarmStart
-
-    solver = estimator._solver_for(problem)
-    old, state = previous.problem, previous.state
-    if type(solver) is not type(previous.solver) or old.structure.kinds != problem.structure.kinds:
-        return None
-    if _begins_with(problem, old) and _has_grown(problem, old):
-        grown = solver.grown(problem, old, state, random_generator(estimator.random_state))
-        return None if grown is None else WarmStart(problem, grown)
-    return WarmStart(old, state)
-
-
-def _begins_with(problem: Problem, old: Problem) -> bool:
-    """Whether the first sequences have the same lengths and true labels."""
-    n, new, batch = old.n_examples, problem.batch, old.batch
-    return (
-        problem.n_examples >= n
-        and np.array_equal(new.part_ptr[: n + 1], batch.part_ptr)
-        and np.array_equal(new.gold_part[: len(batch.gold_part)], batch.gold_part)
-        and batch.gold_amount.size == 0
-    )
-
-
-def _has_grown(problem: Problem, old: Problem) -> bool:
-    """Whether sequences or weights have joined, so that the state itself does not fit."""
-    return problem.n_examples > old.n_examples or problem.n_weights != old.n_weights

@@ -11,9 +11,10 @@ from partwise.core.losses import Loss
 from partwise.errors import InputError
 from partwise.estimators.encoders import AttributeEncoder, ColumnEncoder
 from partwise.estimators.labels import classes_array
-from partwise.estimators.linear import WarmStarting
+from partwise.estimators.linear import CompactModel
 from partwise.estimators.matrices import MatrixEncoder
 from partwise.estimators.model import LinearModel
+from partwise.estimators.warm_start import WarmStarting
 from partwise.storage.checks import expect_array, expect_number, expect_text
 from partwise.structures import Chain
 
@@ -25,7 +26,7 @@ _ENCODERS: dict[str, Any] = {
 _MASKS = ("allowed", "allowed_start", "allowed_end")
 
 
-class SequenceFileMixin(WarmStarting):
+class SequenceFileMixin(CompactModel, WarmStarting):
     """State of an estimator that has `_encoder`, `_model`, `_loss` and `classes_`."""
 
     _encoder: Any

@@ -14,7 +14,7 @@ from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.estimators.checks import check_choice, is_sparse
 from partwise.estimators.encoded import Encoded, KindSize, OwnRows
-from partwise.estimators.kernel_base import KernelEstimator
+from partwise.estimators.kernel_base import KernelData, KernelEstimator
 from partwise.estimators.labels import classes_array
 from partwise.estimators.matrices import looks_like_matrix, stack
 from partwise.estimators.model import LinearModel, Pairs
@@ -26,8 +26,9 @@ from partwise.tasks.sequences.data import SequenceData, lengths_of
 from partwise.tasks.sequences.predictions import PredictionMixin
 
 if TYPE_CHECKING:
-    from partwise.estimators.kernel_base import KernelSource
-    from partwise.solvers import Solution, Solver
+    from typing_extensions import Self
+
+    from partwise.solvers import Solution
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -70,7 +71,7 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelSequenceLabeler:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train.
 
         Parameters
@@ -79,33 +80,30 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
         y : list of lists of labels
         sample_weight : array_like (n_sequences,), optional
         """
-        with self._refitting():
-            self._fit(X, y, sample_weight)
-        self._warn_unless_converged()
-        return self
+        return super().fit(X, y, sample_weight)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        self._check_parameters()
+    def _check_parameters(self) -> Loss:
         check_choice("edges", self.edges, ("tied", "kernel"))
+        return super()._check_parameters()
+
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> KernelData:
         data = SequenceData.read(X, y, sample_weight)
-        points, labels = matrix_of(data.X), data.distinct()
-        codes = data.codes(labels)
-        if (codes < 0).any():
+        points = matrix_of(data.X)
+        if (data.codes < 0).any():
             raise InputError("y: a KernelSequenceLabeler needs every label; None is not possible here")
         lengths = data.lengths[data.lengths > 0]
-        tied = self.edges == "tied"
-        second = None if tied else after_the_first(lengths)
+        second = None if self.edges == "tied" else after_the_first(lengths)
         if second is not None and not len(second):
-            second, tied = None, True  # sequences of one position have no edges
-        chain = Chain(len(labels), tied=tied)
-        function = self._kernel_function(points)
-        self.classes_ = classes_array(labels)
+            second = None  # sequences of one position have no edges
+        self.classes_ = classes_array(data.classes)
         self.n_features_in_ = points.shape[1]
-        self._train(chain, function, points, codes, lengths, second, data.weights())
+        chain = Chain(len(data.classes), tied=second is None)
+        function = self._kernel_function(points)
+        return KernelData(points, data.codes, lengths, data.weights(), chain, function, second)
 
-    def _become(self, solver: Solver, solution: Solution, encoder: None, source: KernelSource) -> None:
-        super()._become(solver, solution, encoder, source)
-        chain: Any = solution.problem.structure
+    def _take_weights(self, solution: Solution, encoder: None, data: KernelData) -> None:
+        super()._take_weights(solution, encoder, data)
+        chain: Any = data.structure
         tied = solution.weights[solution.problem.scorer.slice_of("transition")][: chain.n_tied]
         self._set_model(chain.tied, tied)
 

@@ -17,7 +17,7 @@ from partwise.core.randomness import random_generator
 from partwise.core.scorer import Scorer
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads
-from partwise.estimators.checks import check_ordered
+from partwise.estimators.checks import check_ordered, checked_weights
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import as_sequences
 from partwise.estimators.labels import encode_labels, flat_labels, place, split
@@ -25,7 +25,7 @@ from partwise.estimators.model import Excluded, LinearModel
 from partwise.estimators.probabilities import Probabilities
 from partwise.estimators.protocol import not_fitted
 from partwise.structures import Chain
-from partwise.tasks.sequences.data import checked_weights, lengths_of
+from partwise.tasks.sequences.data import lengths_of
 
 
 class Query(NamedTuple):
@@ -193,7 +193,7 @@ class PredictionMixin(Probabilities):
             )
         counted = np.array([label is not None for label in flat], bool)
         right = np.fromiter(map(eq, flat, joined.from_iterable(predicted)), bool, len(flat))
-        weights = np.repeat(checked_weights(sample_weight, lengths), lengths) * counted
+        weights = np.repeat(checked_weights(sample_weight, len(lengths)), lengths) * counted
         total = float(weights.sum())
         return float(weights @ right / total) if total else 0.0
 

@@ -1,4 +1,4 @@
-"""What all estimators share: checked parameters, training with a certificate, fitted attributes, saving."""
+"""`StructuredEstimator`: parameters, and training with a certificate, of all estimators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import numpy as np
 
 from partwise.compiled.clock import is_told, telling
 from partwise.core.checks import check_not_negative, check_positive
-from partwise.core.exactness import KINDS
 from partwise.core.losses import Loss
 from partwise.core.precompile import SMALLEST_TOL_OF_SINGLE, begin_compiling
 from partwise.core.problem import Problem
@@ -25,10 +24,10 @@ from partwise.errors import InputError
 from partwise.estimators.answers import Answers
 from partwise.estimators.checks import check_cost
 from partwise.estimators.docstrings import completed
-from partwise.estimators.parameters import check_parameters, plain_parameters
+from partwise.estimators.parameters import check_parameters
 from partwise.estimators.protocol import Estimator, not_fitted
+from partwise.estimators.saving import Saved
 from partwise.report.compiling import CompilingLine
-from partwise.storage.checks import expect_number, expect_text
 from partwise.structures.contract import Structure
 
 if TYPE_CHECKING:
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from partwise.compiled.oracles import Oracle
     from partwise.distributed import Engine
     from partwise.solvers import Progress, Solution, Solver, WarmStart
-
-_RECORD = ("objective", "dual_objective", "duality_gap", "converged", "stop_reason", "n_passes", "history")
 
 
 @dataclass
@@ -86,7 +83,7 @@ class Fitted:
 
 
 @dataclass(eq=False, repr=False)
-class StructuredEstimator(Fitted, Answers, Estimator):
+class StructuredEstimator(Fitted, Saved, Answers, Estimator):
     """Base of all estimators: parameters, training with a certificate, model files.
 
     Solvers are imported when training begins: prediction does not need them.
@@ -451,70 +448,6 @@ class StructuredEstimator(Fitted, Answers, Estimator):
         state.pop("_training", None)
         return state
 
-    # -- model files ----------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file that `partwise.load` reads; the dual state is not in it.
-
-        Parameters
-        ----------
-        path : path
-        """
-        from partwise.storage.model_file import save_estimator
-
-        self._require_fitted()
-        save_estimator(path, self)
-
-    def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """All that a model file holds: JSON values, and arrays."""
-        raise NotImplementedError
-
-    def _record_state(self) -> dict[str, Any]:
-        record = {name: getattr(self, f"{name}_") for name in (*_RECORD, "certificate_kind")}
-        if self.temperature_ != 1.0:
-            record["temperature"] = self.temperature_
-        if hasattr(self, "l2_"):
-            record["choice"] = {"l2": self.l2_, "l2s": self.l2s_.tolist(), "scores": self.scores_.tolist()}
-        return record
-
-    def _set_record(self, record: Mapping[str, Any]) -> None:
-        for name in _RECORD:
-            setattr(self, f"{name}_", record[name])
-        # Files from before there were other kinds do not say it.
-        kind = {"certificate_kind": "exact"} | dict(record)
-        self.certificate_kind_ = expect_text(kind, "certificate_kind", KINDS)
-        # Files of models that were not calibrated, and those from before models could be, do not have one.
-        self.temperature_ = float(expect_number({"temperature": 1.0} | dict(record), "temperature", 0.0))
-        if not 0.0 < self.temperature_ < math.inf:
-            raise InputError("the temperature must be above 0")
-        if record.get("choice") is not None:
-            choice = record["choice"]
-            self.l2_ = float(expect_number(choice, "l2", 0.0))
-            self.l2s_, self.scores_ = (np.array(choice[name], float) for name in ("l2s", "scores"))
-            if self.scores_.ndim != 2 or self.l2s_.shape != self.scores_.shape[1:]:
-                raise InputError("the scores of cross-validation do not fit the values of l2")
-
-    @classmethod
-    def _parameters_in_file(cls) -> list[str]:
-        """Names of the parameters that a file holds, which may be fewer than a subclass has."""
-        return cls._get_param_names()
-
-    def _parameters_state(self) -> dict[str, Any]:
-        return plain_parameters(self, self._parameters_in_file())
-
-    @classmethod
-    def _with_parameters(cls, stored: Mapping[str, Any]) -> Any:
-        """An unfitted estimator from what `_parameters_state` gave."""
-        parameters = {name: stored[name] for name in cls._get_param_names() if name in stored}
-        loss = stored.get("loss")
-        if not isinstance(loss, Mapping):
-            raise InputError("the loss is missing")
-        beta = math.inf if loss.get("beta") == "inf" else expect_number(loss, "beta")
-        parameters["loss"] = named_loss(Loss(beta, expect_number(loss, "gamma")))
-        if isinstance(parameters.get("class_weight"), list):
-            parameters["class_weight"] = {label: float(w) for label, w in parameters["class_weight"]}
-        return cls(**parameters)
-
 
 def _frames_within() -> int:
     """How many calls up the first one is that does not come from this package: the line to warn of."""
@@ -522,11 +455,6 @@ def _frames_within() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("partwise."):
         frame, depth = frame.f_back, depth + 1
     return depth
-
-
-def named_loss(loss: Loss) -> str | Loss:
-    """The name of a loss that has one."""
-    return loss.name if "(" not in loss.name else loss
 
 
 def n_threads(n_jobs: int | None) -> int:

@@ -19,6 +19,7 @@ from partwise.estimators.checks import check_ordered, is_sparse
 from partwise.estimators.encoded import Encoded, KindSize, OwnRows
 from partwise.estimators.lookup import AttributeLookup
 from partwise.estimators.matrices import MatrixEncoder, looks_like_matrix
+from partwise.estimators.saving import prefixed, unprefixed
 from partwise.features.attributes import AttributeExtractor
 from partwise.features.crfpp import looks_like_crfpp, parse_crfpp
 from partwise.features.templates import Template, load_template, parse_template
@@ -289,6 +290,21 @@ def _names(extractor: AttributeExtractor) -> list[str]:
         return extractor.names()
     except (LookupError, ArithmeticError):
         raise InputError("the vocabulary of this model is damaged") from None
+
+
+ENCODERS: dict[str, Any] = {each.kind: each for each in (AttributeEncoder, ColumnEncoder, MatrixEncoder)}
+
+
+def encoder_state(encoder: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and arrays of an encoder in a model file or a dataset."""
+    header, arrays = encoder.state()
+    return {"kind": encoder.kind, **header}, prefixed(arrays, "encoder.")
+
+
+def encoder_from(stored: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
+    """The encoder that a header and the arrays named "encoder." describe."""
+    kind = expect_text(stored, "kind", tuple(ENCODERS))
+    return ENCODERS[kind].from_state(stored, unprefixed(arrays, "encoder."))
 
 
 def read_template(template: Any) -> Template:

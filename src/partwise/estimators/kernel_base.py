@@ -13,6 +13,7 @@ from partwise.core.losses import Loss
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.estimators.base import Fitted, StructuredEstimator, n_threads
+from partwise.estimators.saving import stored_labels
 from partwise.mercer.functions import KernelFunction
 from partwise.mercer.gram import Gram
 from partwise.mercer.problem import KernelProblem
@@ -111,7 +112,7 @@ class KernelEstimator(FittedSupport, StructuredEstimator):
 
     @classmethod
     def _parameters_in_file(cls) -> list[str]:
-        return [name for name in cls._get_param_names() if name != "kernel_params"]
+        return [name for name in super()._parameters_in_file() if name != "kernel_params"]
 
     def _check_parameters(self) -> Loss:
         loss = super()._check_parameters()
@@ -198,28 +199,15 @@ class KernelEstimator(FittedSupport, StructuredEstimator):
 
     # -- model files ----------------------------------------------------------------------------
 
-    def _kernel_state(self, labels: list[Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        if not all(isinstance(label, (str, bool, int, float)) for label in labels):
-            raise InputError("only labels that are strings or numbers can be saved")
+    def _model_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         kernel, arrays = self._support.state()
-        header = {
-            "estimator": type(self).__name__,
-            "parameters": self._parameters_state(),
-            "labels": labels,
-            "kernel": kernel,
-            "record": self._record_state(),
-        }
-        return header, arrays
+        return {"kernel": kernel}, arrays
 
-    @classmethod
-    def _from_kernel_state(
-        cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], edges: bool
-    ) -> tuple[Any, list[Any]]:
-        estimator = cls._with_parameters(header["parameters"])
-        labels = header["labels"]
-        if not labels or len(set(labels)) != len(labels):
-            raise InputError("the labels are missing, or one is there twice")
-        estimator._support = Support.from_state(header.get("kernel"), arrays, len(labels), edges)
-        estimator.n_features_in_ = estimator._support.n_features
-        estimator._set_record(header["record"])
-        return estimator, labels
+    def _set_support(
+        self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], edges: bool
+    ) -> list[Any]:
+        """Take over the support points of a model file; returns the labels."""
+        labels = stored_labels(header)
+        self._support = Support.from_state(header.get("kernel"), arrays, len(labels), edges)
+        self.n_features_in_ = self._support.n_features
+        return labels

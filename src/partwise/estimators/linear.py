@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from partwise.core.losses import Loss
 from partwise.estimators.base import StructuredEstimator
 from partwise.estimators.model import LinearModel, compact
+from partwise.structures.contract import Structure
 
 if TYPE_CHECKING:
     from partwise.solvers import Solution
@@ -53,6 +55,25 @@ class CompactModel(LinearEstimator):
             problem.structure, encoder, problem.scorer.maps, solution.weights
         )
         self._loss = problem.loss
+
+    def _structure_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What a model file says of structure and encoder: entries of the header, and arrays."""
+        raise NotImplementedError
+
+    def _structure_from(
+        self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> tuple[Structure, Any]:
+        """Structure and encoder from what `_structure_state` returned; sets fitted attributes."""
+        raise NotImplementedError
+
+    def _model_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        header, arrays = self._structure_state()
+        return header, self._model.state(self._encoder.sizes) | arrays
+
+    def _set_model_state(self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        structure, self._encoder = self._structure_from(header, arrays)
+        self._model = LinearModel.from_state(structure, self._encoder.sizes, arrays)
+        self._loss = Loss.of(self.loss)
 
     def _fitted_model(self) -> LinearModel:
         if not hasattr(self, "_model"):

@@ -19,15 +19,16 @@ from partwise.estimators.matrices import split_storage, storage_for
 from partwise.estimators.model import Pairs
 from partwise.estimators.on_disk.dataset import EncodedDataset
 from partwise.estimators.protocol import ClassifierProtocol
+from partwise.estimators.saving import stored_labels
 from partwise.estimators.warm_start import WarmStarting
-from partwise.storage.checks import expect_array, expect_number, expect_texts
+from partwise.storage.checks import expect_array
 from partwise.structures import Multiclass
 from partwise.structures.multiclass.softmax import MULTICLASS
 from partwise.tasks.classes.data import (
     ClassData,
+    MatrixInput,
     class_factors,
-    read_attributes,
-    read_matrix,
+    stored_classes,
     with_always_on,
 )
 from partwise.tasks.classes.dataset import EncodedClasses
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, WarmStarting):
+class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, MatrixInput, WarmStarting):
     """Linear classifier for any loss of the family, with the certificate of its training.
 
     Parameters
@@ -193,12 +194,7 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, WarmSt
 
     def _scores(self, X: Any) -> np.ndarray:
         """Scores of all classes, (n, n_classes)."""
-        self._require_fitted()
-        if self._encoder is not None:
-            X = read_attributes(self._encoder, X, self.coef_.shape[1])
-        else:
-            X = read_matrix(self, X)
-        return np.asarray(X @ self.coef_.T) + self.intercept_
+        return np.asarray(self._matrix(X) @ self.coef_.T) + self.intercept_
 
     def top_features(self, n: int = 10, label: Any = None) -> list[tuple[str, Any, float]]:
         """The `n` largest weights by size: (feature, class, weight), of one class if given."""
@@ -212,55 +208,18 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, WarmSt
         places = zip(*np.unravel_index(order, table.shape), strict=True)
         return [(names[j], labels[rows[i]], float(table[i, j])) for i, j in places if table[i, j]]
 
-    def _names(self) -> list[str]:
-        if self._encoder is not None:
-            return self._encoder.names()
-        names = getattr(self, "feature_names_in_", None)
-        return [f"x{k}" for k in range(self.coef_.shape[1])] if names is None else list(names)
-
     # -- model files ----------------------------------------------------------------------------
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        labels = self.classes_.tolist()
-        if not all(isinstance(label, (str, bool, int, float)) for label in labels):
-            raise InputError("only classes that are strings or numbers can be saved")
+    def _model_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         table = np.column_stack([self.coef_, self.intercept_]).T
         attribute, label = np.nonzero(table)
         pairs = Pairs(attribute, label, table[attribute, label].astype(np.float32))
-        header = {
-            "estimator": "Classifier",
-            "parameters": self._parameters_state(),
-            "labels": labels,
-            "structure": {"name": "multiclass"},
-            "n_features": self.coef_.shape[1],
-            "feature_names": list(getattr(self, "feature_names_in_", [])),
-            "encoder": None if self._encoder is None else self._encoder.state()[0],
-            "record": self._record_state(),
-        }
-        return header, pairs.state("node", len(table))
+        return {"structure": {"name": "multiclass"}, **self._input_state()}, pairs.state("node", len(table))
 
-    @classmethod
-    def _from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Classifier:
-        estimator = cls._with_parameters(header["parameters"])
-        labels = header["labels"]
-        if not isinstance(labels, list) or not labels or len(set(labels)) != len(labels):
-            raise InputError("the labels are missing, or one is there twice")
-        kind = np.array(labels) if all(isinstance(label, str) for label in labels) else classes_array(labels)
-        estimator.classes_ = kind
-        n_features = expect_number(header, "n_features", 0, 2**31 - 2, whole=True)
+    def _set_model_state(self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        self.classes_ = stored_classes(stored_labels(header))
+        self._set_input_state(header)
         expect_array(arrays, "node_weight", np.float32)
-        pairs = Pairs.from_state(arrays, "node", n_features + 1, len(labels))
-        estimator._encoder = None
-        if header.get("encoder") is not None:
-            estimator._encoder = AttributeEncoder.from_state(header["encoder"], {})
-            if estimator._encoder.n_attributes != n_features:
-                raise InputError("the vocabulary does not fit the number of weights")
-        names = expect_texts(header, "feature_names")
-        if names and len(names) != n_features:
-            raise InputError("the feature names do not fit the number of features")
-        if names:
-            estimator.feature_names_in_ = np.array(names, object)
-        estimator.n_features_in_ = n_features
-        estimator._set_weights(pairs, n_features)
-        estimator._set_record(header["record"])
-        return estimator
+        n_features = self.n_features_in_
+        pairs = Pairs.from_state(arrays, "node", n_features + 1, len(self.classes_))
+        self._set_weights(pairs, n_features)

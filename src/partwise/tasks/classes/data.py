@@ -21,11 +21,64 @@ from partwise.estimators.checks import (
 )
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import AttributeEncoder
-from partwise.estimators.labels import checked_classes, is_label
+from partwise.estimators.labels import checked_classes, classes_array, is_label
 from partwise.estimators.matrices import check_finite
 from partwise.features.vocabulary import check_vocabulary_settings
+from partwise.storage.checks import expect_number, expect_texts
 
 _SORTED_UP_TO = 1_000_000  # numbers; ordering more costs more than it is worth
+
+
+class MatrixInput:
+    """Examples as rows of a matrix, for estimators with `_encoder`, if X came as dicts or lists of strings."""
+
+    _encoder: AttributeEncoder | None
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
+    def _matrix(self, X: Any) -> Any:
+        """New examples as a float64 array or CSR matrix (n, n_features)."""
+        self._require_fitted()  # type: ignore[attr-defined]
+        if self._encoder is not None:
+            return read_attributes(self._encoder, X, self.n_features_in_)
+        return read_matrix(self, X)
+
+    def _names(self) -> list[str]:
+        """Names of the features."""
+        if self._encoder is not None:
+            return self._encoder.names()
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{k}" for k in range(self.n_features_in_)] if names is None else list(names)
+
+    def _input_state(self) -> dict[str, Any]:
+        """Entries of a model file's header."""
+        return {
+            "n_features": int(self.n_features_in_),
+            "feature_names": list(getattr(self, "feature_names_in_", [])),
+            "encoder": None if self._encoder is None else self._encoder.state()[0],
+        }
+
+    def _set_input_state(self, header: Mapping[str, Any]) -> None:
+        self.n_features_in_ = expect_number(header, "n_features", 0, 2**31 - 2, whole=True)
+        self._encoder = None
+        if header.get("encoder") is not None:
+            self._encoder = AttributeEncoder.from_state(header["encoder"], {})
+            if self._encoder.n_attributes != self.n_features_in_:
+                raise InputError("the vocabulary does not fit the number of weights")
+        set_feature_names(self, expect_texts(header, "feature_names"))
+
+
+def set_feature_names(estimator: Any, names: list[str]) -> None:
+    """Names of columns, if a model file has them."""
+    if names and len(names) != estimator.n_features_in_:
+        raise InputError("the feature names do not fit the number of features")
+    if names:
+        estimator.feature_names_in_ = np.array(names, object)
+
+
+def stored_classes(labels: list[Any]) -> np.ndarray:
+    """Classes of a model file as training has them: texts as an array of texts."""
+    return np.array(labels) if all(isinstance(label, str) for label in labels) else classes_array(labels)
 
 
 @dataclass(frozen=True)

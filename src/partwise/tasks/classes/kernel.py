@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from partwise.errors import InputError
 from partwise.estimators.checks import as_checked, is_sparse
 from partwise.estimators.kernel_base import KernelData, KernelEstimator
-from partwise.estimators.labels import classes_array
 from partwise.estimators.protocol import ClassifierProtocol
 from partwise.mercer.functions import PRECOMPUTED, check_square
+from partwise.storage.checks import expect_texts
 from partwise.structures import Multiclass
-from partwise.tasks.classes.data import ClassData, read_matrix
+from partwise.tasks.classes.data import ClassData, read_matrix, set_feature_names, stored_classes
 from partwise.tasks.classes.predictions import ClassPredictions
 
 if TYPE_CHECKING:
@@ -116,19 +115,11 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
         X = X.toarray() if is_sparse(X) else X
         return self._support.scores(X, np.ones(len(X), np.int64))[0]
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        header, arrays = self._kernel_state(self.classes_.tolist())
-        header["feature_names"] = list(getattr(self, "feature_names_in_", []))
-        return header, arrays
+    def _model_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        header, arrays = super()._model_state()
+        return header | {"feature_names": list(getattr(self, "feature_names_in_", []))}, arrays
 
-    @classmethod
-    def _from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> KernelClassifier:
-        estimator, labels = cls._from_kernel_state(header, arrays, edges=False)
-        only_texts = all(isinstance(label, str) for label in labels)
-        estimator.classes_ = np.array(labels) if only_texts else classes_array(labels)
-        names = header.get("feature_names") or []
-        if not isinstance(names, list) or (names and len(names) != estimator.n_features_in_):
-            raise InputError("the feature names do not fit the number of features")
-        if names:
-            estimator.feature_names_in_ = np.array([str(name) for name in names], object)
-        return estimator
+    def _set_model_state(self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        self.classes_ = stored_classes(self._set_support(header, arrays, edges=False))
+        if header.get("feature_names"):
+            set_feature_names(self, expect_texts(header, "feature_names"))

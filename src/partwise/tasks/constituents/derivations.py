@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from partwise.data.binary_form import CHAIN, MARK, PARENT, BinaryForm
 from partwise.data.constituents import Tree, tree_from_lists
 from partwise.data.treebank_grammar import TreebankGrammar, tag_of
+from partwise.errors import InputError
+from partwise.storage.checks import expect_array, expect_text, expect_texts
 from partwise.structures import Grammar
 from partwise.tasks.constituents.data import ROOT
 
@@ -143,6 +145,24 @@ class Derivations:
         arrays = {"rules": self.rules, "unaries": self.unaries, "word_symbols": self.word_symbols}
         header = {"symbols": self.symbols, "sentence_label": self.sentence_label}
         return header, {name: array.astype(np.int32) for name, array in arrays.items()}
+
+    @classmethod
+    def from_state(
+        cls, stored: Mapping[str, Any], arrays: Mapping[str, np.ndarray], form: BinaryForm
+    ) -> Derivations:
+        """Rebuild what `state` returned, everything checked."""
+        symbols = expect_texts(stored, "symbols", distinct=True)
+        if not symbols or symbols[0] != ROOT or any(not name for name in symbols):
+            raise InputError("the symbols of the grammar are damaged")
+        n = len(symbols)
+        rules = expect_array(arrays, "rules", np.int32, shape=(None, 3), low=0, high=n)
+        unaries = expect_array(arrays, "unaries", np.int32, shape=(None, 2), low=0, high=n)
+        words = expect_array(arrays, "word_symbols", np.int32, low=0, high=n)
+        if not len(words) or (np.diff(words) <= 0).any():
+            raise InputError("the symbols of words are damaged")
+        label = expect_text(stored, "sentence_label")
+        rules, unaries, words = (array.astype(np.int64) for array in (rules, unaries, words))
+        return cls(form, symbols, rules, unaries, words, label)
 
 
 def labels_in(symbol: str) -> list[str]:

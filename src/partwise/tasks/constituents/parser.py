@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,16 +12,19 @@ from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.data.binary_form import BinaryForm
+from partwise.errors import InputError
 from partwise.estimators.checks import check_choice
+from partwise.estimators.linear import CompactModel
+from partwise.estimators.saving import prefixed, stored_part, unprefixed
 from partwise.features.place_templates import checked_templates
 from partwise.features.spans import LANGUAGES, SpanFeatures
+from partwise.storage.checks import expect_text, expect_texts
 from partwise.structures import Grammar
 from partwise.tasks.constituents.answers import ConstituencyAnswers
-from partwise.tasks.constituents.data import TrainingTrees, training_trees
+from partwise.tasks.constituents.data import ROOT, TrainingTrees, training_trees
 from partwise.tasks.constituents.derivations import Derivations
 from partwise.tasks.constituents.encoder import SpanEncoder, gold_places
 from partwise.tasks.constituents.explain import ConstituencyExplanations
-from partwise.tasks.constituents.files import ConstituencyFileMixin
 from partwise.tasks.constituents.predictions import ConstituencyMixin
 
 if TYPE_CHECKING:
@@ -32,9 +35,7 @@ COSTS = ("constituents", "rules")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ConstituencyParser(
-    ConstituencyMixin, ConstituencyExplanations, ConstituencyAnswers, ConstituencyFileMixin
-):
+class ConstituencyParser(ConstituencyMixin, ConstituencyExplanations, ConstituencyAnswers, CompactModel):
     """Parser for constituent trees: CRF, max-margin, and all losses between, over a grammar read off the trees.
 
     Every rule has a weight, and so has every feature of a word, a span or a split together with the symbol there.
@@ -153,6 +154,37 @@ class ConstituencyParser(
             maps[kind] = FeatureMap.build(width, own.n_attributes, 0, rows, columns, "observed")
         return SpanEncoder(features), maps
 
-    @classmethod
-    def _parameters_in_file(cls) -> list[str]:
-        return ConstituencyParser._get_param_names()
+    # -- model files ----------------------------------------------------------------------------
+
+    def _label_state(self) -> list[Any]:
+        return list(self.labels_)
+
+    def _structure_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        encoder, encoder_arrays = self._encoder.state()
+        grammar, grammar_arrays = self._derivations.state()
+        structure: Any = self._model.structure
+        grammar |= {
+            "splits": structure.splits,
+            "outer": self.outer_,
+            "has_tags": self.has_tags_,
+            "fixed_tags": self.fixed_tags_,
+        }
+        arrays = prefixed(encoder_arrays, "encoder.") | prefixed(grammar_arrays, "grammar.")
+        return {"grammar": grammar, "encoder": encoder}, arrays
+
+    def _structure_from(
+        self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> tuple[Grammar, SpanEncoder]:
+        stored = stored_part(header, "grammar")
+        flags = [stored.get(name) for name in ("splits", "has_tags", "fixed_tags")]
+        if not all(isinstance(flag, bool) for flag in flags):
+            raise InputError("the grammar does not say what its parts and tags are")
+        splits, self.has_tags_, self.fixed_tags_ = map(bool, flags)
+        self.outer_ = None if stored.get("outer") is None else expect_text(stored, "outer", ("", ROOT))
+        self._derivations = Derivations.from_state(stored, unprefixed(arrays, "grammar."), self._form())
+        self.labels_ = expect_texts(header, "labels", distinct=True)
+        if self.labels_ != self._derivations.labels:
+            raise InputError("the labels are not those of the grammar")
+        own = unprefixed(arrays, "encoder.")
+        encoder = SpanEncoder.from_state(header.get("encoder"), own, splits)
+        return self._derivations.structure(splits), encoder

@@ -55,6 +55,16 @@ class PruningRecord(NamedTuple):
         """Both shares, for JSON."""
         return {"recall": self.recall, "arcs_left": self.n_kept / self.n_arcs}
 
+    @classmethod
+    def from_state(cls, stored: Any) -> PruningRecord | None:
+        """The record that a model file holds."""
+        if stored is None:
+            return None
+        right = isinstance(stored, list) and len(stored) == len(cls._fields)
+        if not right or not all(type(each) is int and each >= 0 for each in stored):
+            raise InputError("the record of pruning is damaged")
+        return cls(*stored)
+
     def __str__(self) -> str:
         return f"pruning left {self.n_kept:,} of {self.n_arcs:,} arcs and {100 * self.recall:.2f} % of the true ones"
 

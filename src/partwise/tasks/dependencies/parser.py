@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,14 +16,16 @@ from partwise.data import DependencyCorpus
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads
 from partwise.estimators.checks import check_choice
+from partwise.estimators.linear import CompactModel
+from partwise.estimators.saving import prefixed, stored_part, unprefixed
 from partwise.features.arcs import ArcFeatures, GrandparentFeatures, SiblingFeatures
+from partwise.storage.checks import expect_number, expect_text, expect_texts
 from partwise.structures import Projective, SecondOrderProjective, SecondOrderSpanning, Spanning
 from partwise.tasks.dependencies.answers import ParsingAnswers
 from partwise.tasks.dependencies.arc_encoder import ArcEncoder
-from partwise.tasks.dependencies.arc_pruning import BEAM, ArcPruner
+from partwise.tasks.dependencies.arc_pruning import BEAM, ArcPruner, PruningRecord
 from partwise.tasks.dependencies.data import TrainingTrees, relation_codes, training_trees
 from partwise.tasks.dependencies.explain import ParsingExplanations
-from partwise.tasks.dependencies.files import DependencyFileMixin
 from partwise.tasks.dependencies.predictions import ParsingMixin
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ _WORTH_PRUNING = 400_000  # arcs; with fewer, training on all of them takes no t
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, DependencyFileMixin):
+class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, CompactModel):
     """Dependency parser: CRF, max-margin, and all losses between, trained in the dual.
 
     Parameters
@@ -230,9 +232,43 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Depend
                 found += _largest(features, *own, [name], n)
         return sorted(found, key=lambda each: -abs(each[2]))[:n]
 
-    @classmethod
-    def _parameters_in_file(cls) -> list[str]:
-        return DependencyParser._get_param_names()
+    # -- model files ----------------------------------------------------------------------------
+
+    def _label_state(self) -> list[Any]:
+        return list(self.relations_)
+
+    def _structure_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        encoder, arrays = self._encoder.state()
+        arrays, pruner = prefixed(arrays, "encoder."), None
+        if self._pruner is not None:
+            pruner, pruner_arrays = self._pruner.state()
+            arrays |= prefixed(pruner_arrays, "pruner.")
+        header = {
+            "structure": {"name": self.structure, "single_root": self.single_root_},
+            "encoder": encoder,
+            "pruner": pruner,
+            "pruning": None if self.pruning_ is None else list(self.pruning_),
+        }
+        return header, arrays
+
+    def _structure_from(
+        self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> tuple[Any, ArcEncoder]:
+        shape, stored = stored_part(header, "structure"), stored_part(header, "encoder")
+        if not isinstance(shape.get("single_root"), bool):
+            raise InputError("the structure does not say how many roots a tree has")
+        self.structure = expect_text(shape, "name", ("spanning", "projective"))  # type: ignore[assignment]
+        self.single_root_ = shape["single_root"]
+        self.relations_ = expect_texts(header, "labels", distinct=True)
+        self.order = expect_number({"order": self.order}, "order", 1, 2, whole=True)
+        structure = self._structure(len(self.relations_), self.order)
+        self._pruner, self.skipped_ = None, None
+        if header.get("pruner") is not None:
+            own = unprefixed(arrays, "pruner.")
+            self._pruner = ArcPruner.from_state(header["pruner"], own, self._structure(1, 1))
+        self.pruning_ = PruningRecord.from_state(header.get("pruning"))
+        own = unprefixed(arrays, "encoder.")
+        return structure, ArcEncoder.from_state(stored, own, structure.labelled, self.order)
 
 
 def _largest(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,27 +11,38 @@ import numpy as np
 from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
+from partwise.errors import InputError
 from partwise.estimators.base import Training
 from partwise.estimators.checks import check_choice, training_weights
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.influence import InfluenceMixin
+from partwise.estimators.labels import classes_array
+from partwise.estimators.linear import CompactModel
+from partwise.estimators.saving import check_labels_can_be_saved, stored_part
+from partwise.estimators.warm_start import WarmStarting
 from partwise.features.vocabulary import check_vocabulary_settings
+from partwise.storage.checks import expect_text
 from partwise.tasks.graphs.answers import GraphAnswers
 from partwise.tasks.graphs.data import GraphCorpus, LabelledGraphs
 from partwise.tasks.graphs.encoder import GraphEncoder
 from partwise.tasks.graphs.explain import GraphExplanations
-from partwise.tasks.graphs.files import GraphFileMixin
 from partwise.tasks.graphs.given import flat_labels
 from partwise.tasks.graphs.labels import NodeLabels
 from partwise.tasks.graphs.predictions import GraphPredictions, own_labels
-from partwise.tasks.graphs.structures import INFERENCE, graph_shapes, shaped
+from partwise.tasks.graphs.structures import INFERENCE, graph_shapes, shaped, structure_for
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+# Most entries of a table in a model file. Weights and several arrays of the same size are made from it.
+_MOST_ENTRIES = 2**28
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAnswers, GraphFileMixin):
+class GraphLabeler(
+    GraphPredictions, GraphExplanations, InfluenceMixin, GraphAnswers, CompactModel, WarmStarting
+):
     """Markov random field over the nodes of given graphs: CRF, max-margin, and all losses between.
 
     Parameters
@@ -156,10 +168,40 @@ class GraphLabeler(GraphPredictions, GraphExplanations, InfluenceMixin, GraphAns
         rows, shapes = encoder.transform(corpus), structure.shapes_of(graph_shapes(encoder, corpus))
         return Encoded(corpus.lengths, rows, shapes), codes
 
+    def _label_state(self) -> list[Any]:
+        labels = [own.tolist() for own in self._labels.classes.values()]
+        check_labels_can_be_saved([label for own in labels for label in own])
+        return labels
+
+    def _structure_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        structure = {"name": "graph", "inference": self.inference_, "why": self._why_inference}
+        return {"structure": structure, "encoder": self._encoder.state()}, {}
+
+    def _structure_from(
+        self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> tuple[Any, GraphEncoder]:
+        encoder, shape = GraphEncoder.from_state(header.get("encoder")), stored_part(header, "structure")
+        self._labels = NodeLabels(_classes(header["labels"], encoder.nodes))
+        self.inference_ = expect_text(shape, "inference", INFERENCE[1:])
+        self._why_inference = expect_text(shape, "why")
+        sizes = dict(zip(encoder.nodes, self._labels.sizes, strict=True))
+        for kind in encoder.factors:
+            if np.prod([float(sizes[name]) for name in kind.nodes]) > _MOST_ENTRIES:
+                raise InputError(f"the tables of kind {kind.name!r:.60} are too large")
+        self.classes_ = self._labels.as_attribute()
+        return structure_for(self.inference_, encoder, self._labels.sizes), encoder
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+def _classes(stored: Any, kinds: list[str]) -> dict[str, np.ndarray]:
+    right = isinstance(stored, list) and len(stored) == len(kinds)
+    if not right or not all(isinstance(own, list) and own and len(set(own)) == len(own) for own in stored):
+        raise InputError("the labels of a kind are missing, or one is there twice")
+    return {name: classes_array(own) for name, own in zip(kinds, stored, strict=True)}
 
 
 def _engine(inference: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,15 +16,18 @@ from partwise.errors import InputError
 from partwise.estimators.checks import check_choice
 from partwise.estimators.encoded import KindSize
 from partwise.estimators.encoders import AttributeEncoder
+from partwise.estimators.linear import LinearEstimator
 from partwise.estimators.matrices import split_storage, storage_for
 from partwise.estimators.model import LinearModel, Pairs
 from partwise.estimators.protocol import ClassifierProtocol
-from partwise.tasks.classes.data import read_attributes, read_matrix, with_always_on
+from partwise.estimators.saving import stored_labels, stored_part
+from partwise.storage.checks import expect_text, expect_texts
+from partwise.tasks.classes.data import MatrixInput, with_always_on
 from partwise.tasks.label_sets.data import MultilabelData
-from partwise.tasks.label_sets.files import MultilabelFileMixin
 from partwise.tasks.label_sets.predictions import MultilabelPredictions
 from partwise.tasks.label_sets.structure import (
     LABELS,
+    checked_pairs,
     chosen_pairs,
     label_shapes,
     label_structure,
@@ -38,7 +42,7 @@ _AUTO_LIMIT = 2**18  # entries of tables, every pass and for every example; mess
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, MultilabelFileMixin):
+class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, MatrixInput, LinearEstimator):
     """Conditional random field, or max-margin Markov network, over the labels of an example.
 
     Every label has a linear score, and so has every pair of labels that are joined in a graph over them: which
@@ -179,20 +183,42 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, Multilabel
         self.intercept_ = difference[-1].copy() if self.fit_intercept else np.zeros(n_labels)
         self.pair_coef_ = model.tied_weights.reshape(-1, 2, 2)
 
-    # -- reading --------------------------------------------------------------------------------
+    # -- model files ----------------------------------------------------------------------------
 
-    def _matrix(self, X: Any) -> Any:
-        """New examples as a float64 array or CSR matrix (n, n_features)."""
-        self._require_fitted()
-        if self._encoder is not None:
-            return read_attributes(self._encoder, X, self.n_features_in_)
-        return read_matrix(self, X)
+    def _model_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        structure = {
+            "name": "labels",
+            "single": self._single,
+            "inference": self.inference_,
+            "pairs": self.pairs_,
+        }
+        header = {"structure": structure, "why_inference": self._why_inference, "storage": self._storage}
+        header["label_names"] = self._label_names
+        return header | self._input_state(), self._model.state([self._size(self.n_features_in_)])
 
-    def _names(self) -> list[str]:
-        if self._encoder is not None:
-            return self._encoder.names()
-        names = getattr(self, "feature_names_in_", None)
-        return [f"x{k}" for k in range(self.n_features_in_)] if names is None else list(names)
+    def _set_model_state(self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        labels, shape = stored_labels(header), stored_part(header, "structure")
+        single = shape.get("single")
+        if not isinstance(single, bool) or len(labels) > (2 if single else 2**20):
+            raise InputError("the structure does not fit the labels")
+        self._single = single
+        n_labels = 1 if self._single else len(labels)
+        self.classes_ = np.array(labels) if self._single else np.arange(n_labels)
+        self.pairs_ = checked_pairs(shape.get("pairs"), n_labels)
+        self.inference_ = expect_text(shape, "inference", ("exact", "tree-reweighted"))
+        self._why_inference = expect_text(header, "why_inference")
+        self._storage = expect_text(header, "storage", ("dense", "sparse"))
+        self._set_input_state(header)
+        self._label_names = None
+        if header.get("label_names") is not None:  # older files have none
+            self._label_names = expect_texts(header, "label_names")
+            if len(self._label_names) != n_labels:
+                raise InputError("the names of the labels do not fit their number")
+        structure = label_structure(n_labels, self.pairs_, self.inference_)
+        size = self._size(self.n_features_in_)
+        self._set_model(LinearModel.from_state(structure, [size], arrays))
+
+    # -- weights --------------------------------------------------------------------------------
 
     def top_features(self, n: int = 10, label: Any = None) -> list[tuple[str, Any, float]]:
         """The `n` largest weights by size: (feature, label, weight), of one label if given.

@@ -9,17 +9,12 @@ import numpy as np
 
 from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded, KindSize, OwnRows
-from partwise.estimators.encoders import AttributeEncoder, ColumnEncoder, choose_encoder, read_columns
-from partwise.estimators.matrices import MatrixEncoder
+from partwise.estimators.encoders import ENCODERS, ColumnEncoder, choose_encoder, read_columns
+from partwise.estimators.saving import prefixed, unprefixed
 from partwise.features.segment_keys import Spans
 from partwise.features.segments import SegmentFeatures, all_spans
 from partwise.storage.checks import expect_array, expect_number, expect_offsets, expect_text, expect_texts
 
-_TOKENS: dict[str, Any] = {
-    "attributes": AttributeEncoder,
-    "columns": ColumnEncoder,
-    "matrix": MatrixEncoder,
-}
 _ARRAYS = ("template_of", "code_ptr", "codes")
 
 
@@ -86,26 +81,21 @@ class SegmentEncoder:
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         token_header, token_arrays = self.tokens.state()
         segment_header, segment_arrays = self.segments.state()
-        arrays = {f"tokens.{name}": array for name, array in token_arrays.items()}
-        arrays |= {f"segments.{name}": array for name, array in segment_arrays.items()}
+        arrays = prefixed(token_arrays, "tokens.") | prefixed(segment_arrays, "segments.")
         return {"kind": self.kind, "tokens": token_header, "segments": segment_header}, arrays
 
     @classmethod
     def from_state(
         cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], max_length: int
     ) -> SegmentEncoder:
-        kind = expect_text(header, "kind", tuple(_TOKENS))
+        kind = expect_text(header, "kind", tuple(ENCODERS))
         tokens, segments = header.get("tokens"), header.get("segments")
         if not isinstance(tokens, dict) or not isinstance(segments, dict):
             raise InputError("the features are missing")
-        encoder = _TOKENS[kind].from_state(tokens, _own(arrays, "tokens."))
+        encoder = ENCODERS[kind].from_state(tokens, unprefixed(arrays, "tokens."))
         if not encoder.tied:
             raise InputError("the template has edge attributes, which segments have not")
-        return cls(encoder, _segment_features(segments, _own(arrays, "segments.")), max_length)
-
-
-def _own(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
+        return cls(encoder, _segment_features(segments, unprefixed(arrays, "segments.")), max_length)
 
 
 def _segment_features(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> SegmentFeatures:

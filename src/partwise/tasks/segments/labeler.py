@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,13 +17,15 @@ from partwise.errors import InputError
 from partwise.estimators.checks import check_choice
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.labels import classes_array
+from partwise.estimators.linear import CompactModel
+from partwise.estimators.saving import prefixed, stored_labels, stored_part, unprefixed
+from partwise.storage.checks import expect_number, expect_text
 from partwise.structures import SemiMarkov
 from partwise.structures.segments.forward_backward import SEMI_MARKOV
 from partwise.tasks.segments.answers import SegmentAnswers
 from partwise.tasks.segments.data import Gold, SegmentData, gold_of
 from partwise.tasks.segments.encoder import SegmentEncoder
 from partwise.tasks.segments.explain import SegmentExplanationMixin
-from partwise.tasks.segments.files import SegmentFileMixin
 from partwise.tasks.segments.predictions import SegmentMixin
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, SegmentFileMixin):
+class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, CompactModel):
     """Semi-Markov CRF, its max-margin form, and all losses between, trained in the dual.
 
     A sequence is cut into labelled segments, and features may look at a whole segment: its text, its length, its
@@ -149,9 +152,21 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Segm
         lengths = [1 if label == self.outside else self.max_length_ for label in self.classes_.tolist()]
         return SemiMarkov(len(lengths), lengths, tokens=True)
 
-    @classmethod
-    def _parameters_in_file(cls) -> list[str]:
-        return SegmentLabeler._get_param_names()
+    def _structure_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        encoder, arrays = self._encoder.state()
+        structure = {"name": "segments", "max_length": self.max_length_, "n_cut": self.n_cut_}
+        return {"structure": structure, "encoder": encoder}, prefixed(arrays, "encoder.")
+
+    def _structure_from(
+        self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> tuple[SemiMarkov, SegmentEncoder]:
+        shape, encoder = stored_part(header, "structure"), stored_part(header, "encoder")
+        expect_text(header["parameters"], "outside")
+        self.classes_ = classes_array(stored_labels(header))
+        self.max_length_ = expect_number(shape, "max_length", 1, 2**20, whole=True)
+        self.n_cut_ = expect_number(shape, "n_cut", 0, whole=True)
+        own = unprefixed(arrays, "encoder.")
+        return self._structure(), SegmentEncoder.from_state(encoder, own, self.max_length_)
 
     @property
     def transition_coef_(self) -> np.ndarray:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InputError
+from partwise.estimators.encoders import encoder_from
 from partwise.estimators.on_disk.checks import Verifier, expect_entries
 from partwise.estimators.on_disk.dataset import EncodedDataset
 from partwise.storage.folder import Folder
-from partwise.tasks.sequences.files import encoder_from
 
 
 class EncodedSequences(EncodedDataset):

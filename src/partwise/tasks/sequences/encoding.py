@@ -13,7 +13,7 @@ import numpy as np
 from partwise.core.arrays import after_the_first
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
-from partwise.estimators.encoders import AttributeEncoder, ColumnEncoder, read_template
+from partwise.estimators.encoders import AttributeEncoder, ColumnEncoder, encoder_state, read_template
 from partwise.estimators.on_disk.rows import map_arrays, placed, told, write_rows
 from partwise.features.streamed import (
     InternedStrings,
@@ -89,14 +89,14 @@ def encode_sequences(
             template = choose_template(corpus.label_counts(), len(corpus.data.columns))
         source = _learnt(corpus, template, parameters, tell)
         n_weights, arrays = _write(writer, corpus, source, parameters["pairs"], tell)
-        encoder_header, encoder_arrays = source.encoder.state()
-        arrays |= {f"encoder.{name}": array for name, array in encoder_arrays.items()}
+        encoder, encoder_arrays = encoder_state(source.encoder)
+        arrays |= encoder_arrays
         corpus.close()
         own = {
             "task": "sequence",
             "parameters": {"template": template, **parameters},
             "labels": corpus.names(),
-            "encoder": {"kind": source.encoder.kind, **encoder_header},
+            "encoder": encoder,
             "n_examples": len(corpus.lengths),
         }
         writer.finish({**header(), **own}, arrays)

@@ -125,23 +125,19 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
 
     # -- model files ----------------------------------------------------------------------------
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        header, arrays = self._kernel_state(self.classes_.tolist())
-        header["tied"] = self._encoder.tied
-        return header, arrays | {"tied_weight": self._model.tied_weights.astype(np.float32)}
+    def _model_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        header, arrays = super()._model_state()
+        tied = self._model.tied_weights.astype(np.float32)
+        return header | {"tied": self._encoder.tied}, arrays | {"tied_weight": tied}
 
-    @classmethod
-    def _from_state(
-        cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
-    ) -> KernelSequenceLabeler:
+    def _set_model_state(self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         tied = header.get("tied")
         if not isinstance(tied, bool):
             raise InputError("header entry 'tied' is missing")
-        estimator, labels = cls._from_kernel_state(header, arrays, edges=not tied)
-        estimator.classes_ = classes_array(labels)
+        labels = self._set_support(header, arrays, edges=not tied)
+        self.classes_ = classes_array(labels)
         size = len(labels) ** 2 if tied else 0
-        estimator._set_model(tied, expect_array(arrays, "tied_weight", np.float32, shape=(size,)))
-        return estimator
+        self._set_model(tied, expect_array(arrays, "tied_weight", np.float32, shape=(size,)))
 
 
 class ScoreEncoder:

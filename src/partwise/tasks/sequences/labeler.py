@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,17 +14,20 @@ from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.estimators.base import Training
 from partwise.estimators.encoded import Encoded
-from partwise.estimators.encoders import choose_encoder
+from partwise.estimators.encoders import choose_encoder, encoder_from, encoder_state
 from partwise.estimators.explain import ExplanationMixin
 from partwise.estimators.influence import InfluenceMixin
 from partwise.estimators.labels import classes_array
+from partwise.estimators.linear import CompactModel
 from partwise.estimators.on_disk.dataset import EncodedDataset
+from partwise.estimators.saving import stored_labels
+from partwise.estimators.warm_start import WarmStarting
+from partwise.storage.checks import expect_array, expect_number
 from partwise.structures import Chain
 from partwise.structures.chain.forward_backward import CHAIN
 from partwise.structures.chain.high_order import HIGH_ORDER
 from partwise.tasks.sequences.answers import SequenceAnswers
 from partwise.tasks.sequences.data import SequenceData, chain_of, edge_map_for
-from partwise.tasks.sequences.files import SequenceFileMixin
 from partwise.tasks.sequences.gaps import check_loss_for_gaps, with_gaps
 from partwise.tasks.sequences.predictions import PredictionMixin
 
@@ -34,8 +38,13 @@ if TYPE_CHECKING:
     from partwise.solvers import Solution
 
 
+_MASKS = ("allowed", "allowed_start", "allowed_end")
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, SequenceAnswers, SequenceFileMixin):
+class SequenceLabeler(
+    PredictionMixin, ExplanationMixin, InfluenceMixin, SequenceAnswers, CompactModel, WarmStarting
+):
     """Linear-chain CRF, max-margin Markov network, and all losses between, trained in the dual.
 
     Parameters
@@ -195,9 +204,26 @@ class SequenceLabeler(PredictionMixin, ExplanationMixin, InfluenceMixin, Sequenc
         if self._encoder.kind == "matrix":
             self.n_features_in_ = self._encoder.n_columns
 
-    @classmethod
-    def _parameters_in_file(cls) -> list[str]:
-        return SequenceLabeler._get_param_names()
+    def _structure_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        chain: Any = self._model.structure
+        encoder, arrays = encoder_state(self._encoder)
+        arrays |= {name: getattr(chain, name) for name in _MASKS if getattr(chain, name) is not None}
+        structure = {"name": "chain", "order": chain.order, "tied": chain.tied, "scheme": self.scheme}
+        return {"structure": structure, "encoder": encoder}, arrays
+
+    def _structure_from(
+        self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> tuple[Chain, Any]:
+        labels, encoder = stored_labels(header), encoder_from(header["encoder"], arrays)
+        self.classes_ = classes_array(labels)
+        order, n_labels = expect_number(header["structure"], "order", 1, 16, whole=True), len(labels)
+        if order > 1 and len(arrays.get("tied_weight", ())) != (n_labels + 1) ** order * n_labels:
+            raise InputError("array 'tied_weight' does not fit the order of the chain")
+        shapes = {name: (n_labels,) * (2 if name == "allowed" else 1) for name in _MASKS if name in arrays}
+        masks = {name: expect_array(arrays, name, np.bool_, shape=shape) for name, shape in shapes.items()}
+        if encoder.kind == "matrix":
+            self.n_features_in_ = encoder.n_columns
+        return Chain(n_labels, tied=encoder.tied, order=order, **masks), encoder
 
     @property
     def transition_coef_(self) -> np.ndarray:

@@ -58,7 +58,7 @@ SEQUENCES = (
     f"{LABELLINGS} predict_edge_marginals predict_log_proba_of predict_marginals_single predict_single"
 )
 CLASSIFIERS = "classes_ decision_function n_features_in_ predict_log_proba predict_proba"
-KERNEL = "dual_coef_ engine l1 n_features_in_ score_error_ support_ support_vectors_"
+KERNEL = "dual_coef_ n_features_in_ score_error_ support_ support_vectors_"
 WEIGHTS = "coef_ explain top_features"
 PUBLIC = {
     "SequenceLabeler": f"""{SEQUENCES} {WEIGHTS} influential_examples partial_fit state_features_ top_transitions

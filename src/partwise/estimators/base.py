@@ -6,9 +6,9 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -19,7 +19,6 @@ from partwise.core.losses import Loss
 from partwise.core.precompile import SMALLEST_TOL_OF_SINGLE, begin_compiling
 from partwise.core.problem import Problem
 from partwise.core.randomness import random_generator
-from partwise.core.rows import RowData
 from partwise.errors import InputError
 from partwise.estimators.answers import Answers
 from partwise.estimators.checks import check_cost
@@ -28,7 +27,6 @@ from partwise.estimators.parameters import check_parameters
 from partwise.estimators.protocol import Estimator, not_fitted
 from partwise.estimators.saving import Saved
 from partwise.report.compiling import CompilingLine
-from partwise.structures.contract import Structure
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -152,10 +150,6 @@ class StructuredEstimator(Fitted, Saved, Answers, Estimator):
     certificate_every: float | None = None
     cv: Any = 5
     l2s: Any = None
-    # Parameters that only some estimators have.
-    l1: float = field(default=0.0, init=False)
-    engine: Any = field(default=None, init=False)
-    warm_start: bool = field(default=False, init=False)
 
     _keeps_training: ClassVar[bool] = False
 
@@ -171,7 +165,6 @@ class StructuredEstimator(Fitted, Saved, Answers, Estimator):
             check_positive("l2", self.l2)  # type: ignore[arg-type]
         for name in ("tol", "max_passes"):
             check_positive(name, getattr(self, name))
-        check_not_negative("l1", self.l1)
         for name in ("time_limit", "certificate_every"):
             if getattr(self, name) is not None:
                 check_positive(name, getattr(self, name))
@@ -193,11 +186,7 @@ class StructuredEstimator(Fitted, Saved, Answers, Estimator):
 
     def _engine(self) -> Engine | None:
         """Where to train, if not in this process."""
-        if self.engine is None:
-            return None
-        from partwise.distributed import engine_of
-
-        return engine_of(self.engine)
+        return None
 
     def _begin_compiling(self, oracle: Oracle, asks: tuple[str, ...] = ()) -> None:
         """Before data are read: what the loss asks of structures of this kind, and `asks` besides."""
@@ -236,8 +225,7 @@ class StructuredEstimator(Fitted, Saved, Answers, Estimator):
             As the task reads them.
         sample_weight : array_like (n_examples,), optional
         """
-        previous = self.__dict__.get("_training") if self.warm_start else None
-        return self._fit(lambda: self._read(X, y, sample_weight), previous)
+        return self._fit(lambda: self._read(X, y, sample_weight), self._previous())
 
     def _fit(self, read: Callable[[], Any], previous: Training | None) -> Self:
         """Read, build, solve, become: every fit.
@@ -287,21 +275,9 @@ class StructuredEstimator(Fitted, Saved, Answers, Estimator):
             self._check_parameters()
             return self._build(self._read(X, y, sample_weight))
 
-    def _bound(
-        self, structure: Structure, labels: Any, shapes: Any, rows: Mapping[str, RowData], **options: Any
-    ) -> Problem:
-        """Encoded data bound to structure, loss and regulariser; `options` are those of ``Problem.build``."""
-        return Problem.build(
-            structure,
-            labels,
-            shapes,
-            rows,
-            loss=self.loss,
-            l2=self._l2,
-            l1=self.l1,
-            n_jobs=n_threads(self.n_jobs),
-            **options,
-        )
+    def _previous(self) -> Training | None:
+        """The last fit, if this one is to continue from it."""
+        return None
 
     def _carried_over(self, problem: Problem, solver: Solver, previous: Training) -> WarmStart | None:
         """The state of an earlier fit as a start for this problem."""

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from partwise.core.checks import check_not_negative
 from partwise.core.losses import Loss
-from partwise.estimators.base import StructuredEstimator
+from partwise.core.problem import Problem
+from partwise.core.rows import RowData
+from partwise.estimators.base import StructuredEstimator, n_threads
 from partwise.estimators.model import LinearModel, compact
 from partwise.structures.contract import Structure
 
 if TYPE_CHECKING:
+    from partwise.distributed import Engine
     from partwise.solvers import Solution
 
 
@@ -33,6 +37,33 @@ class LinearEstimator(StructuredEstimator):
 
     l1: float = 0.0
     engine: Any = None
+
+    def _check_parameters(self) -> Loss:
+        check_not_negative("l1", self.l1)
+        return super()._check_parameters()
+
+    def _engine(self) -> Engine | None:
+        if self.engine is None:
+            return None
+        from partwise.distributed import engine_of
+
+        return engine_of(self.engine)
+
+    def _bound(
+        self, structure: Structure, labels: Any, shapes: Any, rows: Mapping[str, RowData], **options: Any
+    ) -> Problem:
+        """Encoded data bound to structure, loss and regulariser; `options` are those of ``Problem.build``."""
+        return Problem.build(
+            structure,
+            labels,
+            shapes,
+            rows,
+            loss=self.loss,
+            l2=self._l2,
+            l1=self.l1,
+            n_jobs=n_threads(self.n_jobs),
+            **options,
+        )
 
 
 class CompactModel(LinearEstimator):

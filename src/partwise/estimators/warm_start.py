@@ -35,6 +35,9 @@ class WarmStarting(LinearEstimator):
 
     _keeps_training = True
 
+    def _previous(self) -> Training | None:
+        return self.__dict__.get("_training") if self.warm_start else None
+
     def _carried_over(self, problem: Problem, solver: Solver, previous: Training) -> WarmStart | None:
         return warm_state(problem, solver, previous, self.random_state)
 

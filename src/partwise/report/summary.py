@@ -79,7 +79,7 @@ def _settings(model: Any) -> dict[str, Any]:
     return {
         "loss": names.get(loss.name, loss.name), "beta": loss.beta, "gamma": loss.gamma,
         "l2": getattr(model, "l2_", model.l2),
-        **({"l1": model.l1} if model.l1 else {}),
+        **({"l1": model.l1} if getattr(model, "l1", 0.0) else {}),
         "solver": str(model.solver), "tol": model.tol, **model._shown_settings(),
     }  # fmt: skip
 

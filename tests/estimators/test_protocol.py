@@ -15,13 +15,13 @@ from sklearn.preprocessing import StandardScaler
 
 import partwise
 from partwise import CRF, Classifier, DependencyParser, SequenceLabeler
-from partwise.storage.model_file import ESTIMATORS
+from partwise.tasks import estimator_names
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 Y = (X[:, 0] > 0).astype(int)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", estimator_names())
 def test_every_parameter_is_described_once(name: str) -> None:
     estimator = getattr(partwise, name)
     parameters = list(inspect.signature(estimator).parameters.values())

@@ -49,7 +49,7 @@ def entities(folder: Path, template: str = "ner", n_sentences: int | None = None
     train = data["train"] if n_sentences is None else first_sentences(data["train"], n_sentences)
     labeler = SequenceLabeler(Loss(1.0, 1.0), template=template, solver="perceptron", max_passes=1, tol=1e9)
     training = labeler.fit(train)._training
-    problem, encoder = training.problem, training.source.encoder
+    problem, encoder = training.problem, training.encoder
     model = LinearModel(problem.structure, problem.scorer.maps, training.weights)
     held_out = {}
     for part in ("dev", "test"):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from partwise.compiled.clock import is_told, telling
-from partwise.core.checks import check_not_negative, check_positive
+from partwise.core.checks import check_positive
 from partwise.core.losses import Loss
 from partwise.core.precompile import SMALLEST_TOL_OF_SINGLE, begin_compiling
 from partwise.core.problem import Problem

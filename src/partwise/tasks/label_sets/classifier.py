@@ -192,8 +192,12 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, MatrixInpu
             "inference": self.inference_,
             "pairs": self.pairs_,
         }
-        header = {"structure": structure, "why_inference": self._why_inference, "storage": self._storage}
-        header["label_names"] = self._label_names
+        header: dict[str, Any] = {
+            "structure": structure,
+            "why_inference": self._why_inference,
+            "storage": self._storage,
+            "label_names": self._label_names,
+        }
         return header | self._input_state(), self._model.state([self._size(self.n_features_in_)])
 
     def _set_model_state(self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:

@@ -180,7 +180,7 @@ def test_refusals() -> None:
     ):
         with pytest.raises(InputError, match=message):
             structure.encode(wrong)
-    with pytest.raises(InputError, match=r"example 1, position 0: label 1 goes on with nothing"):
+    with pytest.raises(InputError, match=r"example 1, position 0: label 1 continues no segment"):
         structure.encode_all([0, 3], structure.shapes([1, 1]))
     with pytest.raises(InputError, match="max_length has 3 entries"):
         SemiMarkov(2, (1, 2, 3))

@@ -1,4 +1,4 @@
-"""Every quantity by writing down every labelling: the reference that all structures are tested against."""
+"""Every quantity by enumerating all labellings: the reference that tests compare all structures with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Brute:
     Parameters
     ----------
     structure : Structure
-        Says which labellings there are and what each scores; none of its recursions are used.
+        Gives the labellings and the score of each. None of its recursions are used.
     length : int
         Positions of the example.
     limit : int

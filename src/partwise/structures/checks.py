@@ -1,4 +1,4 @@
-"""Checks of what users hand to structures: scores, labels, counts."""
+"""Checks of arguments that users pass to structures: scores, labels, counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from partwise.errors import InputError
 
 
 def require_possible(log_totals: np.ndarray, single: bool) -> None:
-    """Raise where the best score or log-partition is −inf."""
+    """Raise if a best score or log-partition is −inf."""
     if np.any(log_totals == -np.inf):
         where = "" if single else f" in sequence {int(np.argmax(log_totals == -np.inf))}"
         raise InputError(f"scores{where}: every labelling scores −inf or is masked out")

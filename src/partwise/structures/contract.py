@@ -1,19 +1,18 @@
 """The contract of all structures, in three parts: what solvers need, what users call, what enumeration needs.
 
-*Solvers* see flat arrays over a whole corpus:
+*Solvers* see flat arrays over all examples:
 
-- an example has a *shape*, a row of integers that says how long it is and whatever else the structure's compiled
-  code must know;
-- an example's *parts* are one vector, fed by *rows* of features. A structure names the kinds of its rows and how
-  many consecutive parts a row of each kind feeds; kinds whose one row all examples share come last;
-- scores, counts and costs of the corpus are flat (part_ptr[n],), example i at ``part_ptr[i]:part_ptr[i + 1]``; arrays
-  that compiled code reads have ``simd.LANES`` entries of slack behind;
-- a labelling is the set of its part numbers within the example, with repetition where a part counts several times.
-  What a label is otherwise, only the structure and its estimator know.
+- An example has a *shape*, a row of integers: its length, and whatever else the compiled code of the structure needs.
+- The *parts* of an example are one vector, fed by *rows* of features. A structure names the kinds of its rows. It says
+  how many consecutive parts a row of each kind feeds. Tied kinds, whose one row all examples share, come last.
+- Scores, counts and costs of all examples are flat (part_ptr[n],), example i at ``part_ptr[i]:part_ptr[i + 1]``.
+  Arrays that compiled code reads have ``simd.LANES`` more entries at the end.
+- A labelling is the set of its part numbers within the example. A part that counts several times is repeated. Only the
+  structure and its estimator know any other form of a label.
 
-*Users* call pure functions of part scores: one example's arrays give one answer, a list of examples gives a list (or
-an array of numbers), computed by one compiled call. Any score may be −inf. Where no labelling is possible the
-log-partition is −inf and whatever needs one raises :class:`~partwise.errors.InputError`.
+*Users* call pure functions of part scores. The arrays of one example give one answer. A list of examples gives a list,
+or an array of numbers, by one compiled call. Any score may be −inf. If no labelling is possible, the log-partition is
+−inf, and methods that need a labelling raise :class:`~partwise.errors.InputError`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from partwise.core.exactness import Exactness
 from partwise.errors import InputError
 from partwise.structures.costs import cost_matrix
 
-_AT_ONCE = 2**14  # positions whose costs are looked up together
+_AT_ONCE = 2**14  # Positions whose costs are looked up together: bounds the memory for these rows.
 
 
 class RowKind(NamedTuple):
@@ -82,7 +81,7 @@ class PartLists(NamedTuple):
     ptr : int64 array, shape (n + 1,)
     part : int64 array, shape (ptr[n],)
     amount : float64 array, shape (ptr[n],) or (0,)
-        How often each part counts; empty where always once.
+        How often each part counts; empty if each counts once.
     """
 
     ptr: np.ndarray
@@ -98,8 +97,8 @@ class Trainable(ABC):
     kinds : tuple of RowKind
         In the order of an example's parts; tied kinds come last.
     exactness : {"exact", "relaxation", "approximate"}
-        What the log-partition A is: itself; a convex upper bound, so that certificates are true of the relaxed
-        problem; or neither, so that there is no certificate.
+        Whether the log-partition A is exact; a convex upper bound, and certificates hold for the relaxed problem; or
+        approximate, and there are no certificates.
     most_of_row : int
         The most parts of one row that a labelling uses.
     forgets_distance : bool
@@ -117,14 +116,14 @@ class Trainable(ABC):
 
     @abstractmethod
     def specification(self) -> Any:
-        """The record (see ``compiled/boundary.py``) of what all examples share, masks and sizes."""
+        """The record (see ``compiled/boundary.py``) of masks and sizes that all examples share."""
 
     @abstractmethod
     def workspace(self, shapes: Shapes, specification: Any = None) -> Any:
-        """The record of the room that the compiled code needs for examples of these shapes; one per thread."""
+        """The record of arrays that compiled code writes, for examples of these shapes; one per thread."""
 
     def shapes(self, lengths: Any) -> Shapes:
-        """Shapes of examples of which nothing but the lengths (n,) matters."""
+        """Shapes of examples that consist of their lengths (n,)."""
         lengths = np.asarray(lengths)
         return Shapes(np.arange(len(lengths) + 1), lengths.astype(np.int32))
 
@@ -163,7 +162,7 @@ class Trainable(ABC):
 
     @property
     def n_tied(self) -> int:
-        """Parts of every example, the last ones, that are fed by rows all examples share."""
+        """How many parts, the last of every example, are fed by rows that all examples share."""
         return sum(kind.width for kind in self.kinds if kind.tied)
 
     @abstractmethod
@@ -202,11 +201,11 @@ class Trainable(ABC):
         return f"{self.kinds[0].width:,} labels at {n_positions:,} positions", "fewer labels or a lower order"
 
     def row_choices(self, shapes: Shapes) -> np.ndarray | None:
-        """Where a labelling uses one of several rows: the choice each row belongs to, int64 (n_rows,), the same for
-        all kinds. None where all rows are used."""
+        """The choice that each row belongs to, if a labelling uses only one row of each choice: int64 (n_rows,), the
+        same for all kinds. None if all rows are used."""
         return None
 
-    # Labels. What solvers are given comes from these; their form is the structure's own.
+    # Labels: each structure has its own form of labels, and solvers see their parts.
 
     @abstractmethod
     def encode_all(self, labels: Any, shapes: Shapes) -> PartLists:
@@ -218,14 +217,14 @@ class Trainable(ABC):
 
     @abstractmethod
     def checked_cost(self, cost: Any) -> Any:
-        """What :meth:`part_costs` reads, from a name or what else a user may give."""
+        """The argument of :meth:`part_costs`, from a name or another argument of users."""
 
     @abstractmethod
     def part_costs(self, labels: Any, shapes: Shapes, cost: Any) -> np.ndarray:
         """Cost of every part, float32 (n_parts.sum(),).
 
-        The cost of a labelling is the sum over its parts minus the sum over the true label's, which therefore costs
-        nothing. What leaving out a true part costs is a negative cost of that part.
+        The cost of a labelling is the sum over its parts minus the sum over the true parts. So the true label costs
+        nothing. If leaving out a true part shall cost something, that part has a negative cost.
         """
 
     @abstractmethod
@@ -234,7 +233,7 @@ class Trainable(ABC):
 
 
 class Inference(ABC):
-    """What users call; each structure writes its scores out as named arguments."""
+    """The methods for users; each structure names its scores as arguments."""
 
     @abstractmethod
     def log_partition(self, *scores: Any, **options: Any) -> Any:
@@ -254,7 +253,7 @@ class Inference(ABC):
 
     @abstractmethod
     def kbest(self, *scores: Any, **options: Any) -> Any:
-        """The `k` best labellings with their scores, best first; fewer where there are fewer."""
+        """The `k` best labellings with their scores, best first; fewer if there are fewer."""
 
     @abstractmethod
     def sample(self, *scores: Any, **options: Any) -> Any:
@@ -278,7 +277,7 @@ class Inference(ABC):
 
 
 class Enumerable(ABC):
-    """What the enumeration in `brute.py` asks; direct, readable definitions."""
+    """Direct, readable definitions for the enumeration in `brute.py`."""
 
     @abstractmethod
     def labellings(self, length: int) -> Iterator[Any]:
@@ -290,23 +289,23 @@ class Enumerable(ABC):
 
     @abstractmethod
     def indicators(self, y: Any) -> Any:
-        """What :meth:`Inference.marginals` returns when all probability lies on `y`."""
+        """What :meth:`Inference.marginals` returns if `y` has probability one."""
 
 
 class Structure(Trainable, Inference, Enumerable):
-    """What a label is: a set of parts, and how to sum, maximise and draw over all such sets."""
+    """A label is a set of parts. A structure sums, maximises and draws over all such sets."""
 
 
 class PositionLabels(Structure):
-    """Structures whose label is one of `n_labels` at every position, the rows of the first kind being positions.
+    """Structures with one of `n_labels` labels at every position; the rows of the first kind are positions.
 
-    A corpus' labels are one flat int64 array over all positions, (lengths.sum(),).
+    The labels of all examples are one flat int64 array over all positions, (lengths.sum(),).
     """
 
     n_labels: int
 
     def check_gold(self, labels: Any, shapes: Shapes) -> np.ndarray:
-        """The labels as int64; raises :class:`InputError` at the first that is none."""
+        """The labels as int64; raises :class:`InputError` at the first that is not a label."""
         labels, lengths = np.asarray(labels, np.int64), shapes.lengths
         if len(labels) != lengths.sum():
             raise InputError(f"labels has {len(labels)} entries, but lengths add up to {lengths.sum()}")
@@ -322,7 +321,7 @@ class PositionLabels(Structure):
         return labels
 
     def decode_all(self, found: PartLists, shapes: Shapes) -> np.ndarray:
-        """One part of each position comes first."""
+        """Labels from the parts of positions, which come first."""
         lengths = shapes.lengths
         at = ranges(found.ptr[:-1], lengths)
         return found.part[at] - positions(lengths) * self.n_labels
@@ -331,10 +330,10 @@ class PositionLabels(Structure):
         return cost_matrix(cost, self.n_labels)
 
     def part_costs(self, labels: Any, shapes: Shapes, cost: Any) -> np.ndarray:
-        """Each position is charged to its part of the first kind."""
+        """The part of a position, of the first kind, has its cost."""
         lengths = shapes.lengths
         part_ptr = offsets(self.n_parts(shapes))
-        result = untouched(int(part_ptr[-1]), np.float32)  # nothing is charged to tied parts
+        result = untouched(int(part_ptr[-1]), np.float32)  # tied parts cost nothing
         first = np.repeat(part_ptr[:-1], lengths) + positions(lengths) * self.n_labels
         for k in range(0, len(first), _AT_ONCE):
             here = slice(k, k + _AT_ONCE)

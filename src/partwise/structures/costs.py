@@ -1,4 +1,4 @@
-"""What a wrong label costs."""
+"""Costs of wrong labels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from partwise.errors import InputError
 
 
 def cost_matrix(cost: str | np.ndarray, n_labels: int) -> np.ndarray:
-    """Cost of predicting label j where i is true.
+    """Cost of predicting label j if i is true.
 
     Parameters
     ----------

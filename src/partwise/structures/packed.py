@@ -1,4 +1,4 @@
-"""Scores of some examples as compiled code reads them, and the answers about them: what users' methods run on."""
+"""Scores of some examples in the form of compiled code, and the answers about them. Methods for users run on this."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Packed(NamedTuple):
     ----------
     structure : Structure
     specification : NamedTuple
-        The structure's own, or one for scores of another form.
+        That of the structure, or one for scores of another form.
     shapes : Shapes
     part_ptr : int64 array, shape (n + 1,)
     scores : float64 array, shape (part_ptr[n] + slack,)
@@ -41,7 +41,7 @@ class Packed(NamedTuple):
         return self.structure.workspace(self.shapes, self.specification)
 
     def answers(self, which: str, wants_counts: int = 1, n_threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Values (n,) of the oracle's "sums" or "best", and counts (part_ptr[n],) where they are wanted."""
+        """Values (n,) of the oracle's "sums" or "best", and counts (part_ptr[n],) if they are wanted."""
         from partwise.compiled.background_compile import obtain
         from partwise.compiled.boundary import addresses, pack
         from partwise.compiled.inference import answer_all
@@ -73,7 +73,7 @@ class Packed(NamedTuple):
         return float(values[0]) if self.single else values
 
     def expectations(self) -> tuple[np.ndarray, np.ndarray]:
-        """Log-partitions (n,) and expected counts (part_ptr[n],); raises where no labelling is possible."""
+        """Log-partitions (n,) and expected counts (part_ptr[n],); raises if no labelling is possible."""
         values, counts = self.answers("sums", 1)
         require_possible(values, self.single)
         return values, counts

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The best derivation: the recursions of ``inside.py`` with maxima of scores in place of sums of weights."""
+"""The best derivation: the recursions of ``inside.py`` with maxima of scores instead of sums of weights."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def best_charts(s, shape, scores, work):  # type: ignore
 
 @inner
 def _best_unary(s, at, a, rules, scores, own, work):  # type: ignore
-    """The unary rule that is better than none over the symbol `a` of a cell; −1 where there is none."""
+    """The unary rule that is better than none over the symbol `a` of a cell; −1 if there is none."""
     found, top = -1, work.below[at + a]
     for u in range(s.unary_parent.size):
         if s.unary_parent[u] == a:

@@ -1,4 +1,4 @@
-"""One derivation at a time: its labels, parts and score, and all derivations of a few words written out."""
+"""One derivation at a time: its labels, parts and score; and the enumeration of all derivations of a few words."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class GrammarMarginals(NamedTuple):
 
 
 class SingleDerivations(GrammarParts):
-    """What can be said of one derivation by itself; enumeration uses nothing else."""
+    """Methods about one derivation. Enumeration uses nothing else."""
 
     def labels_of(self, y: Any) -> np.ndarray:
         """Labels (n_nodes, 4) of one derivation, with the numbers of its rules."""
@@ -100,13 +100,13 @@ class SingleDerivations(GrammarParts):
     def _with_rules(
         self, first: np.ndarray, last: np.ndarray, symbol: np.ndarray, is_unary: np.ndarray
     ) -> np.ndarray:
-        """Labels of nodes in preorder: words have −1, and so has what no rule builds."""
+        """Labels of nodes in preorder: −1 for words and for symbols that no rule builds."""
         is_word = (first == last) & ~is_unary
         none = np.zeros(len(first), np.int64)
         return in_preorder(none, first, last, symbol, is_word, is_unary, self._table)
 
     def _cuts(self, y: Any) -> list[int]:
-        """Where the node is cut that a binary rule built; −1 for others."""
+        """Last word of the left child of a node that a binary rule built; −1 for others."""
         nodes = [tuple(node) for node in y]
         following = [*nodes[1:], (-1, -1, -1)]
         return [

@@ -1,4 +1,4 @@
-"""Weighted context-free grammars: what users call. `parts.py` says what the parts of a derivation are."""
+"""Weighted context-free grammars: the methods for users. `parts.py` defines the parts of a derivation."""
 
 from __future__ import annotations
 
@@ -30,19 +30,18 @@ class Grammar(SingleDerivations):
     root : int
         The symbol over the whole sentence.
     unaries : array_like of int (U, 2)
-        Parent and child of each unary rule. At most one stands on top of a node: chains have one step, and cycles
-        are no danger.
+        Parent and child of each unary rule. At most one is applied on top of a node, so that cycles do no harm.
     word_symbols : array_like of int, optional
-        Symbols that may stand over words without a rule. By default all, and scores of −inf rule some out.
+        Symbols that may stand over words without a rule. By default all; scores of −inf exclude symbols.
     splits : bool
-        Whether anchored splits are parts, with rows of their own.
+        Whether splits at given words are parts, with their own rows.
 
     Notes
     -----
     All methods take, for one sentence of n words,
 
-    - `word_scores` (n, N): symbols over single words, not built by a rule; columns of other symbols than
-      `word_symbols` are not read;
+    - `word_scores` (n, N): symbols over single words, not built by a rule; columns of symbols that
+      are not `word_symbols` are not read;
     - `rule_scores` (R + U,): binary rules, then unary rules;
     - `span_scores` (n, n, N) by [first word, last word, symbol], optional: symbols that a rule builds over a span,
       over one word by unary rules only. −inf forbids a symbol over a span.
@@ -63,7 +62,7 @@ class Grammar(SingleDerivations):
     def log_partition(
         self, word_scores: Any, rule_scores: Any, span_scores: Any = None, split_scores: Any = None
     ) -> Any:
-        """log Σ exp(score of a derivation): a float, or float64 (n,) for a list; −inf where none is possible."""
+        """log Σ exp(score of a derivation): a float, or float64 (n,) for a list; −inf if none is possible."""
         return self.pack(word_scores, rule_scores, span_scores, split_scores).log_partition()
 
     def marginals(

@@ -58,7 +58,7 @@ def _word_cell(s, i, at, scores, work):  # type: ignore
 
 @inner
 def _split_weights(s, n, i, j, scores, split, work):  # type: ignore
-    """Scaled weights of all splits of a span; returns the logarithm taken out, −inf where none is possible.
+    """Scaled weights of all splits of a span; returns the logarithm taken out, −inf if none is possible.
 
     They are kept for the outside pass: computed again, large logarithms might be rounded in another way.
     """
@@ -78,7 +78,7 @@ def _split_weights(s, n, i, j, scores, split, work):  # type: ignore
 
 @inner
 def _no_splits(n, cell, length, work):  # type: ignore
-    """A pruned span takes part in products of matrices as nothing."""
+    """A pruned span adds nothing to products of matrices."""
     for m in range(length - 1):
         work.split_weight[cell * n + m] = 0.0
     return -np.inf
@@ -86,7 +86,7 @@ def _no_splits(n, cell, length, work):  # type: ignore
 
 @inner
 def _binary_cell(s, n, cell, scores, split_top, work):  # type: ignore
-    """``work.below`` from the parents' sums in it; returns the scale, NaN where numbers do not suffice."""
+    """``work.below`` from the parents' sums in it; returns the scale, NaN if double precision does not suffice."""
     at, below, width = cell * s.stride, work.below, s.binary_symbol.size
     if work.row_of[cell] < 0 or split_top == -np.inf or width == 0:
         return -np.inf
@@ -169,7 +169,7 @@ def _parents(s, n, length, first, count, work):  # type: ignore
 
 @inner
 def grammar_inside(s, shape, scores, work):  # type: ignore
-    """Fill the charts; returns log Z, or NaN where numbers do not suffice."""
+    """Fill the charts; returns log Z, or NaN if double precision does not suffice."""
     n, rules, split = find_rows(s, shape, work), rule_part(s, shape), split_part(s, shape)
     work.state[FOUND_SMALL] = 0
     binary_top, unary_top = rule_weights(s, scores, rules, work)
@@ -210,7 +210,7 @@ def grammar_inside(s, shape, scores, work):  # type: ignore
 
 @inner
 def grammar_log_partition(s, shape, scores, work):  # type: ignore
-    """Between a sum with small numbers raised and one with these dropped, where there are any."""
+    """If small numbers were raised to the floor, a value between the sums with them raised and with them dropped."""
     work.state[DROPS] = 0
     value = grammar_inside(s, shape, scores, work)
     if value == -np.inf or (value == value and work.state[FOUND_SMALL] == 0):

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The recursions of ``inside.py`` and ``outside.py`` on logarithms: slow, and right for any scores.
+"""The recursions of ``inside.py`` and ``outside.py`` on logarithms: slow, but right for any scores.
 
 The charts of the workspace hold logarithms here.
 """
@@ -99,8 +99,8 @@ def inside_in_logs(s, shape, scores, work):  # type: ignore
     return work.inside[cell_of(n, 0, n - 1) * s.stride + s.root]
 
 
-# Outside, probabilities are handed down from the whole sentence: each node shares its own between the ways to build
-# it, in proportions that add up to one however large the scores are.
+# The outside pass divides the probability of each node between the ways to build it, from the whole sentence down. The
+# shares add up to one however large the scores are.
 
 
 @inner

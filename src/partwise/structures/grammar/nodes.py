@@ -1,4 +1,4 @@
-"""Flat arrays of the nodes of derivations, in preorder: children, rules, and whether all of it fits."""
+"""Flat arrays of the nodes of derivations, in preorder: children, rules, and checks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RuleTable(NamedTuple):
         return cls(rules, unaries, codes[order], order, n_symbols)
 
     def find(self, parent: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Rule numbers, −1 where there is none; for unary rules `right` is n_symbols."""
+        """Rule numbers, −1 if there is none; for unary rules `right` is n_symbols."""
         if not len(self.keys):
             return np.full(len(parent), -1)
         wanted = _codes(self.n_symbols, parent, left, right)
@@ -48,7 +48,7 @@ def _codes(n_symbols: int, parent: np.ndarray, left: np.ndarray, right: np.ndarr
 
 
 def _next_with_same_end(example: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """The next node of the same derivation that ends with the same word; its own number where there is none.
+    """The next node of the same derivation that ends with the same word; its own number if there is none.
 
     Below a node built by a unary rule that is its child, below one built by a binary rule its right child.
     """
@@ -73,7 +73,7 @@ def find_fault(
     table: RuleTable,
     word_column: np.ndarray,
 ) -> tuple[int, int, str] | None:
-    """The first node that does not fit (example, node, what is wrong), or None.
+    """The first wrong node (example, node, what is wrong), or None.
 
     Each condition looks at a node and its children. Together they leave every node but the first one parent: nodes
     behind a node with children are left children, those behind a word are right children, and of both there are as

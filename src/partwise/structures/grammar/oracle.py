@@ -1,7 +1,6 @@
-"""What compiled code knows of a grammar, room for its charts, and the oracle.
+"""The records of compiled code for grammars, and the oracle.
 
-Rules are grouped by their pair of children: sums over splits belong to pairs, and each pair then serves all its
-parents.
+Rules are grouped by their pair of children. Sums over splits are taken once per pair, for all parents of the pair.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from partwise.structures.grammar.dense import BATCH
 from partwise.structures.grammar.inside import grammar_log_partition
 from partwise.structures.grammar.outside import grammar_expectations
 
-_FULL = 4  # a dense grammar has at least one of so many rules that there could be
+_FULL = 4  # A grammar is dense if it has at least 1 / _FULL of all possible binary rules.
 
 
 class GrammarSpecification(NamedTuple):
@@ -34,11 +33,11 @@ class GrammarSpecification(NamedTuple):
     has_splits : bool
         Whether anchored splits are parts.
     is_dense : bool
-        Whether most rules that there could be exist.
+        Whether a large share of all possible rules exists.
     word_symbol, binary_symbol, unary_symbol : ndarray
         The symbol of each column of "word" rows; of "span" rows, those built by binary rules, then by unary ones.
     word_column, binary_column, unary_column : ndarray (n_symbols,)
-        The columns of each symbol, −1 where it has none.
+        The columns of each symbol, −1 if it has none.
     left_symbol, left_ptr, pair_left, pair_right : ndarray (n_left,), (n_left + 1,), (n_pairs,), (n_pairs,)
         Symbols that are left children, the pairs of each, and the symbols of each pair.
     pair_ptr, parent, parent_column, rule : ndarray (n_pairs + 1,), then (n_rules,)
@@ -88,7 +87,7 @@ class GrammarWorkspace(NamedTuple):
     scale, binary_norm, unary_norm : ndarray (n_cells,)
         Logarithm taken out of a cell, and the maxima that its rows were divided by.
     row_of : ndarray (n_cells,) of int64
-        The row of kind "span" of a cell; −1 where the span was pruned.
+        The row of kind "span" of a cell; −1 if the span was pruned.
     split_weight : ndarray (n_cells · longest,)
         Scaled weights of the splits of each cell.
     weight, rule_count : ndarray

@@ -112,7 +112,7 @@ def _children(s, n, length, first, count, counts, work):  # type: ignore
 
 @inner
 def grammar_outside(s, shape, scores, counts, work):  # type: ignore
-    """Write all expected counts; returns those of what was raised, NaN where numbers do not suffice."""
+    """Write all expected counts; returns those of what was raised, NaN if double precision does not suffice."""
     n, rules = np.int64(shape[0]), rule_part(s, shape)
     _clear(s, n, rules, counts, work)
     top, raised, split = -np.inf, 0.0, rules

@@ -1,4 +1,4 @@
-"""Derivations as solvers see them: spans left by pruning, the encoding of gold derivations, costs; no inference.
+"""The parts of derivations, for solvers: spans left by pruning, the encoding of true derivations, costs.
 
 **Symbols and rules.** Symbols are 0 … N − 1. A node of a derivation is a symbol over the words `first` … `last`,
 counted from 0, both included. It is built in one of three ways: over one word, from nothing (a *word node*); from two
@@ -53,7 +53,7 @@ COSTS = ("hamming", "constituents", "rules")
 
 
 class GrammarParts(Structure):
-    """Parts of derivations; the module says what they are."""
+    """Parts of derivations: see the docstring of this module."""
 
     oracle = GRAMMAR
     slows_when_sharp = True
@@ -178,7 +178,7 @@ class GrammarParts(Structure):
         return ends[np.append(0, np.cumsum(lengths))]
 
     def check_gold(self, labels: Any, shapes: Shapes) -> tuple[np.ndarray, np.ndarray]:
-        """Labels as int64 and the nodes of each example; raises at the first node that does not fit."""
+        """Labels as int64 and the nodes of each example; raises at the first node that is wrong."""
         labels = np.asarray(labels, np.int64)
         ptr = self._node_ptr(labels, shapes)
         fault = find_fault(
@@ -196,7 +196,7 @@ class GrammarParts(Structure):
         return self.parts_of_nodes(labels, ptr, shapes)
 
     def parts_of_nodes(self, labels: np.ndarray, ptr: np.ndarray, shapes: Shapes) -> PartLists:
-        """What :meth:`encode_all` gives, of derivations that are known to be right; their spans must be there."""
+        """As :meth:`encode_all`, of derivations known to be right; their spans must not be pruned."""
         example, s = block_of(ptr), self._specification
         first, last, _, rule = labels.T
         own = self._own_parts(labels, example, shapes)
@@ -282,7 +282,7 @@ class GrammarParts(Structure):
         labels, ptr = self.check_gold(labels, shapes)
         part_ptr, result = (
             offsets(self.n_parts(shapes)),
-            untouched(int(self.n_parts(shapes).sum()), np.float32),  # nothing is charged to rules
+            untouched(int(self.n_parts(shapes).sum()), np.float32),  # rules cost nothing
         )
         n_words, n_spans = shapes.lengths * len(self.word_symbols), self.n_spans(shapes) * self.kinds[1].width
         result[ranges(part_ptr[:-1], n_words)] = 0.5

@@ -19,7 +19,7 @@ def fill_best_charts(s, shape, scores, work):  # type: ignore
 
 
 class _Node:
-    """A symbol over a span, with or without a unary rule on top: its derivations, best first, as far as asked for.
+    """A symbol over a span, with or without a unary rule on top: its best derivations that were asked for so far.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class LazyDerivations:
         self.top = (0, self.n - 1, s.root, 1)
 
     def derivation(self, rank: int) -> tuple[list[tuple[int, int, int]], float] | None:
-        """Nodes in preorder and score; None where there are fewer."""
+        """Nodes in preorder and score; None if there are fewer."""
         if not self._reach(self.top, rank):
             return None
         nodes, waiting = [], [(self.top, rank)]
@@ -79,7 +79,7 @@ class LazyDerivations:
         return nodes, self.nodes[self.top].found[rank][0]
 
     def _reach(self, key: tuple[int, ...], rank: int) -> bool:
-        """Whether the node has a derivation of this rank, which is found then."""
+        """Find the derivation of this rank; False if the node has fewer."""
         waiting = [(key, rank)]
         while waiting:
             own, wanted = waiting[-1]
@@ -101,7 +101,7 @@ class LazyDerivations:
         return len(self.nodes[key].found) > rank
 
     def _push_successor(self, node: _Node) -> tuple[Any, int] | None:
-        """Move a pending successor to the heap; or what has to be reached first."""
+        """Move a pending successor to the heap; returns a node and rank that must be found first, or None."""
         edge, ranks, bound = node.pending[-1]
         score, children = node.edges[edge]
         total = 0.0

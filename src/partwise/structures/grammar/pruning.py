@@ -1,4 +1,4 @@
-"""Span pruning: the expected counts of a first, smaller grammar leave some spans to a larger one.
+"""Span pruning: a larger grammar gets only spans with enough expected counts under a first, smaller grammar.
 
 A span stays if the probability that it is a constituent under the first grammar is not below a threshold. Shapes name
 spans only, no symbols: what is left serves any grammar whose binary form cuts trees into the same spans.
@@ -16,7 +16,7 @@ from partwise.structures.grammar.parts import GrammarParts
 
 
 class SpanRecord(NamedTuple):
-    """What pruning left of some sentences; spans are of two or more words.
+    """The result of pruning some sentences; spans have two or more words.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class SpanRecord(NamedTuple):
 
     @property
     def recall(self) -> float:
-        """Share of the true spans that are left."""
+        """Share of the true spans that are kept."""
         return self.n_found / self.n_true if self.n_true else 1.0
 
     def as_dict(self) -> dict[str, float]:

@@ -59,7 +59,7 @@ def _draw_binary(s, n, i, j, a, scores, rules, split, uniform, work):  # type: i
 
 @entry
 def sample_derivations(s, shape, scores, uniforms, work, nodes, counts):  # type: ignore
-    """Fill `nodes` (n_samples, 4n, 3) in preorder and their `counts`; returns −inf where none is possible.
+    """Fill `nodes` (n_samples, 4n, 3) in preorder and their `counts`; returns −inf if none is possible.
 
     `uniforms` is (n_samples, 6n). Nodes are opened from the top, each alternative with its share of the chart.
     """

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """Binary rules of a sparse grammar: sums over splits for each pair of children that a rule has, then over rules.
 
-``dense.py`` answers the same two questions for a grammar that has most rules there could be.
+`dense.py` has the same two functions for a grammar that has a large share of all possible rules.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _A_PART = 10.0  # nanoseconds that the softmax takes for one class
 class Multiclass(PositionLabels):
     """One of `n_labels` classes.
 
-    Scores are (n_labels,) for one example or (n, n_labels) for many; answers lose or keep that first axis.
+    Scores are (n_labels,) for one example, or (n, n_labels) for many. Answers have the first axis if scores have it.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class Multiclass(PositionLabels):
         return self._pack(scores).entropy()
 
     def log_count(self, length: Any = 1) -> Any:
-        """log n_labels; `length` is there for the contract's sake."""
+        """log n_labels; the contract asks for `length`, which does not matter."""
         count = np.full(np.shape(length), np.log(self.n_labels))
         return float(count) if count.ndim == 0 else count
 

@@ -1,4 +1,4 @@
-"""Semi-Markov chains as solvers see them: parts, masks, the encoding of true segmentations; no inference."""
+"""The parts of semi-Markov chains, for solvers: masks and the encoding of true segmentations. No inference."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ class SegmentMarginals(NamedTuple):
 
 
 class SemiMarkovParts(Structure):
-    """Parts of semi-Markov chains, as ``scores.py`` lists them; arguments as of `SemiMarkov`.
+    """Parts of semi-Markov chains: `scores.py` lists them, and `SemiMarkov` documents the arguments.
 
-    A corpus' labels are one flat int64 array over all positions: 2·label where a segment of this label begins,
-    2·label + 1 where it goes on.
+    The labels of all examples are one flat int64 array over all positions, the tags of `tags.py`.
     """
 
     oracle = SEMI_MARKOV
@@ -124,7 +123,7 @@ class SemiMarkovParts(Structure):
         return PartLists(ptr, np.concatenate(parts)[np.argsort(whose, kind="stable")])
 
     def check_gold(self, labels: Any, shapes: Shapes) -> np.ndarray:
-        """The tags as int64; raises :class:`InputError` at the first that is none, or that a mask forbids."""
+        """The tags as int64; raises :class:`InputError` at the first that is not a tag, or that a mask forbids."""
         tags, lengths = np.asarray(labels, np.int64), shapes.lengths
         if len(tags) != lengths.sum():
             raise InputError(f"labels has {len(tags)} entries, but lengths add up to {lengths.sum()}")
@@ -134,7 +133,7 @@ class SemiMarkovParts(Structure):
         before = np.append(0, tags[:-1])
         wrong = (tags < 0) | (tags >= 2 * self.n_labels)
         wrong |= (tags % 2 == 1) & (first | (before // 2 != tags // 2))
-        _refuse(wrong, tags, lengths, "goes on with nothing, or is no tag")
+        _refuse(wrong, tags, lengths, "continues no segment, or is no tag")
         begins, sizes = _segments(tags)
         label, at_first = tags[begins] // 2, first[begins]
         at_end = np.append(at_first[1:], True)
@@ -169,7 +168,7 @@ class SemiMarkovParts(Structure):
         return cost_matrix(cost, 2 * self.n_labels).astype(np.float32)
 
     def part_costs(self, labels: Any, shapes: Shapes, cost: Any) -> np.ndarray:
-        """All costs of its positions are charged to the segment."""
+        """The part of a segment has the costs of all its positions."""
         tags, n_starting = self.check_gold(labels, shapes), self.n_starting(shapes)
         first, part_ptr = offsets(n_starting), offsets(self.n_parts(shapes))
         rows = np.zeros((first[-1], self.n_labels), np.float32)
@@ -177,7 +176,7 @@ class SemiMarkovParts(Structure):
             start = np.flatnonzero(n_starting > k)
             own = cost[tags[start + k], (k > 0) :: 2]
             rows[first[start] + k] = own + (rows[first[start] + k - 1] if k else 0.0)
-        result = untouched(int(part_ptr[-1]), np.float32)  # nothing is charged to tied parts
+        result = untouched(int(part_ptr[-1]), np.float32)  # tied parts cost nothing
         sizes = n_segments(shapes.lengths, self.max_length) * self.n_labels
         result[ranges(part_ptr[:-1], sizes)] = rows.ravel()
         return result
@@ -188,7 +187,7 @@ class SemiMarkovParts(Structure):
         return self.encode_all(tags, self.shapes([len(tags)])).part
 
     def decode(self, parts: Any, length: int | None = None) -> np.ndarray:
-        """The segmentation (k, 3) of a sentence of this `length` with these parts, which do not tell it."""
+        """The segmentation (k, 3) with these parts, of a sentence of this `length`, which the parts do not tell."""
         if length is None:
             raise InputError("length must be given: equal parts mean different segments in other sentences")
         found = np.sort(np.asarray(parts, np.int64))
@@ -207,7 +206,7 @@ class SemiMarkovParts(Structure):
         starts = everywhere if self.allowed_start is None else self.allowed_start
         ends = everywhere if self.allowed_end is None else self.allowed_end
         follows = np.ones((n_labels, n_labels)) if self.allowed is None else self.allowed.astype(float)
-        # Ways to have a boundary before each position and go on with each label, over exp(scale).
+        # Ways to reach the boundary before each position and continue with each label, divided by exp(scale).
         entering, scale = np.zeros((longest + 1, n_labels)), np.zeros(longest + 1)
         entering[0], table = starts, np.full(longest + 1, -np.inf)
         for end in range(1, longest + 1):
@@ -271,7 +270,7 @@ def _label_lengths(max_length: Any, n_labels: int) -> np.ndarray:
 
 
 def _segments(tags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where segments begin, and how long they are; the first position of every example begins one."""
+    """First positions and lengths of all segments; the first position of every example begins a segment."""
     begins = np.flatnonzero(tags % 2 == 0)
     return begins, np.diff(begins, append=len(tags))
 

@@ -1,6 +1,6 @@
-"""Segmentations in two forms: rows (first, last, label), and one tag a position.
+"""Segmentations in two forms: rows (first, last, label), and one tag per position.
 
-A tag is 2·label where a segment begins and 2·label + 1 where it goes on: what the prefixes B and I say of names.
+The tag is 2·label at the first position of a segment and 2·label + 1 at all others, as the prefixes B and I of names.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from partwise.errors import InputError
 
 
 def tags_of_segments(segments: Any, n_labels: int, name: str = "y") -> np.ndarray:
-    """Tags, int64 (n,), of segments (k, 3) that lie one after another from position 0 on."""
+    """Tags, int64 (n,), of segments (k, 3) that cover all positions from 0 on, in order."""
     array = np.asarray(segments)
     if array.ndim != 2 or array.shape[1:] != (3,) or array.dtype.kind not in "iu" or not len(array):
         raise InputError(f"{name} must be a list of segments (first, last, label), whole numbers")

@@ -1,8 +1,9 @@
 """Structures: what a labelling is made of, and all inference over it. Names load on first use.
 
-Read `contract.py` first: what solvers ask of a structure. Each folder is one structure. `packed.py` asks compiled code
-about many examples, `brute.py` enumerates labellings for tests, and `items.py` has the kinds of items that a recursion
-can keep. `checks.py` and `costs.py` are shared; `selection.py` has two structures in plain Python.
+Read `contract.py` first: what solvers ask of a structure. Each folder is one structure, and `selection.py` is one in a
+single file. `packed.py` asks compiled code about many examples. `semirings.py` and `items.py` let one text of a
+recursion give several answers: by numbers, and by cells such as lists of the k best. `brute.py` enumerates labellings
+for tests. `checks.py` and `costs.py` are shared by all.
 """
 
 from __future__ import annotations

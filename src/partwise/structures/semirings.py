@@ -11,7 +11,8 @@ semiring, which chooses the operations when the recursion is compiled:
 | ``MAXIMA`` | the largest score | −inf | 0 | max | + |
 
 On the way back from the result to the parts, :func:`choose` takes one alternative of an item: the best (``BEST``), or
-one drawn with its probability (:class:`Drawn`).
+one drawn with its probability (:class:`Drawn`). :func:`share` divides an item among all alternatives (``SHARED``), or
+gives it to the chosen one.
 """
 
 from __future__ import annotations
@@ -56,13 +57,19 @@ class Best(NamedTuple):
     n_uniforms: int = 0
 
 
+class Shared(NamedTuple):
+    """Use all alternatives, with their probabilities."""
+
+    n_uniforms: int = 0
+
+
 class Drawn(NamedTuple):
     """Draw alternatives with their probabilities, each by one of `uniforms` in [0, 1)."""
 
     uniforms: Reals
 
 
-BEST = Best()
+BEST, SHARED = Best(), Shared()
 
 
 @inner
@@ -79,25 +86,21 @@ def log_add(a, b):  # type: ignore
 @chosen_by_type
 def plus(semiring, a, b):
     """The sum of two alternatives."""
-    raise TypeError
 
 
 @chosen_by_type
 def times(semiring, a, b):
     """The product of two parts of one alternative."""
-    raise TypeError
 
 
 @chosen_by_type
 def ratio(semiring, a, b):
     """The quotient of two numbers."""
-    raise TypeError
 
 
 @chosen_by_type
 def number_of(semiring, a):
     """The plain number of which the semiring keeps `a`."""
-    raise TypeError
 
 
 @chosen_by_type
@@ -106,7 +109,6 @@ def add_row(semiring, out, out_row, number, source, source_row, first, last):
 
     Rows start at whole vectors. Vector operations also change the rest of the first and of the last vector.
     """
-    raise TypeError
 
 
 @fragment
@@ -190,7 +192,6 @@ add_row.register(Maxima)(_raise_row)
 @chosen_by_type
 def weigh(semiring, row, count):
     """Turn the first `count` alternatives of `row` into weights, the largest at most one on logarithms."""
-    raise TypeError
 
 
 @weigh.register(Linear)
@@ -212,7 +213,6 @@ def _weigh_logs(semiring, row, count):  # type: ignore
 @chosen_by_type
 def choose(how, semiring, row, count, use):
     """Choose one of the first `count` alternatives in `row`, which may be overwritten. `use` numbers the choices."""
-    raise TypeError
 
 
 @choose.register(Best)
@@ -241,3 +241,28 @@ def _choose_drawn(how, semiring, row, count, use):  # type: ignore
             found = k
             left -= row[k]
     return found
+
+
+@chosen_by_type
+def share(how, semiring, row, count, use):
+    """Turn the first `count` alternatives in `row` into shares that add up to one."""
+
+
+@share.register(Shared)
+@inner
+def _share_among_all(how, semiring, row, count, use):  # type: ignore
+    weigh(semiring, row, count)
+    total = 0.0
+    for k in range(count):
+        total += row[k]
+    for k in range(count):
+        row[k] /= total
+
+
+@share.register(Best)
+@share.register(Drawn)
+@inner
+def _give_to_one(how, semiring, row, count, use):  # type: ignore
+    found = choose(how, semiring, row, count, use)
+    for k in range(count):
+        row[k] = 1.0 if k == found else 0.0

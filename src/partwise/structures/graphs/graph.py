@@ -15,12 +15,12 @@ from partwise.core.randomness import random_generator
 from partwise.errors import InputError
 from partwise.structures.checks import checked_count, checked_labels, require_possible
 from partwise.structures.contract import Shapes
-from partwise.structures.graphs.junction_tree.programme import BUFFER, N_RANGES, junction_tree_programme
-from partwise.structures.graphs.junction_tree.sums import (
+from partwise.structures.graphs.junction_tree.oracle import (
     GRAPH,
     JunctionTreeSpecification,
     JunctionTreeWorkspace,
 )
+from partwise.structures.graphs.junction_tree.programme import BUFFER, N_RANGES, junction_tree_programme
 from partwise.structures.graphs.layout import (
     N_PARTS,
     N_VERTICES,
@@ -186,9 +186,7 @@ class Graph(LabelledGraph):
         for i, (shape, tables) in enumerate(_examples(packed)):
             n = int(shape[N_VERTICES])
             labels, uniforms = np.zeros((n_samples, n), np.int64), generator.random((n_samples, n))
-            values[i] = sample_labellings(
-                shape, tables, work, np.zeros(max(n, 1), np.int64), uniforms, labels
-            )
+            values[i] = sample_labellings(shape, tables, work, uniforms, labels)
             results.append(labels)
         require_possible(values, packed.single)
         return results[0] if packed.single else results

@@ -1,23 +1,26 @@
 # mypy: ignore-errors
-"""The k best labellings of a graph, and samples, from the tables of its junction tree on logarithms."""
+"""The k best labellings of a graph, and samples, from the tables of its junction tree."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
 from partwise.compiled.dispatch import entry, inner
-from partwise.structures.graphs.junction_tree.logs import collect_in_logs
-from partwise.structures.graphs.junction_tree.maxima import collect_maxima, shared_entry, write_own
 from partwise.structures.graphs.junction_tree.programme import MESSAGE, N_STEPS, N_TABLES, TABLES
+from partwise.structures.graphs.junction_tree.recursion import (
+    choose_labels,
+    collect_scores,
+    shared_entry,
+    write_own,
+)
 from partwise.structures.graphs.junction_tree.tables import OWN, SHARED, TABLE
 from partwise.structures.graphs.layout import REST
+from partwise.structures.semirings import LOGS, MAXIMA, Drawn
 
 
 @inner
 def _cliques(shape, cliques):  # type: ignore
-    """The MESSAGE steps, from the roots on; returns how many there are."""
+    """Fill `cliques` with the MESSAGE steps, from the roots on. Returns their number."""
     first = shape[REST]
     starts = first + TABLES + 3 * shape[first + N_TABLES]
     found = 0
@@ -31,7 +34,7 @@ def _cliques(shape, cliques):  # type: ignore
 
 @inner
 def _next_entry(shape, step, tables, labels, after):  # type: ignore
-    """The best entry of a clique's own vertices behind entry `after` (−1: the best of all), −1 where there is none.
+    """The next best entry of a clique's own vertices after entry `after` (−1: the best of all), or −1.
 
     The order is by score, then by number.
     """
@@ -48,24 +51,24 @@ def _next_entry(shape, step, tables, labels, after):  # type: ignore
 
 @entry(allocates=True)
 def best_labellings(shape, scores, work, labels, values):  # type: ignore
-    """Fill `labels` (k, V) and `values` (k,), best first; returns how many there are.
+    """Fill `labels` (k, V) and `values` (k,), best first. Returns their number.
 
-    With the labels of the cliques before it given, a clique's table holds the best score of everything below it
-    (Nilsson 1998). So a labelling that leaves another one at some clique, first there, scores less by the difference
-    of two entries; of every labelling found, the ones that leave it at each clique behind the one where it left its own
-    predecessor are candidates (Lawler 1972).
+    For fixed labels of the cliques before it, a clique's table has the best scores of everything below it (Nilsson
+    1998). So if a labelling differs from another first at some clique, its best score is lower by the difference of two
+    entries. For every labelling found, the candidates differ from it first at some clique, at or after the clique where
+    the labelling differs from its own predecessor (Lawler 1972).
     """
-    room, tables = labels.shape[0], work.tables
-    total = collect_maxima(shape, scores, work)
+    capacity, tables = labels.shape[0], work.tables
+    total = collect_scores(MAXIMA, shape, scores, work)
     if total == -np.inf:
         return 0
     cliques = np.empty(max(labels.shape[1], 1), np.int64)
     n = _cliques(shape, cliques)
-    chosen = np.zeros((room, n), np.int64)
-    value = np.full(room * (n + 1), -np.inf)
-    origin, where, what = np.zeros((3, room * (n + 1)), np.int64)
+    chosen = np.zeros((capacity, n), np.int64)
+    value = np.full(capacity * (n + 1), -np.inf)
+    origin, where, what = np.zeros((3, capacity * (n + 1)), np.int64)
     n_candidates, left_at = 0, 0
-    for rank in range(room):
+    for rank in range(capacity):
         if rank == 0:
             values[0] = total
             c = -1
@@ -99,35 +102,14 @@ def best_labellings(shape, scores, work, labels, values):  # type: ignore
             value[n_candidates] = values[rank] - loss
             origin[n_candidates], where[n_candidates], what[n_candidates] = rank, k, other
             n_candidates += 1
-    return room
+    return capacity
 
 
 @entry
-def sample_labellings(shape, scores, work, cliques, uniforms, labels):  # type: ignore
-    """Fill `labels` (n, V) from `uniforms` (n, cliques) in [0, 1); returns the log-partition."""
-    tables = work.tables
-    log_total = collect_in_logs(shape, scores, work)
-    if log_total == -np.inf:
-        return log_total
-    n_cliques = _cliques(shape, cliques)
-    for i in range(labels.shape[0]):
-        for k in range(n_cliques):
-            step = cliques[k]
-            n_own, n_shared = shape[step + OWN], shape[step + SHARED]
-            at = shape[step + TABLE] + shared_entry(shape, step, labels[i])
-            top, total = -np.inf, 0.0
-            for r in range(n_own):
-                top = max(top, tables[at + r * n_shared])
-            for r in range(n_own):
-                total += math.exp(tables[at + r * n_shared] - top)
-            left, chosen = uniforms[i, k] * total, -1
-            for r in range(n_own):
-                x = tables[at + r * n_shared]
-                if x > -np.inf:
-                    # The last possible entry takes what rounding leaves over.
-                    if chosen >= 0 and left < 0.0:
-                        break
-                    chosen = r
-                    left -= math.exp(x - top)
-            write_own(shape, step, chosen, labels[i])
+def sample_labellings(shape, scores, work, uniforms, labels):  # type: ignore
+    """Fill `labels` (n, V) from `uniforms` (n, cliques) in [0, 1). Returns the log-partition."""
+    log_total = collect_scores(LOGS, shape, scores, work)
+    if log_total > -np.inf:
+        for i in range(labels.shape[0]):
+            choose_labels(LOGS, Drawn(uniforms[i]), shape, labels[i], work)
     return log_total

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from partwise.compiled.dispatch import inner
+from partwise.structures.semirings import times
 
 # Entries of a PRODUCT step.
 OUT, A, B, RANGE_A, RANGE_B, N_AXES, AXES = range(1, 8)
@@ -21,19 +22,19 @@ TABLE, SUM, OWN, SHARED, RANGE, N_OWN, N_SHARED, VERTICES = range(1, 9)
 
 
 @inner
-def multiply_run(out, o, a, i, b, k, n):  # type: ignore
-    """out[o:][:n] = a[i:][:n] · b[k:][:n]."""
+def times_run(semiring, out, o, a, i, b, k, n):  # type: ignore
+    """out[o:][:n] = a[i:][:n] times b[k:][:n]."""
     o, i, k = np.uint64(o), np.uint64(i), np.uint64(k)
     for j in range(np.uint64(n)):
-        out[o + j] = a[i + j] * b[k + j]
+        out[o + j] = times(semiring, a[i + j], b[k + j])
 
 
 @inner
-def scale_run(out, o, a, i, factor, n):  # type: ignore
-    """out[o:][:n] = a[i:][:n] · factor."""
+def times_number(semiring, out, o, a, i, number, n):  # type: ignore
+    """out[o:][:n] = a[i:][:n] times number."""
     o, i = np.uint64(o), np.uint64(i)
     for j in range(np.uint64(n)):
-        out[o + j] = a[i + j] * factor
+        out[o + j] = times(semiring, a[i + j], number)
 
 
 @inner
@@ -42,23 +43,6 @@ def add_run(out, o, a, i, n):  # type: ignore
     o, i = np.uint64(o), np.uint64(i)
     for j in range(np.uint64(n)):
         out[o + j] += a[i + j]
-
-
-@inner
-def _plus_run(out, o, a, i, da, b, k, db, n):  # type: ignore
-    """out[o:][:n] = a[i:][:n] + b[k:][:n], or one entry of either if its stride is zero."""
-    o, i, k = np.uint64(o), np.uint64(i), np.uint64(k)
-    if da == 1 and db == 1:
-        for j in range(np.uint64(n)):
-            out[o + j] = a[i + j] + b[k + j]
-    elif da == 1:
-        addend = b[k]
-        for j in range(np.uint64(n)):
-            out[o + j] = a[i + j] + addend
-    else:
-        addend = a[i]
-        for j in range(np.uint64(n)):
-            out[o + j] = addend + b[k + j]
 
 
 @inner
@@ -126,8 +110,8 @@ def _place(shape, sizes, strides, n_axes, block):  # type: ignore
 
 
 @inner
-def multiply_tables(shape, step, tables):  # type: ignore
-    """out(x, y, z) = a(x, y) · b(y, z)."""
+def multiply_tables(semiring, shape, step, tables):  # type: ignore
+    """out(x, y, z) = a(x, y) times b(y, z)."""
     n_axes = shape[step + N_AXES]
     sizes, own, other = step + AXES, step + AXES + n_axes, step + AXES + 2 * n_axes
     last = n_axes - 1
@@ -141,45 +125,20 @@ def multiply_tables(shape, step, tables):  # type: ignore
         b = shape[step + B] + _place(shape, sizes, other, n_axes, block)
         if da == 1 and db == 1:
             for _ in range(m):
-                multiply_run(tables, out, tables, a, tables, b, n)
+                times_run(semiring, tables, out, tables, a, tables, b, n)
                 out, a, b = out + n, a + ma, b + mb
         elif da == 1 and db == 0:
             for _ in range(m):
-                scale_run(tables, out, tables, a, tables[b], n)
+                times_number(semiring, tables, out, tables, a, tables[b], n)
                 out, a, b = out + n, a + ma, b + mb
         elif da == 0 and db == 1:
             for _ in range(m):
-                scale_run(tables, out, tables, b, tables[a], n)
+                times_number(semiring, tables, out, tables, b, tables[a], n)
                 out, a, b = out + n, a + ma, b + mb
         else:
             for _ in range(m):
                 for j in range(n):
-                    tables[out + j] = tables[a + j * da] * tables[b + j * db]
-                out, a, b = out + n, a + ma, b + mb
-
-
-@inner
-def add_tables(shape, step, tables):  # type: ignore
-    """The product on logarithms: out(x, y, z) = a(x, y) + b(y, z)."""
-    n_axes = shape[step + N_AXES]
-    sizes, own, other = step + AXES, step + AXES + n_axes, step + AXES + 2 * n_axes
-    last = n_axes - 1
-    n, da, db = shape[sizes + last], shape[own + last], shape[other + last]
-    m, ma, mb = 1, 0, 0
-    if n_axes > 1:
-        m, ma, mb = shape[sizes + last - 1], shape[own + last - 1], shape[other + last - 1]
-    out = shape[step + OUT]
-    for block in range(_blocks(shape, sizes, n_axes)):
-        a = shape[step + A] + _place(shape, sizes, own, n_axes, block)
-        b = shape[step + B] + _place(shape, sizes, other, n_axes, block)
-        if da <= 1 and db <= 1:
-            for _ in range(m):
-                _plus_run(tables, out, tables, a, da, tables, b, db, n)
-                out, a, b = out + n, a + ma, b + mb
-        else:
-            for _ in range(m):
-                for j in range(n):
-                    tables[out + j] = tables[a + j * da] + tables[b + j * db]
+                    tables[out + j] = times(semiring, tables[a + j * da], tables[b + j * db])
                 out, a, b = out + n, a + ma, b + mb
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from partwise.compiled.dispatch import fragment, inner
-from partwise.structures.graphs.messages.workspace import log_sum
+from partwise.structures.semirings import LOGS, MAXIMA, log_add, plus
 
 
 @fragment
@@ -29,8 +29,8 @@ def _next(level, size, n_levels, saturates):  # type: ignore
 
 
 @inner
-def count_forward(shape, at, n, hard, incoming, levels):  # type: ignore
-    """Fill F_0 … F_n, one row of levels each. Returns the total. Maximises instead of summing if `hard`."""
+def count_forward(semiring, shape, at, n, incoming, levels):  # type: ignore
+    """Fill F_0 … F_n, one row of levels each, in ``LOGS`` or ``MAXIMA``. Returns the total."""
     low, n_levels, saturates = shape[at], np.int64(shape[at + 1]), shape[at + 2]
     for c in range(n_levels):
         levels[c] = -np.inf
@@ -48,11 +48,11 @@ def count_forward(shape, at, n, hard, incoming, levels):  # type: ignore
             if to >= 0:
                 value = levels[here + c] + on
                 old = levels[there + to]
-                levels[there + to] = max(old, value) if hard else log_sum(old, value)
+                levels[there + to] = plus(semiring, old, value)
     total = -np.inf
     for c in range(low, n_levels):
         value = levels[n * n_levels + c]
-        total = max(total, value) if hard else log_sum(total, value)
+        total = plus(semiring, total, value)
     return total
 
 
@@ -60,7 +60,7 @@ def count_forward(shape, at, n, hard, incoming, levels):  # type: ignore
 def count_outgoing(shape, at, n, incoming, outgoing, levels):  # type: ignore
     """Fill outgoing (2n,) from incoming (2n,), by vertex and state."""
     low, n_levels, saturates = shape[at], np.int64(shape[at + 1]), shape[at + 2]
-    count_forward(shape, at, n, False, incoming, levels)
+    count_forward(LOGS, shape, at, n, incoming, levels)
     back = (n + 1) * n_levels
     for c in range(n_levels):
         levels[back + c] = 0.0 if c >= low else -np.inf
@@ -74,10 +74,10 @@ def count_outgoing(shape, at, n, incoming, outgoing, levels):  # type: ignore
             to = _next(c, abs(size), n_levels, saturates)
             stay = levels[back + c]
             go = levels[back + to] if to >= 0 else -np.inf
-            without = log_sum(without, levels[here + c] + stay)
-            within = log_sum(within, levels[here + c] + go)
+            without = log_add(without, levels[here + c] + stay)
+            within = log_add(within, levels[here + c] + go)
             # Levels never decrease, so `back` can be overwritten from the lowest level on.
-            levels[back + c] = log_sum(stay + off, go + on)
+            levels[back + c] = log_add(stay + off, go + on)
         outgoing[2 * i], outgoing[2 * i + 1] = (without, within) if size > 0 else (within, without)
 
 
@@ -85,7 +85,7 @@ def count_outgoing(shape, at, n, incoming, outgoing, levels):  # type: ignore
 def count_entropy(shape, at, n, incoming, levels):  # type: ignore
     """Entropy of the states that obey the rule: a sum of conditional entropies, from the last state to the first."""
     low, n_levels, saturates = shape[at], np.int64(shape[at + 1]), shape[at + 2]
-    total = count_forward(shape, at, n, False, incoming, levels)
+    total = count_forward(LOGS, shape, at, n, incoming, levels)
     reached, entropy = (n + 1) * n_levels, 0.0  # probabilities of levels
     for c in range(n_levels):
         log_p = levels[n * n_levels + c] - total if c >= low else -np.inf
@@ -115,7 +115,7 @@ def count_entropy(shape, at, n, incoming, levels):  # type: ignore
 def count_best(shape, at, n, incoming, choice, levels):  # type: ignore
     """Fill choice (n,) with the best states that obey the rule. Returns their score, −inf if no states obey it."""
     low, n_levels, saturates = shape[at], np.int64(shape[at + 1]), shape[at + 2]
-    best = count_forward(shape, at, n, True, incoming, levels)
+    best = count_forward(MAXIMA, shape, at, n, incoming, levels)
     if best == -np.inf:
         return best
     level = low

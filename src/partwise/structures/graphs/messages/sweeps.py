@@ -31,6 +31,7 @@ from partwise.structures.graphs.messages.soft import (
 )
 from partwise.structures.graphs.messages.trees import tree_outgoing
 from partwise.structures.graphs.messages.workspace import COUNT, TABLE, FactorWorkspace, log_total
+from partwise.structures.semirings import LOGS
 
 # Every so many sweeps, the step is halved if the change of messages has not become smaller.
 _PATIENCE = 10
@@ -83,7 +84,7 @@ def total_of(f, shape, address):  # type: ignore
     if code == TABLE:
         return table_total(f, work.slot, work.message, work.logs, place, 1.0 / work.weight[f], work.incoming)
     if code == COUNT:
-        return count_forward(shape, place, arity, False, work.incoming, work.levels)
+        return count_forward(LOGS, shape, place, arity, work.incoming, work.levels)
     return tree_outgoing(code, shape, place, arity, work.incoming, work.outgoing, address)
 
 

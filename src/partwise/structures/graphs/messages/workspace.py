@@ -207,12 +207,3 @@ def log_total(values, start, count):  # type: ignore
     for j in range(start, start + count):
         total += np.exp(values[j] - top)
     return top + np.log(total)
-
-
-@inner
-def log_sum(a, b):  # type: ignore
-    """log(eᵃ + eᵇ). Either may be −inf."""
-    top, low = max(a, b), min(a, b)
-    if low == -np.inf:
-        return top
-    return top + np.log1p(np.exp(low - top))

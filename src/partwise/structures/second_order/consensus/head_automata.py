@@ -8,7 +8,7 @@ The modifiers of h on one side are a path from h outwards. For every possible he
     Z(h)    = Σ_g z(g, h) S left(g) S right(g)
 
 x and z are the exponentials of the scores of arcs to modifiers and from heads. Other letters are as in
-`grand_siblings/sums.py`.
+`grand_siblings/recursion.py`.
 The root has no head. It has exactly one modifier, or at least one.
 
 P is stored as exp(scale of the arc) times a vector over g. If scores are too far apart for this,

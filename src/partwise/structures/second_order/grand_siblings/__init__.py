@@ -1,5 +1,5 @@
 """The exact recursion of second-order projective trees (Koo and Collins 2010, model 1).
 
-Read `sums.py` first: the recursion, and sums in the linear domain. `logs.py` is the same recursion on logarithms for
-sums, best trees and samples. `oracle.py` chooses between the two for solvers.
+Read `recursion.py` first: inside over any semiring, and the way back for marginals, best trees and samples.
+`sums.py` has the fast marginals from scaled weights. `oracle.py` chooses between them for solvers.
 """

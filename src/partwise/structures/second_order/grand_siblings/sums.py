@@ -1,19 +1,8 @@
 # mypy: ignore-errors
-"""Sums over projective trees that score siblings and grandparents, inside and outside, on candidate arcs.
-
-With weights w of arcs, s of siblings, f and l of first and last modifiers, and p of grandparents (Eisner 1996; McDonald
-and Pereira 2006 for siblings, Koo and Collins 2010, model 1, for grandparents), to the right of h:
-
-    I(g, h, m) = w(h, m) p(g, h, m) [f(h, m) L(h, m, h+1) + Σ_s I(g, h, s) s(h, s, m) H(h, s, m)]
-    H(h, s, m) = Σ_{s≤r<m} R(h, s, r) L(h, m, r+1)              the subtrees of two siblings meet
-    R(g, h, e) = Σ_{m≤e} I(g, h, m) l(h, m) R(h, m, e)          h, whose head is g, has all its modifiers up to e
-
-L and the left side of h are mirror images. I is a vector over g for each arc h → m. R and L are rows over e for each
-arc g → h. With A arcs, at most K of them into one word, this takes at most A · n · K + A · K · K · n steps on whole
-vectors over g.
+"""Marginals of second-order projective trees from scaled weights: the fast path.
 
 Every word has one arc, one sibling part and one grandparent. Their weights are divided by their maximum, so that
-products are at most one, as in `trees/eisner/sums.py`.
+products are at most one, as in `trees/eisner/oracle.py`. Letters are those of `recursion.py`.
 """
 
 from __future__ import annotations
@@ -80,79 +69,6 @@ def scaled_weights(n, n_arcs, n_slots, single_root, work):  # type: ignore
             shifts += math.log(product)
             product = 1.0
     return shifts + math.log(product)
-
-
-@inner
-def _inner_item(a, n_arcs, n_slots, stride, single_root, work):  # type: ignore
-    """Fill the halves of `a` and its inner siblings, and ``inner`` of `a`."""
-    complete, row, here = work.complete, work.row, a * n_slots
-    left_part = n_arcs * stride
-    h, m, part = work.head[a], work.modifier[a], work.sibling_from[a]
-    alone = complete[left_part + a * stride + h] if h < m else complete[a * stride + h - 1]
-    alone *= work.sibling_weight[part]
-    for k in range(n_slots):
-        row[k] = alone
-    first, last = inner_siblings(a, single_root, work)
-    for place in range(first, last):
-        b = work.out_arc[place]
-        s = work.modifier[b]
-        low, high = (s, m) if h < m else (m, s)
-        lower, upper = (b, a) if h < m else (a, b)
-        lower, upper = lower * stride, left_part + upper * stride
-        half = 0.0
-        for r in range(low, high):
-            half += complete[lower + r] * complete[upper + r]
-        p = part + 2 + place - first
-        work.halves[p] = half
-        add_scaled(row, 0, half * work.sibling_weight[p], work.inner, b * n_slots, n_slots)
-    weight = work.arc_weight[a]
-    for k in range(n_slots):
-        work.inner[here + k] = row[k] * weight * work.grand_weight[here + k]
-
-
-@inner
-def inside(n, n_arcs, n_slots, single_root, work):  # type: ignore
-    """Fill `halves`, `inner` and `complete`. Returns Z of the scaled weights."""
-    stride = stride_of(n)
-    complete, sums, low, left_part = work.complete, work.sums, work.low, n_arcs * stride
-    for j in range(n + 1):
-        low[j] = work.right[j]
-    for i in range(n, -1, -1):
-        for k in range(i * n_slots, (n + 1) * n_slots):
-            sums[k] = 0.0
-        for k in range(i * n_slots, (i + 1) * n_slots):
-            sums[k] = 1.0
-        for place in range(work.right[i], work.out[i + 1]):
-            a = work.out_arc[place]
-            _inner_item(a, n_arcs, n_slots, stride, single_root, work)
-            stop = work.sibling_weight[work.sibling_from[a] + 1]
-            for e in range(work.modifier[a], n + 1):
-                add_scaled(
-                    sums, e * n_slots, stop * complete[a * stride + e], work.inner, a * n_slots, n_slots
-                )
-        if i == 0:
-            return sums[n * n_slots]
-        for b in range(work.into[i], work.into[i + 1]):
-            complete[left_part + b * stride + i - 1] = 1.0
-            for e in range(i, n + 1):
-                complete[b * stride + e] = sums[e * n_slots + work.slot[b]]
-        a = work.into[i]
-        for j in range(i + 1, n + 1):
-            while a < work.into[i + 1] and work.head[a] < j:
-                a += 1
-            if a < work.into[i + 1] and work.head[a] == j:
-                _inner_item(a, n_arcs, n_slots, stride, single_root, work)
-                low[j] = work.out_place[a]
-            for k in range(n_slots):
-                sums[k] = 0.0
-            for place in range(low[j], work.right[j]):
-                b = work.out_arc[place]
-                stop = work.sibling_weight[work.sibling_from[b] + 1]
-                rest = stop * complete[left_part + b * stride + i - 1]
-                add_scaled(sums, 0, rest, work.inner, b * n_slots, n_slots)
-            for b in range(work.into[j], work.into[j + 1]):
-                complete[left_part + b * stride + i - 1] = sums[work.slot[b]]
-    return 0.0
 
 
 @fragment

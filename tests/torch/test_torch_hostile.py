@@ -173,9 +173,9 @@ def test_shared_transitions_need_no_table_for_each_pair_of_neighbours() -> None:
     assert peak < 8 * node.numel() * 8 < 8 * n * length * width**2 / 2
 
 
-def test_arrangements_are_kept_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = arrangement.Kept(30_000)
-    monkeypatch.setattr(base, "KEPT", kept)
+def test_arrangements_are_kept_up_to_a_number_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = arrangement.ArrangementCache(30_000)
+    monkeypatch.setattr(base, "CACHE", kept)
     layout, arcs = TreeLayout(Projective()), torch.zeros(8, 11, 11)
     plans = []
     for n in (10, 10, 9, 8, 7, 6, 10):
@@ -185,15 +185,15 @@ def test_arrangements_are_kept_as_long_as_there_is_room(monkeypatch: pytest.Monk
     assert plans[0] is plans[1] and plans[0] is not plans[-1]
 
 
-def test_places_are_runs_where_these_are_long() -> None:
+def test_part_maps_are_runs_if_these_are_long() -> None:
     part, entry = np.arange(100), np.concatenate([np.arange(50, 100), np.arange(200, 250)])
     runs, single, blocks = PartMap.of(part, entry), PartMap(part, entry), PartMap(part[::5], entry[::5], 5)
     assert runs.lengths is not None and runs.lengths.tolist() == [50, 50]
     scores, found = np.random.default_rng(0).random(300), []
-    for places in (runs, single, blocks):
+    for own_map in (runs, single, blocks):
         parts = np.zeros(100)
-        places.to_parts(scores, parts)
-        found.append((parts, places.to_entries(parts, (3, 100), np.dtype(np.float64)), *places.pairs()))
+        own_map.to_parts(scores, parts)
+        found.append((parts, own_map.to_entries(parts, (3, 100), np.dtype(np.float64)), *own_map.pairs()))
     for one, other, third in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
         np.testing.assert_array_equal(one, third)

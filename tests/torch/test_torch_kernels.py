@@ -143,7 +143,7 @@ def test_grammars(
     batch, on_device = grammar_batches(
         structure, [each[:1] for each in scores[:1]] + [scores[1].reshape(-1)[: structure.n_rules]], None
     )
-    monkeypatch.setattr(grammar, "_ROOM", 10)  # matrices are computed again
+    monkeypatch.setattr(grammar, "_MOST_NUMBERS", 10)  # matrices are computed again
     agree(sums_by(grammar.GrammarSums, on_device), host_answer(batch, "sums"), NEAR[dtype])
 
 

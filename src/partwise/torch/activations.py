@@ -1,4 +1,4 @@
-"""Activations of a frozen network over a loader, as the rows of a problem with dense features."""
+"""Activations of a frozen network as the dense rows of a problem."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ from partwise.torch.rows import Feed
 
 
 class Activations(NamedTuple):
-    """All that a last layer is trained on.
+    """The training data of a last layer.
 
     Attributes
     ----------
     rows : dict of float32 arrays, shape (n_rows, n_features)
-        By the kind of rows, without padding, one example after another; with a last column of ones for a bias.
+        By the kind of rows, without padding, one example after another. With a bias, the last column is ones.
     labels
         As ``structure.encode_all`` reads them.
     shapes : Shapes
-        Of the examples.
     device : torch.device
-        Where the network put them.
+        The device of the network's outputs.
     """
 
     rows: dict[str, np.ndarray]
@@ -61,7 +60,7 @@ def gather(
     bias: bool,
     tell: Callable[[str], None],
 ) -> Activations:
-    """Run `module` over `loader` once, in evaluation mode; its mode is as before afterwards."""
+    """Run `module` over `loader` once, in evaluation mode. Its mode is restored afterwards."""
     modes = [(each, each.training) for each in module.modules()]
     module.eval()
     pieces: list[tuple[dict[str, np.ndarray], np.ndarray, Shapes]] = []
@@ -122,8 +121,8 @@ def _one_batch(
         host = read_lengths(lengths, n, longest, torch.device("cpu"), True).numpy()
     shapes = feed.shapes(host)
     labels = feed.layout.flat_labels(padded_target(target), host)
-    feed.structure.encode_all(labels, shapes)  # what is wrong is said of this batch
-    places, rows = feed.places(shapes, longest), {}
+    feed.structure.encode_all(labels, shapes)  # an error names this batch
+    places, rows = feed.row_positions(shapes, longest), {}
     for each, tensor in zip(feed.fed, tensors, strict=False):
         each.check()
         place = torch.from_numpy(places[each.name]).to(tensor.device)
@@ -135,7 +134,7 @@ def _one_batch(
 
 
 def _called(module: torch.nn.Module, inputs: Any) -> Any:
-    """Inputs in a tuple or list are several, in a dict they are named."""
+    """Call the module. A tuple or list is several arguments, a dict named ones."""
     if isinstance(inputs, Mapping):
         return module(**inputs)
     if isinstance(inputs, (tuple, list)) and not isinstance(inputs, PackedSequence):

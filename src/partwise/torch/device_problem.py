@@ -1,9 +1,9 @@
 """A problem with dense features whose sums over all examples are computed on a device.
 
-Solvers that ask for nothing but sums (`lbfgs`, `cg`, `bmrm`, `extragradient`) run as they are: weights and directions
-stay on the host, P, its gradient and D come from here. Rows lie on the device as they are given, in single precision;
-scores are products of matrices in double precision, log-partitions and expected counts come from the layers' kernels
-(or from compiled code where a structure has none), and everything is added up in double precision.
+Solvers that need only sums (`lbfgs`, `cg`, `bmrm`, `extragradient`) run unchanged: weights and directions stay on the
+host, and P, its gradient and D come from this problem. Rows lie on the device in single precision. Scores are matrix
+products in double precision. Log-partitions and expected counts come from the layers' kernels, or from compiled code
+if a structure has none. All sums are in double precision.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from partwise.torch.layouts.base import ScoreBatch
 from partwise.torch.rows import Feed
 from partwise.torch.sums import as_first, compute
 
-_MOST_ENTRIES = 1 << 24  # of the score tensors of a chunk, and of its rows
+# Entries of the score tensors of a chunk, and of its rows: bounds the memory of a pass.
+_MOST_ENTRIES = 1 << 24
 
 
 class _Fed(NamedTuple):
-    """Rows of a chunk that feed one tensor.
+    """The rows of a chunk that feed one tensor.
 
     Attributes
     ----------
     dense : float32 Tensor (n_rows, n_features)
     place : int64 Tensor (n_rows,)
-    column : int64 Tensor (width,), or None where a row's parts are all entries in order
+        The index of each row in the tensor.
+    column : int64 Tensor (width,), or None if a row's parts are all entries in order
     weight : float64 Tensor (n_rows, 1)
-        Of the row's example.
+        The weight of each row's example.
     """
 
     dense: torch.Tensor
@@ -51,11 +53,11 @@ class _Chunk(NamedTuple):
     sizes : of the score tensors
     lengths : int64 Tensor (n,)
     fed : list of _Fed or None
-        For every score tensor; None where the tied kind feeds it.
+        For every score tensor; None if a tied kind feeds it.
     cost : list of Tensor or None
         float64, in the shapes of the tensors.
     gold : list of (entry, example, amount)
-        For every tensor the entries of the true labels, of the flattened tensor.
+        For every tensor, the entries of the true labels in the flattened tensor.
     weight : float64 Tensor (n,)
     """
 
@@ -70,7 +72,7 @@ class _Chunk(NamedTuple):
 
 @dataclass
 class DeviceProblem(Problem):
-    """The same problem, with :meth:`at_weights` and :meth:`primal` on `device`; all else as on the host."""
+    """A problem whose :meth:`at_weights` and :meth:`primal` run on `device`. All else runs on the host."""
 
     visits_read_rows = False
 
@@ -82,7 +84,7 @@ class DeviceProblem(Problem):
 
     @classmethod
     def of(cls, problem: Problem, feed: Feed, device: torch.device) -> DeviceProblem:
-        """`problem`, whose rows have dense attributes only, with its rows copied to `device`."""
+        """`problem` with its rows copied to `device`. All rows must be dense."""
         names = ("scorer", "gold", "cost", "example_weight", "loss", "l2", "l1")
         self = cls(**{name: getattr(problem, name) for name in names}, device=device, feed=feed)
         order = np.argsort(problem.lengths, kind="stable")
@@ -267,7 +269,7 @@ def _chunk(problem: Problem, feed: Feed, examples: np.ndarray, device: torch.dev
     lengths, shard = problem.lengths[examples], problem.shard(examples)
     longest, n, shapes = int(lengths.max()), len(examples), shard.scorer.shapes
     sizes = feed.sizes(n, longest)
-    plan, places = feed.layout.arrange(sizes, lengths), feed.places(shapes, longest)
+    plan, places = feed.layout.arrange(sizes, lengths), feed.row_positions(shapes, longest)
     weight = torch.as_tensor(shard.example_weight, device=device)
     fed: list[_Fed | None] = []
     for each in feed.tensors:
@@ -287,7 +289,7 @@ def _chunk(problem: Problem, feed: Feed, examples: np.ndarray, device: torch.dev
         )
     cost: list[torch.Tensor | None] = [None] * len(sizes)
     if shard.cost.size:
-        spread = plan.spread(shard.cost.astype(np.float64), sizes)
+        spread = plan.to_tensors(shard.cost.astype(np.float64), sizes)
         cost = [torch.from_numpy(own).to(device) if own.any() else None for own in spread]
     gold = _true_entries(shard, plan, device)
     return _Chunk(examples, sizes, torch.from_numpy(lengths).to(device), fed, cost, gold, weight)
@@ -300,7 +302,7 @@ def _true_entries(
     part, example = shard.gold_indices(), block_of(shard.gold.ptr)
     amount = shard.gold.amount if shard.gold.amount.size else np.ones(len(part))
     found, n_parts = [], int(plan.part_ptr[-1])
-    for places in plan.places:
+    for places in plan.maps:
         own, entry = places.pairs()
         entry_of = np.full(n_parts, -1)
         entry_of[own] = entry

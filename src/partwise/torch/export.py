@@ -122,7 +122,7 @@ class ModelModule(torch.nn.Module):
     def _features(self, given: np.ndarray, encoded: Encoded) -> Features:
         shapes, like = encoded.shapes_for(self.structure), next(self.parameters())
         lengths = shapes.lengths
-        places, rows = self._feed.places(shapes, int(lengths.max())), {}
+        places, rows = self._feed.row_positions(shapes, int(lengths.max())), {}
         for each, own in zip(self._feed.fed, encoded.own, strict=False):
             rows[each.name] = _rows(own, places[each.name], like.dtype)
         is_pruned = getattr(self.model, "_pruner", None) is not None

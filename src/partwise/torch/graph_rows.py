@@ -1,4 +1,4 @@
-"""What feeds the score tensors of graphs: their edges come with every batch."""
+"""The rows that feed the score tensors of graphs. Every batch brings its own edges."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Edges = tuple[tuple[int, int], ...]
 
 
 class GraphFeed(Feed):
-    """Vertices of one kind, and edges of one kind, whose table is shared or fed by rows of the edges.
+    """Vertices of one kind and edges of one kind, whose table is shared or fed by rows of the edges.
 
-    What a module gives is (vertices, edges), or (vertices, edges, activations of edges) where these have some.
+    The outputs of a module are (vertices, edges), or (vertices, edges, activations of edges).
     """
 
     structure: Graph

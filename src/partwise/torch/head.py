@@ -28,8 +28,9 @@ from partwise.torch.graph_rows import GraphFeed, feed_for
 from partwise.torch.packed import unpacked
 from partwise.torch.rows import Feed
 
-_FIRST_PASSES = 150  # of cutting planes on a device, which end there where they end at all within reason
-_SILENCE = 2.0  # seconds between lines that tell of progress, and before the first
+# Passes of cutting planes on a device: runs that need more are usually faster on the CPU.
+_FIRST_PASSES = 150
+_SILENCE = 2.0  # Seconds before the first line of progress and between two lines.
 
 
 class Head(torch.nn.Module):
@@ -43,17 +44,17 @@ class Head(torch.nn.Module):
     linear : ModuleDict of Linear
         By the kind of rows (`node`, `edge`, `arc`, `relation`, `segment`, `word`, `span`).
     shared : ParameterDict
-        `transition` (L, L), `rule` (R,), the table of a graph's edges (S, S), where the structure has them.
+        `transition` (L, L), `rule` (R,) or the table of a graph's edges (S, S), if the structure has them.
     certificate : Certificate
-        P and D; P is the sum of the losses and l2 / 2 times the squared norm of all of the above, biases included.
+        P and D. P is the sum of the losses plus l2 / 2 times the squared norm of all weights above, biases included.
     history : list of Record
     converged : bool
     why : str
-        Why training ended, in words.
+        The reason why training ended.
     solver, device : str
-        What solved it, and where sums were computed.
+        The solver, and the device that computed sums.
     weights : float64 array (n_weights,)
-        As the solver has them; the tensors above are these in PyTorch's default type.
+        The solver's weights. The tensors above are the same in PyTorch's default type.
     """
 
     def __init__(self, feed: Feed, solution: Solution, bias: bool, solver: str, device: str):
@@ -75,7 +76,7 @@ class Head(torch.nn.Module):
                 self.linear[each.name] = _linear(table, each.column, each.n_entries, bias)
 
     def forward(self, *activations: Any) -> tuple[torch.Tensor, ...]:
-        """Scores, in the order in which layers take them, from activations as the module gave them."""
+        """Scores, in the order in which layers take them, from the outputs of the module."""
         feed, given = self._feed.of_batch(unpacked(activations, None)[0])
         left = iter(given)
         scores = []
@@ -88,7 +89,7 @@ class Head(torch.nn.Module):
         return feed.arguments(tuple(scores))
 
     def argmax(self, *activations: Any, lengths: Any = None) -> Any:
-        """Best labellings, as :func:`partwise.torch.argmax` gives them."""
+        """Best labellings, as :func:`partwise.torch.argmax` returns them."""
         _, lengths = unpacked(activations, lengths)
         return argmax(self.structure, *self(*activations), lengths=lengths)
 
@@ -128,7 +129,7 @@ def _copy(target: Any, source: Any) -> None:
 
 
 def _linear(table: torch.Tensor, columns: np.ndarray, n_entries: int, bias: bool) -> torch.nn.Linear:
-    """From weights (n_features, width), the last row of which is the bias."""
+    """A linear layer from weights (n_features, width). With a bias, the last row is the bias."""
     n_features = len(table) - bias
     result = torch.nn.Linear(n_features, n_entries, bias=bias)
     with torch.no_grad():
@@ -155,7 +156,7 @@ def fit_head(
     device: str | torch.device | None = None,
     verbose: bool | None = None,
 ) -> Head:
-    """Train the last layer of a network to a certified optimum; the network itself stays as it is.
+    """Train the last layer of a network to a certified optimum. The network does not change.
 
     The module runs over the loader once, in evaluation mode. Its activations are the features of a convex problem,
 
@@ -166,44 +167,45 @@ def fit_head(
     Parameters
     ----------
     module : Module
-        Gives activations with the features in the last axis, one tensor for every kind of rows of the structure:
+        Returns activations with the features in the last axis, one tensor for every kind of rows of the structure:
         classes (B, H); chains (B, T, H), with ``Chain(L, tied=False)`` also (B, T − 1, H); trees
         (B, n + 1, n + 1, H), and again for relations; segments (B, T, D, H); grammars words (B, n, H) and perhaps
-        spans (B, n, n, H); graphs vertices (B, V, H) and edges (E, 2), and where the edges' tables are not tied
-        (B, E, H). A chain's may be a ``PackedSequence``.
+        spans (B, n, n, H); graphs vertices (B, V, H) and edges (E, 2), and (B, E, H) unless the edges' tables are tied.
+        Activations of a chain may be a ``PackedSequence``.
     loader : iterable
-        Of batches (inputs, target) or (inputs, target, lengths). Inputs in a tuple are several arguments of the
-        module, in a dict named ones; targets and lengths are those of :class:`StructuredLoss`.
+        Yields batches (inputs, target) or (inputs, target, lengths). A tuple of inputs is several arguments of the
+        module, a dict named ones. Targets and lengths are those of :class:`StructuredLoss`.
     structure : Structure
-        Transitions of tied chains and of segments, rules of grammars and tied tables of edges are weights besides. A
+        Transitions of tied chains and of segments, rules of grammars and tied tables of edges are also weights. A
         graph names its kinds: ``Graph({"vertex": 3}, [FactorKind("edge", ("vertex", "vertex"), tied=True)])``.
     loss : str or Loss
     l2 : float
         Above 0. P is a sum over examples, not a mean.
     cost, tol, max_passes
-        As in training of any other model.
+        As in the training of other models.
     bias : bool
         Whether scores have a constant term, under the same l2.
     solver : str or Solver
-        "auto" takes the fastest known; for β = ∞, where that has not got there in `max_passes`, `bmrm` has as many.
+        "auto" chooses the fastest known solver. For β = ∞, if that does not converge within `max_passes`, `bmrm` runs
+        for as many passes.
     device : str or torch.device, optional
-        Where sums over the examples are computed: by default where the activations are. On a GPU solvers that ask for
-        nothing but such sums run there: `lbfgs`, which "auto" is for finite β; `bmrm`, which it is first for β = ∞;
-        `extragradient`; `cg`. The others, like the dual solvers that "auto" turns to for β = ∞ where 150 passes of
-        `bmrm` were not enough, run on the CPU; :attr:`Head.device` says which it was.
+        The device that computes sums over the examples, by default the device of the activations. Solvers that need
+        only such sums use a GPU: `lbfgs`, the choice of "auto" for finite β; `bmrm`, its first choice for β = ∞;
+        `extragradient`; `cg`. Other solvers run on the CPU, for example the dual solvers that "auto" tries for β = ∞ if
+        150 passes of `bmrm` were not enough. :attr:`Head.device` is the device that was used.
     verbose : bool, optional
-        Whether progress is told on stderr; by default where that is a terminal. It begins after two seconds.
+        Whether to print progress on stderr, by default if stderr is a terminal. The first line comes after two seconds.
 
     Returns
     -------
     Head
-        Where `max_passes` were not enough, with a ConvergenceWarning and the gap that was reached.
+        If `max_passes` were not enough, a ConvergenceWarning names the gap that was reached.
     """
     loss = Loss.of(loss)
     for name, value in (("l2", l2), ("tol", tol), ("max_passes", max_passes)):
         check_positive(name, value)
     asked = None if device is None else _checked_device(device)
-    feed, tell = feed_for(structure), _Told(verbose)
+    feed, tell = feed_for(structure), _ProgressLines(verbose)
     found = gather(module, loader, feed, bias, tell)
     where = found.device if asked is None else asked
     plain = found.problem(feed, loss, l2, cost, torch.get_num_threads())
@@ -225,7 +227,7 @@ def fit_head(
 
 
 def _checked_device(device: str | torch.device) -> torch.device:
-    """The device, if it is one and it is there."""
+    """The device; raises :class:`InputError` if it cannot be used."""
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError, ValueError) as error:
@@ -240,19 +242,19 @@ def _solved(
     where: torch.device,
     tol: float,
     max_passes: float,
-    tell: _Told,
+    tell: _ProgressLines,
 ) -> tuple[Solution, Solver]:
-    """The solution, on the device where the solver is for that, and the solver.
+    """The solution, computed on the device if the solver can, and the solver.
 
-    For β = ∞ "auto" is first cutting planes on the device: no solver that asks for sums alone is sure to be quick, so
-    that after some passes, each a small part of one on the CPU, what is best there gets its turn. Where that does not
-    get there either, cutting planes do: they do not mind features of very different sizes.
+    For β = ∞, "auto" starts with cutting planes on the device. No solver that needs only sums is surely fast, so after
+    `_FIRST_PASSES` the best solver on the CPU takes over. If that does not converge either, cutting planes run again:
+    features of very different sizes do not slow them down.
     """
     is_there, there = _has_kernels(feed, where), None
     attempts: list[tuple[Solver, float]]
     if solver == "auto" and plain.loss.is_hard:
         attempts = [(solver_for(plain, solver, tol), max_passes), (BMRM(), max_passes)]
-        if is_there and not isinstance(plain.structure, Grammar):  # best derivations have no kernels
+        if is_there and not isinstance(plain.structure, Grammar):  # there are no kernels for best derivations
             attempts.insert(0, (BMRM(), min(_FIRST_PASSES, max_passes)))
     elif solver == "auto" and is_there:
         attempts = [(LBFGS(), max_passes)]
@@ -265,7 +267,7 @@ def _solved(
             problem = there = there or DeviceProblem.of(plain, feed, where)
         solution = solve(problem, chosen, tol=tol, max_passes=most, callback=tell.progress)
         if solution.stop_reason is StopReason.STALLED and chosen.name == "auto" and not plain.loss.is_hard:
-            chosen = LBFGS()  # activations too large for dual steps
+            chosen = LBFGS()  # the activations are too large for dual steps
             solution = solve(problem, chosen, tol=tol, max_passes=most, callback=tell.progress)
         gap = solution.certificate.relative_gap
         if found is None or not gap > found[0].certificate.relative_gap:
@@ -277,14 +279,16 @@ def _solved(
 
 
 def _has_kernels(feed: Feed, where: torch.device) -> bool:
-    """Whether sums are computed on that device, not on the CPU."""
+    """Whether this device has kernels for the sums."""
     structure = feed.structure
-    has_unaries = isinstance(structure, Grammar) and len(structure.unaries) > 0  # costs need two scores
+    has_unaries = (
+        isinstance(structure, Grammar) and len(structure.unaries) > 0
+    )  # their costs are not costs of entries
     return where.type != "cpu" and not isinstance(feed, GraphFeed) and not has_unaries
 
 
-class _Told:
-    """Lines on stderr, none before two seconds have passed and none within two seconds of another."""
+class _ProgressLines:
+    """Prints lines of progress on stderr, at most one in `_SILENCE` seconds."""
 
     def __init__(self, verbose: bool | None):
         stream = sys.stderr

@@ -1,4 +1,4 @@
-"""`PackedSequence` as a batch: what recurrent networks give is padded again, with its lengths."""
+"""Scores and labels as `PackedSequence`, the output of recurrent networks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from partwise.errors import InputError
 
 
 def unpacked(scores: tuple[Any, ...], lengths: Any) -> tuple[tuple[Any, ...], Any]:
-    """Scores and lengths, with packed ones padded; differentiable."""
+    """Scores and lengths, with packed scores padded. Differentiable."""
     if not any(isinstance(each, PackedSequence) for each in scores):
         return scores, lengths
     if lengths is not None:
@@ -25,7 +25,7 @@ def unpacked(scores: tuple[Any, ...], lengths: Any) -> tuple[tuple[Any, ...], An
 
 
 def padded_target(target: Any) -> torch.Tensor | Any:
-    """Labels, padded with −1 where they came packed."""
+    """Labels; packed ones are padded with −1."""
     if isinstance(target, PackedSequence):
         return pad_packed_sequence(target, batch_first=True, padding_value=-1)[0]
     return target

@@ -1,7 +1,7 @@
-"""Which rows of features feed which entries of a structure's score tensors.
+"""The entries of score tensors that each row of features feeds.
 
-A problem's parts are fed by rows (`docs/design.md`, rows and runs); a layer's scores are padded tensors. A row of a
-kind feeds the entries ``[..., its place, :]`` of one tensor; the entries of a tied kind are those of all examples.
+Rows feed the parts of a problem (`docs/design.md`, rows and runs). The scores of a layer are padded tensors. A row of a
+kind feeds the entries ``[..., position, :]`` of one tensor. The entries of a tied kind belong to all examples.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class FedTensor(NamedTuple):
     name : str
         The kind of rows that feeds it.
     number : int
-        Of that kind among the structure's.
+        The index of that kind in the structure.
     tail : tuple of int
-        Sizes of the axes behind those of examples and places: what one row, or the shared one, feeds.
+        Sizes of the last axes, which one row feeds; the axes before are examples and positions.
     column : int64 array, shape (width,)
-        The entries of the tail that a row's parts are: all, but where a grammar's symbols are not all used.
+        The entries of the tail that a row's parts are: all, unless a grammar does not use all symbols.
     tied : bool
     """
 
@@ -52,16 +52,16 @@ class FedTensor(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Parts that a row feeds."""
+        """Number of parts that a row feeds."""
         return len(self.column)
 
     @property
     def is_whole(self) -> bool:
-        """Whether a row's parts are all the entries, in order."""
+        """Whether a row's parts are all entries, in order."""
         return np.array_equal(self.column, np.arange(self.n_entries))
 
     def check(self) -> None:
-        """Raise where two parts of a row share an entry, so that their weights cannot differ."""
+        """Raise if two parts of a row share an entry: their weights could not differ."""
         if len(np.unique(self.column)) < self.width:
             raise InputError(
                 f"a {self.name} has parts of its own for nodes that a unary rule built, which score tensors do not "
@@ -70,7 +70,7 @@ class FedTensor(NamedTuple):
 
 
 class Feed:
-    """The score tensors of a structure, in the order in which layers take them, and what feeds them."""
+    """The score tensors of a structure, in the order in which layers take them, and the rows that feed them."""
 
     tensors: tuple[FedTensor, ...]
 
@@ -99,11 +99,11 @@ class Feed:
 
     @property
     def fed(self) -> tuple[FedTensor, ...]:
-        """Those that rows of the examples feed."""
+        """The tensors that rows of the examples feed."""
         return tuple(each for each in self.tensors if not each.tied)
 
     def axes(self, name: str, longest: int) -> tuple[int, ...]:
-        """Sizes of the axes of places of a kind in examples padded to `longest`."""
+        """Sizes of the axes of positions of a kind, for examples padded to `longest`."""
         if isinstance(self.structure, Multiclass):
             return ()
         return {
@@ -115,32 +115,32 @@ class Feed:
         }.get(name, (longest,))
 
     def shapes(self, lengths: np.ndarray) -> Shapes:
-        """Of examples of these lengths."""
+        """The shapes of examples of these lengths."""
         return self.structure.shapes(lengths)
 
     def of_batch(self, given: tuple[Any, ...]) -> tuple[Feed, tuple[Any, ...]]:
-        """What feeds a batch, and its activations alone, from what a module gave for it."""
+        """The feed of a batch, and its activations, from the outputs of a module."""
         return self, given
 
     def arguments(self, scores: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What layers take, from the score tensors of a batch."""
+        """The arguments of layers, from the score tensors of a batch."""
         return scores
 
     def sizes(self, n: int, longest: int) -> tuple[tuple[int, ...], ...]:
-        """Of all score tensors of `n` examples."""
+        """Sizes of all score tensors of `n` examples."""
         return tuple(
             (n, *(() if each.tied else self.axes(each.name, longest)), *each.tail) for each in self.tensors
         )
 
-    def places(self, shapes: Shapes, longest: int) -> dict[str, np.ndarray]:
-        """Where the rows of all examples lie in tensors read as (places, entries of a row), int64 (n_rows,) by kind."""
+    def row_positions(self, shapes: Shapes, longest: int) -> dict[str, np.ndarray]:
+        """By kind, the index of every row in its tensor, read as (positions, entries of a row): int64 (n_rows,)."""
         if isinstance(self.structure, Trees):
-            return self._places_of_arcs(shapes, longest)
+            return self._positions_of_arcs(shapes, longest)
         lengths = shapes.lengths
         plan: Any = self.layout.arrange(self.sizes(len(lengths), longest), lengths)
         run_ptr, runs = self.structure.runs(shapes)
         found = {}
-        for each, own_places in zip(self.tensors, plan.places, strict=True):
+        for each, own_map in zip(self.tensors, plan.maps, strict=True):
             if each.tied:
                 continue
             mine = runs[:, _KIND] == each.number
@@ -148,13 +148,13 @@ class Feed:
             begin = np.repeat(plan.part_ptr[example] + own[:, _FIRST_PART], own[:, _N_ROWS])
             begin += each.width * positions(own[:, _N_ROWS])
             entry_of = np.zeros(int(plan.part_ptr[-1]), np.int64)
-            part, entry = own_places.pairs()
+            part, entry = own_map.pairs()
             entry_of[part] = entry
             found[each.name] = entry_of[begin] // each.n_entries
         return found
 
-    def _places_of_arcs(self, shapes: Shapes, longest: int) -> dict[str, np.ndarray]:
-        """Also where pruning has left some of the arcs."""
+    def _positions_of_arcs(self, shapes: Shapes, longest: int) -> dict[str, np.ndarray]:
+        """As `row_positions` for trees, whose arcs may be pruned."""
         structure: Any = self.structure
         arcs, size = structure.arcs_of(shapes), longest + 1
         example = block_of(offsets(structure.n_arcs(shapes)))

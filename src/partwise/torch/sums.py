@@ -1,10 +1,10 @@
 """Sums and maxima over labellings as one differentiable operation on score tensors.
 
-An answer is the pair (A, μ) of log-partitions and expected counts, or (max, indicators of a best labelling). The
-gradient of A is μ, which is there already; the gradient of μ is the Hessian of A, whose product with a direction v is
-the derivative of μ(s + h·v) at h = 0. That is taken by the four-point rule from answers alone, so that all structures
-have second (and third) derivatives without recursions of their own. A is analytic and the steps are scaled to what v
-can add to the score of a labelling, so that in double precision the rule is right to about 1e-11 of that.
+An answer is a pair: log-partitions A and expected counts μ, or maxima and indicators of a best labelling. The
+gradient of A is μ. The gradient of μ is the Hessian of A. Its product with a direction v is the derivative of μ(s +
+h·v) at h = 0, which the four-point rule computes from four further answers. So all structures have second and third
+derivatives without recursions for them. The steps are scaled by the largest change that v makes to the score of a
+labelling; relative to that, the error in double precision is about 1e-11.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from partwise.structures.packed import Packed
 from partwise.torch.layouts.base import ScoreBatch
 from partwise.torch.torch_hooks import is_transformed
 
-# The step of the four-point rule in each precision: where h⁴ of its error meets rounding over h.
+# Step h of the four-point rule in each precision: the error h⁴ of the rule equals the rounding error over h.
 _STEPS = {torch.float64: 2e-3, torch.float32: 5e-2}
 
 
 class Sums(torch.autograd.Function):
-    """(A, *μ) of a batch; counts come in the shapes of the scores."""
+    """(A, *μ) of a batch. Counts have the shapes of the scores."""
 
     @staticmethod
     def forward(ctx: Any, batch: ScoreBatch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -50,7 +50,7 @@ class Sums(torch.autograd.Function):
 
 
 class Best(torch.autograd.Function):
-    """(max, *indicators of a best labelling): piecewise linear, with those as a subgradient."""
+    """(max, *indicators of a best labelling): piecewise linear; the indicators are a subgradient."""
 
     @staticmethod
     def forward(ctx: Any, batch: ScoreBatch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -76,7 +76,7 @@ def _keep_best(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ..
 
 
 class TransformedSums(torch.autograd.Function):
-    """The same in the form that `torch.func` asks for, which takes longer to call."""
+    """:class:`Sums` in the form that `torch.func` needs, which takes longer to call."""
 
     @staticmethod
     def forward(batch: ScoreBatch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -87,7 +87,7 @@ class TransformedSums(torch.autograd.Function):
 
 
 class TransformedBest(torch.autograd.Function):
-    """Like :class:`TransformedSums`."""
+    """:class:`Best` in the form that `torch.func` needs."""
 
     @staticmethod
     def forward(batch: ScoreBatch, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -98,15 +98,17 @@ class TransformedBest(torch.autograd.Function):
 
 
 def answer(batch: ScoreBatch, which: str) -> tuple[torch.Tensor, ...]:
-    """Values (B,) and counts in the shapes of the scores, differentiable; `which` is "sums" or "best"."""
+    """Differentiable values (B,), and counts in the shapes of the scores. `which` is "sums" or "best"."""
     plain, transformed = (Sums, TransformedSums) if which == "sums" else (Best, TransformedBest)
     function = transformed if is_transformed(batch.scores) else plain
     return function.apply(batch, *batch.scores)
 
 
 def values_of(batch: ScoreBatch, which: str) -> torch.Tensor:
-    """Log-partitions or largest scores, (B,): without counts where nobody asks for a gradient."""
-    if which == "sums" and not is_transformed(batch.scores):  # a best labelling is written down in any case
+    """Log-partitions or largest scores, (B,). Counts are computed only if a gradient is needed."""
+    if which == "sums" and not is_transformed(
+        batch.scores
+    ):  # the largest score needs a best labelling anyway
         kernels = device_kernels(batch)
         if kernels is not None:
             return _log_partition().apply(kernels.SUMS, batch, *(batch.unexpanded or batch.scores))
@@ -149,12 +151,12 @@ def hessian_product(
 
 
 def as_first(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Values (B,) with as many axes as `like`."""
+    """Values (B,) with the number of axes of `like`."""
     return values.reshape(-1, *([1] * (like.ndim - 1)))
 
 
 def compute(batch: ScoreBatch, which: str) -> list[torch.Tensor]:
-    """Values and counts, by a kernel of the device where there is one, else by compiled code on the CPU."""
+    """Values and counts, by a kernel of the device if there is one, else by compiled code on the CPU."""
     kernels = device_kernels(batch)
     if kernels is None or (which == "best" and not hasattr(kernels, "best")):
         return host_answer(batch, which)
@@ -166,7 +168,7 @@ def compute(batch: ScoreBatch, which: str) -> list[torch.Tensor]:
 
 
 def device_kernels(batch: ScoreBatch) -> Any:
-    """The module of kernels that takes this batch where it lies, None where there is none."""
+    """The module whose kernels take this batch on its device; None if there is none."""
     if batch.scores[0].device.type == "cpu" or batch.costs is not None:
         return None
     from partwise.torch.gpu import kernels_for
@@ -175,7 +177,7 @@ def device_kernels(batch: ScoreBatch) -> Any:
 
 
 def device_ranking(batch: ScoreBatch, k: int) -> Any:
-    """The module of kernels that finds the k best labellings where the batch lies, None where there is none."""
+    """The module whose kernel finds the k best labellings on the batch's device; None if there is none."""
     if batch.scores[0].device.type == "cpu":
         return None
     from partwise.torch.gpu import ranking_for
@@ -191,7 +193,7 @@ def host_answer(batch: ScoreBatch, which: str) -> list[torch.Tensor]:
     if impossible.any():
         counts[np.repeat(impossible, np.diff(plan.part_ptr))] = 0.0
     kind = np.float32 if like.dtype == torch.float32 else np.float64
-    arrays = [values, *plan.spread(counts, batch.sizes, kind)]
+    arrays = [values, *plan.to_tensors(counts, batch.sizes, kind)]
     return [torch.from_numpy(each).to(dtype=like.dtype, device=like.device) for each in arrays]
 
 
@@ -199,7 +201,7 @@ def pack(batch: ScoreBatch) -> Packed:
     """The batch as compiled code reads it."""
     plan = batch.arrangement()
     flat = np.zeros(int(plan.part_ptr[-1]) + LANES)
-    for places, scores in zip(plan.places, batch.scores, strict=True):
+    for places, scores in zip(plan.maps, batch.scores, strict=True):
         places.to_parts(scores.detach().cpu().numpy().reshape(-1), flat)
     if batch.costs is not None:
         flat[: len(batch.costs)] += batch.costs

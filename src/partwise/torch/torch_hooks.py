@@ -11,10 +11,8 @@ from typing import Any
 
 import torch
 
-KNOWN = (
-    (2, 4),
-    (2, 14),
-)  # the first PyTorch version whose private parts are known, and the first that is not
+# The first PyTorch version whose private parts are known, and the first that is not.
+KNOWN = ((2, 4), (2, 14))
 _IS_KNOWN = KNOWN[0] <= tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) < KNOWN[1]
 _functorch: Any = getattr(torch._C, "_functorch", None) if _IS_KNOWN else None
 _is_wrapped: Any = getattr(_functorch, "is_functorch_wrapped_tensor", None)

@@ -1,4 +1,10 @@
-"""What is computed on a GPU: classes by PyTorch, the rest by kernels in Triton; what has none goes to the CPU."""
+"""Sums, best and random labellings on a GPU: classes by PyTorch, other structures by kernels in Triton.
+
+`function.py` says what every module of kernels offers (read it first). `chain.py`, `trees.py`, `segments.py` and
+others prepare inputs and launch; `*_kernel.py` are the kernels. `launch.py` makes repeated launches cheap,
+`triton_hooks.py` holds all uses of Triton's private parts. Batches that no kernel takes go to compiled code on the
+CPU.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +34,16 @@ def _modules(layout: type[Layout]) -> tuple[Any, ...]:
 
 
 def kernels_for(batch: ScoreBatch) -> Any:
-    """The module whose kernels take this batch, None where there is none.
+    """The module whose kernels take this batch; None if there is none.
 
-    Each has ``fits``, ``SUMS``, a class as :class:`partwise.torch.gpu.function.DeviceSums` says, and may have
-    ``best``, largest scores with indicators of a best labelling, ``best_labels`` and random labellings, ``drawn``.
+    A module has ``fits`` and ``SUMS``, a class like :class:`partwise.torch.gpu.function.DeviceSums`. It may have
+    ``best`` (largest scores with indicators of a best labelling), ``best_labels``, and ``drawn`` (random labellings).
     """
     return next((kernels for kernels in _modules(type(batch.layout)) if kernels.fits(batch)), None)
 
 
 def ranking_for(batch: ScoreBatch, k: int) -> Any:
-    """The module whose kernel finds the k best labellings of this batch, None where there is none."""
+    """The module whose kernel finds the k best labellings of this batch; None if there is none."""
     if not isinstance(batch.layout, ChainLayout):
         return None
     kernels = import_module("partwise.torch.gpu.ranked_chains")

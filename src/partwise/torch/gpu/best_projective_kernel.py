@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""Best projective trees on a GPU, one program a sentence: the recursion of `eisner_kernel` with maxima for sums.
+"""Best projective trees on a GPU, one program per sentence: the recursion of `eisner_kernel` with maxima for sums.
 
-Where each maximum was found is kept. The way back opens all spans of one width at once, the widest first: a span that
-is in the best tree marks the two that it was made of.
+The index of each maximum is kept. The way back visits all spans of one width at once, the widest first: a span in the
+best tree marks the two spans that it was made of.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-# Tables of scores of a sentence, one behind the other; of marks; and of places of maxima.
+# Indices of the tables of a sentence: scores, marks, and indices of maxima.
 CR_S, CR_E, CL_S, CL_E, IR_S, IL_E = (tl.constexpr(k) for k in range(6))
 CR, CL, IR, IL = (tl.constexpr(k) for k in range(4))
 IN_CR, IN_CL, IN_I = (tl.constexpr(k) for k in range(3))
@@ -34,18 +34,19 @@ def _most(left, right, rows, first, last, far, COLUMNS: tl.constexpr):
 
 @triton.jit
 def best(
-    arcs, lengths, room, places, marks, heads, value, N, SINGLE: tl.constexpr, RAGGED: tl.constexpr,
+    arcs, lengths, workspace, places, marks, heads, value, N, SINGLE: tl.constexpr, RAGGED: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Fill `heads` (B, N − 1), −1 in the padding, and `value` (B,) from `arcs` (B, N, N) by [head, modifier].
 
-    `room` (B, 6, N, N) and `places` (B, 3, N, N) of int16 are room; `marks` (B, 4, N, N) of int8 begin at 0.
+    `workspace` (B, 6, N, N) and `places` (B, 3, N, N) of int16 are workspace; `marks` (B, 4, N, N) of int8 must start
+    as 0.
     """
     b = tl.program_id(0).to(tl.int64)
     n = (tl.load(lengths + b).to(tl.int32) + 1) if RAGGED else N
     off = 1 if SINGLE else 0
     size, area = n - off, N * N
-    own, scores, out = room + b * 6 * area, arcs + b * area, heads + b * (N - 1)
+    own, scores, out = workspace + b * 6 * area, arcs + b * area, heads + b * (N - 1)
     place, mark = places + b * 3 * area, marks + b * 4 * area
     i = tl.arange(0, ROWS)
     zero = tl.zeros([ROWS], arcs.dtype.element_ty)

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Best spanning trees on a GPU, one program a sentence.
+"""Best spanning trees on a GPU, one program per sentence.
 
 The algorithm is Chu–Liu–Edmonds, as in `structures/trees/matrix_tree/chu_liu_edmonds.py`.
 
@@ -47,7 +47,7 @@ def best(
 
     `rows` (B, N, N) of float64, by [modifier, head], has −inf where there is no arc and changes; `first` and `gain`
     (B, N) are the best head of each and its score. `origins` (B, N, N) of int16 begin at 0, where an arc ends at the
-    row's own word; `members` of the same size are room.
+    row's own word; `members` of the same size are workspace.
     """
     b = tl.program_id(0).to(tl.int64)
     n = tl.load(lengths + b).to(tl.int32) if RAGGED else N - 1

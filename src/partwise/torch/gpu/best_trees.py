@@ -1,4 +1,4 @@
-"""Best trees on a GPU: what the kernels are given, and what they find in the forms of the layers."""
+"""Best trees on a GPU, in the form that layers return."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def best_labels(batch: ScoreBatch) -> tuple[Any, torch.Tensor]:
 
 
 def _chosen(relations: torch.Tensor) -> Any:
-    """Scores and places of the best relation of every arc, (B, N, N, 1)."""
+    """Scores and indices of the best relation of every arc, (B, N, N, 1)."""
     return relations.max(-1, keepdim=True)
 
 
@@ -56,8 +56,8 @@ def _best(batch: ScoreBatch) -> tuple[torch.Tensor, torch.Tensor | None, torch.T
     return heads, torch.where(heads >= 0, relations, -1), value
 
 
-def _room(arcs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Heads and scores, to be filled."""
+def _empty_answers(arcs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Empty tensors for heads and scores."""
     n, size = arcs.shape[:2]
     return torch.empty(n, size - 1, dtype=torch.int64, device=arcs.device), arcs.new_empty(n)
 
@@ -66,13 +66,13 @@ def _projective(
     arcs: torch.Tensor, lengths: torch.Tensor | None, single_root: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     n, size = arcs.shape[:2]
-    heads, value = _room(arcs)
-    room = arcs.new_empty(n, 6, size, size)
+    heads, value = _empty_answers(arcs)
+    workspace = arcs.new_empty(n, 6, size, size)
     places = torch.empty(n, 3, size, size, dtype=torch.int16, device=arcs.device)
     marks = torch.zeros(n, 4, size, size, dtype=torch.int8, device=arcs.device)
     rows = max(16, triton.next_power_of_2(size))
     best_projective_kernel.best[(n,)](
-        arcs, lengths, room, places, marks, heads, value, size, SINGLE=single_root, RAGGED=lengths is not None,
+        arcs, lengths, workspace, places, marks, heads, value, size, SINGLE=single_root, RAGGED=lengths is not None,
         ROWS=rows, COLUMNS=min(rows, 32), num_warps=_WARPS_PROJECTIVE[rows],
     )  # fmt: skip
     return heads, value
@@ -82,7 +82,7 @@ def _spanning(
     arcs: torch.Tensor, lengths: torch.Tensor | None, single_root: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     n, size = arcs.shape[:2]
-    heads, value = _room(arcs)
+    heads, value = _empty_answers(arcs)
     place = torch.arange(size, device=arcs.device)
     missing = place[:, None] == place  # nothing is its own head
     if lengths is not None:

@@ -1,4 +1,4 @@
-"""Chains on a GPU: what the kernels are given."""
+"""Chains on a GPU, up to `MOST_LABELS` labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import triton
 from partwise.structures.chain.chain import Chain
 from partwise.torch.gpu.chain_each_kernel import backward_each, forward_each, join_each
 from partwise.torch.gpu.chain_kernel import backward, forward, join
-from partwise.torch.gpu.launch import kind, ready
+from partwise.torch.gpu.launch import launcher_for, specialisation
 from partwise.torch.gpu.viterbi_kernel import viterbi
 from partwise.torch.layouts.base import ScoreBatch
 from partwise.torch.layouts.chains import is_last
@@ -25,7 +25,7 @@ _EACH = {
     64: {"num_warps": 2, "AHEAD": 1},
     128: {"num_warps": 8, "AHEAD": 1},
 }
-MOST_LABELS = 128  # their table of transitions stays in the registers of one program
+MOST_LABELS = 128  # Labels whose table of transitions fits into the registers of one program.
 
 
 def fits(batch: ScoreBatch) -> bool:
@@ -35,13 +35,13 @@ def fits(batch: ScoreBatch) -> bool:
 
 @lru_cache(maxsize=16)
 def _masks(structure: Chain, device: torch.device) -> tuple[torch.Tensor | None, ...]:
-    """What is not allowed between neighbours, at the first position and at the last, on the device."""
+    """Forbidden pairs of neighbours, first labels and last labels, on the device."""
     masks = structure.allowed, structure.allowed_start, structure.allowed_end
     return tuple(None if each is None else ~torch.as_tensor(each, device=device) for each in masks)
 
 
 def masked(batch: ScoreBatch, node: torch.Tensor, edge: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scores with −inf where the structure allows nothing."""
+    """Scores, with −inf for forbidden labels and pairs."""
     structure: Any = batch.layout.structure
     if structure.allowed is structure.allowed_start is structure.allowed_end is None:
         return node, edge
@@ -58,7 +58,7 @@ def masked(batch: ScoreBatch, node: torch.Tensor, edge: torch.Tensor) -> tuple[t
 
 
 class ChainSums:
-    """Scores with masks applied, lengths and sizes: what all launches share."""
+    """Sums over the label sequences of a batch."""
 
     def __init__(self, batch: ScoreBatch, scores: tuple[torch.Tensor, ...]):
         node, edge = masked(batch, *scores)
@@ -74,28 +74,28 @@ class ChainSums:
             self.length,
             self.n_labels,
             self.edge_stride,
-            *map(kind, (self.node, self.edge, self.lengths)),
+            *map(specialisation, (self.node, self.edge, self.lengths)),
         )
-        self.launch = ready("chain", *self.key)
+        self.launch = launcher_for("chain", *self.key)
 
     def forward(self) -> torch.Tensor:
-        """Values (B,); leaves room (α̂ or sums, shifts, forms, one after another) that the backward pass reads."""
+        """Values (B,). The workspace (α̂ or sums, then shifts, then forms) is kept for the backward pass."""
         n, T, L = self.n, self.length, self.n_labels
-        self.room, value = self.node.new_empty(n * (T * (L + 1) + 2)), self.node.new_empty(n)
-        given = self.node, self.edge, self.lengths, self.room
+        self.workspace, value = self.node.new_empty(n * (T * (L + 1) + 2)), self.node.new_empty(n)
+        inputs = self.node, self.edge, self.lengths, self.workspace
         if self.per_position:
             options = _EACH[self.lanes]
-            self.launch(forward_each, (2 * n,), *given, T, L, **options, **self.common)
+            self.launch(forward_each, (2 * n,), *inputs, T, L, **options, **self.common)
             warps = options["num_warps"]
-            self.launch(join_each, (n,), *given, value, T, L, BLOCK=128, num_warps=warps, **self.common)
+            self.launch(join_each, (n,), *inputs, value, T, L, BLOCK=128, num_warps=warps, **self.common)
         else:
             options = {"num_warps": _WARPS[self.lanes], **self.common}
-            self.launch(forward, (2 * n,), *given, T, L, self.edge_stride, **options)
-            self.launch(join, (n,), *given, value, T, L, self.edge_stride, BLOCK=128, **options)
+            self.launch(forward, (2 * n,), *inputs, T, L, self.edge_stride, **options)
+            self.launch(join, (n,), *inputs, value, T, L, self.edge_stride, BLOCK=128, **options)
         return value
 
     def lost_digits(self, value: torch.Tensor) -> bool:
-        """Never: the kernels do such sequences on logarithms."""
+        """Never: the kernels use logarithms for such sequences."""
         return False
 
     def backward(
@@ -104,14 +104,14 @@ class ChainSums:
         """Counts of nodes and edges, times `weight` (B,)."""
         n, T, L = self.n, self.length, self.n_labels
         node_count = torch.empty_like(self.node)
-        given = self.node, self.edge, self.lengths, self.room, value, weight, weight.stride(0)
-        launch = ready("chain backward", *self.key, weight.stride(0), kind(weight))
+        inputs = self.node, self.edge, self.lengths, self.workspace, value, weight, weight.stride(0)
+        launch = launcher_for("chain backward", *self.key, weight.stride(0), specialisation(weight))
         if self.per_position:
             edge_count = self.node.new_empty(n, T - 1, L, L)
             launch(
                 backward_each,
                 (2 * n,),
-                *given,
+                *inputs,
                 node_count,
                 edge_count,
                 T,
@@ -122,7 +122,7 @@ class ChainSums:
         else:
             sides = self.node.new_empty(n, 2, L, L)
             launch(
-                backward, (2 * n,), *given, node_count, sides, T, L, self.edge_stride,
+                backward, (2 * n,), *inputs, node_count, sides, T, L, self.edge_stride,
                 num_warps=_WARPS_BACKWARD[self.lanes], **self.common,
             )  # fmt: skip
             edge_count = sides.sum((0, 1) if together else 1)
@@ -131,19 +131,19 @@ class ChainSums:
 
 def best(batch: ScoreBatch) -> list[torch.Tensor]:
     """Largest scores and indicators of the parts of a best labelling."""
-    given = ChainSums(batch, batch.scores)
-    labels, value = _best_labels(given)
-    node_count, L = torch.zeros_like(given.node), given.n_labels
+    inputs = ChainSums(batch, batch.scores)
+    labels, value = _best_labels(inputs)
+    node_count, L = torch.zeros_like(inputs.node), inputs.n_labels
     known = labels.clamp(min=0)
     inside = (labels >= 0).to(node_count.dtype)
     node_count.scatter_(2, known[:, :, None], inside[:, :, None])
     pair = known[:, :-1] * L + known[:, 1:]
-    if given.per_position:
-        edge_count = given.node.new_zeros(given.n, given.length - 1, L * L)
+    if inputs.per_position:
+        edge_count = inputs.node.new_zeros(inputs.n, inputs.length - 1, L * L)
         edge_count.scatter_(2, pair[:, :, None], inside[:, 1:, None])
-        return [value, node_count, edge_count.view(given.n, given.length - 1, L, L)]
-    edge_count = given.node.new_zeros(given.n, L * L).scatter_add_(1, pair, inside[:, 1:])
-    return [value, node_count, edge_count.view(given.n, L, L)]
+        return [value, node_count, edge_count.view(inputs.n, inputs.length - 1, L, L)]
+    edge_count = inputs.node.new_zeros(inputs.n, L * L).scatter_add_(1, pair, inside[:, 1:])
+    return [value, node_count, edge_count.view(inputs.n, L, L)]
 
 
 def best_labels(batch: ScoreBatch) -> tuple[torch.Tensor, torch.Tensor]:
@@ -153,7 +153,7 @@ def best_labels(batch: ScoreBatch) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def trimmed(labels: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-    """Without the padding that all examples have; waits for the device where there are lengths."""
+    """Labels without the padding that all examples share. Waits for the device if there are lengths."""
     return labels if lengths is None else labels[:, : int(lengths.max())]
 
 
@@ -161,19 +161,19 @@ def drawn(
     batch: ScoreBatch, n_samples: int, generator: torch.Generator
 ) -> tuple[list[torch.Tensor], torch.Tensor]:
     """Random labellings, n_samples times (B, T) with −1 in the padding, and log-partitions (B,)."""
-    from partwise.torch.gpu import wide_chain  # its sums go from left to right, and stay
+    from partwise.torch.gpu import wide_chain  # its sums, from left to right, are kept
 
     return wide_chain.drawn(batch, n_samples, generator)
 
 
-def _best_labels(given: ChainSums) -> tuple[torch.Tensor, torch.Tensor]:
-    label = torch.empty(given.n, given.length, dtype=torch.int64, device=given.node.device)
-    back = torch.empty(given.node.shape, dtype=torch.int16, device=given.node.device)
-    value = given.node.new_empty(given.n)
-    step = given.n_labels**2 if given.per_position else 0
-    viterbi[(given.n,)](
-        given.node, given.edge, given.lengths, back, label, value, given.length, given.n_labels,
-        given.edge_stride, step, num_warps=_WARPS[given.lanes], **given.common,
+def _best_labels(inputs: ChainSums) -> tuple[torch.Tensor, torch.Tensor]:
+    label = torch.empty(inputs.n, inputs.length, dtype=torch.int64, device=inputs.node.device)
+    back = torch.empty(inputs.node.shape, dtype=torch.int16, device=inputs.node.device)
+    value = inputs.node.new_empty(inputs.n)
+    step = inputs.n_labels**2 if inputs.per_position else 0
+    viterbi[(inputs.n,)](
+        inputs.node, inputs.edge, inputs.lengths, back, label, value, inputs.length, inputs.n_labels,
+        inputs.edge_stride, step, num_warps=_WARPS[inputs.lanes], **inputs.common,
     )  # fmt: skip
     return label, value
 

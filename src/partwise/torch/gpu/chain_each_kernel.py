@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Sums over label sequences on a GPU where neighbours have transitions of their own: two programs a sequence.
+"""Sums over label sequences on a GPU where neighbours have transitions of their own: two programs per sequence.
 
 On logarithms, since reading the transitions takes longer than their exponentials. With α̂ normalised to a maximum of 0
 at every position and m the maxima taken out, side 0 goes from the first position to the middle h, side 1 from the last:
@@ -78,13 +78,13 @@ def _sweep(node, tables, alpha, moved, n, L, LANES: tl.constexpr, AHEAD: tl.cons
 
 @triton.jit
 def forward_each(
-    node, edge, lengths, room, T, L, LANES: tl.constexpr, AHEAD: tl.constexpr, RAGGED: tl.constexpr
+    node, edge, lengths, workspace, T, L, LANES: tl.constexpr, AHEAD: tl.constexpr, RAGGED: tl.constexpr
 ):
-    """Fill `room` with α̂ (B, T, L) and behind it m (B, T)."""
+    """Fill `workspace` with α̂ (B, T, L) and behind it m (B, T)."""
     b, side = (tl.program_id(0) // 2).to(tl.int64), tl.program_id(0) % 2
     n = length_of(lengths, b, T, RAGGED)
-    own, tables, out = node + b * T * L, edge + b * (T - 1) * L * L, room + b * T * L
-    moved = room + (tl.num_programs(0) // 2).to(tl.int64) * T * L + b * T
+    own, tables, out = node + b * T * L, edge + b * (T - 1) * L * L, workspace + b * T * L
+    moved = workspace + (tl.num_programs(0) // 2).to(tl.int64) * T * L + b * T
     if side == 0:
         _sweep(own, tables, out, moved, n, L, LANES, AHEAD, 0)
     else:

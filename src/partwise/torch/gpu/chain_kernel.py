@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Sums over label sequences on a GPU where neighbours share their transitions: two programs a sequence.
+"""Sums over label sequences on a GPU where neighbours share their transitions: two programs per sequence.
 
 A sequence of n positions is summed from both ends towards its middle h. With X = exp(E − max E) of the transitions,
 which stays in registers, and e_t = exp(s_t − m_t) of the nodes, m_t being such that
@@ -9,7 +9,7 @@ numbers stay near 1:
     S_t(i) = Σ_j X(i, j) p_{t+1}(j)        p_t = S_t e_t        t ≥ h,   S_{n−1} = 1
     log Z = Σ_t m_t + (n − 1) max E + log Σ_ij p_{h−1}(i) X(i, j) p_h(j)
 
-`room` keeps S. The backward pass needs no further recursion over sums: P(y_{t−1} = i | y_t = j) =
+`workspace` keeps S. The backward pass needs no further recursion over sums: P(y_{t−1} = i | y_t = j) =
 p_{t−1}(i) X(i, j) / S_t(j), so that from the middle outwards, with q = μ_t / S_t,
 
     μ_{t−1}(i) = p_{t−1}(i) Σ_j X(i, j) q(j)        edge counts += p_{t−1}(i) X(i, j) q(j)        t < h,
@@ -17,8 +17,8 @@ p_{t−1}(i) X(i, j) / S_t(j), so that from the middle outwards, with q = μ_t /
 and on the other side likewise.
 
 That is right as long as no sum of a possible label falls below 1e-25; a sequence in which one does is done again from
-left to right on logarithms, where `room` keeps α_t normalised to a maximum of 0, and its form says so to the backward
-pass.
+left to right on logarithms, where `workspace` keeps α_t normalised to a maximum of 0, and its form says so to the
+backward pass.
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ def _times(X, p, SIDE: tl.constexpr):
 
 
 @triton.jit
-def forward(node, edge, lengths, room, T, L, edge_stride, LANES: tl.constexpr, RAGGED: tl.constexpr):
-    """Fill `room`: S (B, T, L), m (B, T), and the least sum of each side (B, 2)."""
+def forward(node, edge, lengths, workspace, T, L, edge_stride, LANES: tl.constexpr, RAGGED: tl.constexpr):
+    """Fill `workspace`: S (B, T, L), m (B, T), and the least sum of each side (B, 2)."""
     b, side = (tl.program_id(0) // 2).to(tl.int64), tl.program_id(0) % 2
     n, n_all = length_of(lengths, b, T, RAGGED), (tl.num_programs(0) // 2).to(tl.int64)
     X, _ = _scaled(_table(edge + b * edge_stride, L, LANES))
-    own, out, moved = node + b * T * L, room + b * T * L, room + n_all * T * L + b * T
-    least = room + n_all * T * (L + 1) + 2 * b
+    own, out, moved = node + b * T * L, workspace + b * T * L, workspace + n_all * T * L + b * T
+    least = workspace + n_all * T * (L + 1) + 2 * b
     if side == 0:
         _sweep(own, out, moved, least, X, n, L, LANES, 0)
     else:
@@ -128,15 +128,15 @@ def _sweep(node, sums, moved, smallest, X, n, L, LANES: tl.constexpr, SIDE: tl.c
 
 @triton.jit
 def join(
-    node, edge, lengths, room, value, T, L, edge_stride,
+    node, edge, lengths, workspace, value, T, L, edge_stride,
     LANES: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """Fill `value` (B,) from what both sides have left, and forms (B, 2) in `room`, 0 for logarithms."""
+    """Fill `value` (B,) from what both sides have left, and forms (B, 2) in `workspace`, 0 for logarithms."""
     b, n_all = tl.program_id(0).to(tl.int64), tl.num_programs(0).to(tl.int64)
     n = length_of(lengths, b, T, RAGGED)
     j, h = tl.arange(0, LANES), (n + 1) // 2
-    at, out, moved = node + b * T * L + j, room + b * T * L + j, room + n_all * T * L + b * T
-    form = room + n_all * T * (L + 1) + 2 * b
+    at, out, moved = node + b * T * L + j, workspace + b * T * L + j, workspace + n_all * T * L + b * T
+    form = workspace + n_all * T * (L + 1) + 2 * b
     E = _table(edge + b * edge_stride, L, LANES)
     X, top = _scaled(E)
     p = _product(at, out, moved, h - 1, j < L, L)
@@ -148,7 +148,7 @@ def join(
     tl.debug_barrier()
     if not fits:
         total, middle = _logarithms(at, out, moved, E, n, L, j < L)
-    tl.store(form, fits.to(room.dtype.element_ty))
+    tl.store(form, fits.to(workspace.dtype.element_ty))
     tl.store(value + b, (total + tl.log(middle).to(tl.float64)).to(value.dtype.element_ty))
 
 
@@ -183,18 +183,18 @@ def _logarithms(at, out, moved, E, n, L, inside):
 
 @triton.jit
 def backward(
-    node, edge, lengths, room, value, weight, weight_stride, node_count, edge_count, T, L, edge_stride,
+    node, edge, lengths, workspace, value, weight, weight_stride, node_count, edge_count, T, L, edge_stride,
     LANES: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """Fill `node_count` (B, T, L), 0 in the padding, and `edge_count` (B, 2, L, L) of both sides, times `weight`."""
     b, side = (tl.program_id(0) // 2).to(tl.int64), tl.program_id(0) % 2
     n, n_all = length_of(lengths, b, T, RAGGED), (tl.num_programs(0) // 2).to(tl.int64)
     j = tl.arange(0, LANES)
-    at, known, out = node + b * T * L + j, room + b * T * L + j, node_count + b * T * L + j
-    moved = room + n_all * T * L + b * T
+    at, known, out = node + b * T * L + j, workspace + b * T * L + j, node_count + b * T * L + j
+    moved = workspace + n_all * T * L + b * T
     scale = tl.load(weight + b * weight_stride)
     scale = tl.where(tl.load(value + b) > float("-inf"), scale, 0.0)
-    is_linear = tl.load(room + n_all * T * (L + 1) + 2 * b) != 0
+    is_linear = tl.load(workspace + n_all * T * (L + 1) + 2 * b) != 0
     table, result = edge + b * edge_stride, edge_count + (2 * b + side) * L * L
     if side == 0:
         for t in range(n, T):

@@ -1,4 +1,4 @@
-"""Classes on a GPU: PyTorch's own operations, without a copy to the CPU."""
+"""Classes on a GPU, by PyTorch's own operations."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from partwise.torch.layouts.base import ScoreBatch
 
 
 def fits(batch: ScoreBatch) -> bool:
-    """Whether there is anything to add up."""
+    """Whether there are examples."""
     return batch.n_examples > 0
 
 
 class ClassSums:
-    """Scores (B, K)."""
+    """Sums over classes, for scores (B, K)."""
 
     def __init__(self, batch: ScoreBatch, scores: tuple[torch.Tensor, ...]):
         (self.scores,) = scores
@@ -23,13 +23,13 @@ class ClassSums:
         return torch.logsumexp(self.scores, 1)
 
     def lost_digits(self, value: torch.Tensor) -> bool:
-        """Never: sums are of what is left after the largest is taken out."""
+        """Never: the largest score is subtracted first."""
         return False
 
     def backward(
         self, value: torch.Tensor, weight: torch.Tensor, together: bool = False
     ) -> list[torch.Tensor]:
-        """Probabilities times `weight` (B,); none where no class is possible."""
+        """Probabilities times `weight` (B,); 0 if no class is possible."""
         finite = torch.where(value == -torch.inf, 0.0, value)
         return [torch.exp(self.scores - finite[:, None]) * weight[:, None]]
 

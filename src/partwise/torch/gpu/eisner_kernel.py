@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Sums over projective trees on a GPU, one program a sentence (Eisner 1996).
+"""Sums over projective trees on a GPU, one program per sentence (Eisner 1996).
 
 Spans are kept by where they begin (`_s`) or end (`_e`) and by their width, so that what a sum combines lies in two
 rows, one read forwards and one backwards. With C→[i, j] headed by i, C←[i, j] by j, and I those with the arc between
@@ -57,15 +57,15 @@ def _share(left, right, left_share, right_share, rows, first, last, far, item, a
 
 @triton.jit
 def forward(
-    arcs, lengths, room, value, N, SINGLE: tl.constexpr, RAGGED: tl.constexpr, ROWS: tl.constexpr,
+    arcs, lengths, workspace, value, N, SINGLE: tl.constexpr, RAGGED: tl.constexpr, ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Fill `value` (B,) and the charts in `room` (B, 7, N, N) from `arcs` (B, N, N) by [head, modifier]."""
+    """Fill `value` (B,) and the charts in `workspace` (B, 7, N, N) from `arcs` (B, N, N) by [head, modifier]."""
     b = tl.program_id(0).to(tl.int64)
     n = (tl.load(lengths + b).to(tl.int32) + 1) if RAGGED else N
     off = 1 if SINGLE else 0
     size, area = n - off, N * N
-    own, scores = room + b * 7 * area, arcs + b * area
+    own, scores = workspace + b * 7 * area, arcs + b * area
     i = tl.arange(0, ROWS)
     zero = tl.zeros([ROWS], arcs.dtype.element_ty)
     for table in tl.static_range(4):
@@ -104,7 +104,7 @@ def forward(
 
 @triton.jit
 def backward(
-    arcs, lengths, room, value, weight, weight_stride, shares, counts, N, SINGLE: tl.constexpr,
+    arcs, lengths, workspace, value, weight, weight_stride, shares, counts, N, SINGLE: tl.constexpr,
     RAGGED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Add arc probabilities times `weight` (B,) to `counts` (B, N, N); it and `shares` (B, 6, N, N) begin at 0."""
@@ -112,7 +112,12 @@ def backward(
     n = (tl.load(lengths + b).to(tl.int32) + 1) if RAGGED else N
     off = 1 if SINGLE else 0
     size, area = n - off, N * N
-    own, given, scores, out = room + b * 7 * area, shares + b * 6 * area, arcs + b * area, counts + b * area
+    own, given, scores, out = (
+        workspace + b * 7 * area,
+        shares + b * 6 * area,
+        arcs + b * area,
+        counts + b * area,
+    )
     i = tl.arange(0, ROWS)
     total = tl.load(value + b)
     scale = tl.where(total > float("-inf"), tl.load(weight + b * weight_stride), 0.0)

@@ -11,7 +11,7 @@ from partwise.torch.sums import as_first, gradient_by_sums, host_answer
 
 
 class DeviceSums(Protocol):
-    """What kernels of one structure are given, and what they leave for each other."""
+    """Log-partitions and counts of a batch by the kernels of one structure."""
 
     def __init__(self, batch: ScoreBatch, scores: tuple[torch.Tensor, ...]) -> None: ...
 
@@ -19,30 +19,30 @@ class DeviceSums(Protocol):
         """Log-partitions (B,)."""
 
     def lost_digits(self, value: torch.Tensor) -> bool:
-        """Whether the batch must be done otherwise; asking may wait for the device."""
+        """Whether rounding spoiled the result, so that the CPU must compute it. May wait for the device."""
 
     def backward(
         self, value: torch.Tensor, weight: torch.Tensor, together: bool = False
     ) -> list[torch.Tensor]:
-        """Counts in the shapes of the scores, times `weight` (B,); of the second ones summed over examples where
-        `together` says that all share their scores."""
+        """Counts in the shapes of the scores, times `weight` (B,). With `together` all examples share the second
+        scores, and their counts are summed over examples."""
 
 
 class LogPartition(torch.autograd.Function):
     """log Z and its gradient by kernels; its second derivative by `Sums`.
 
-    Takes ``batch.unexpanded``, so that shared scores have one gradient, which needs no table for each example.
+    Takes ``batch.unexpanded``, so that shared scores have one gradient instead of one per example.
     """
 
     @staticmethod
-    def forward(ctx: Any, kind: type[DeviceSums], batch: ScoreBatch, *given: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, kind: type[DeviceSums], batch: ScoreBatch, *inputs: torch.Tensor) -> torch.Tensor:
         launched = kind(batch, batch.scores)
         value = launched.forward()
         ctx.batch, ctx.launched, ctx.counts = ScoreBatch(batch.layout, (), batch.lengths), launched, None
-        ctx.together = len(given) > 1 and given[1].ndim < batch.scores[1].ndim
+        ctx.together = len(inputs) > 1 and inputs[1].ndim < batch.scores[1].ndim
         if launched.lost_digits(value):
             value, *ctx.counts = host_answer(batch, "sums")
-        ctx.save_for_backward(*given, value)
+        ctx.save_for_backward(*inputs, value)
         return value
 
     @staticmethod
@@ -63,8 +63,8 @@ class LogPartition(torch.autograd.Function):
 
 def sums_by(kind: type[DeviceSums], batch: ScoreBatch) -> list[torch.Tensor]:
     """Log-partitions and counts."""
-    given = kind(batch, batch.scores)
-    value = given.forward()
-    if given.lost_digits(value):
+    sums = kind(batch, batch.scores)
+    value = sums.forward()
+    if sums.lost_digits(value):
         return host_answer(batch, "sums")
-    return [value, *given.backward(value, torch.ones_like(value))]
+    return [value, *sums.backward(value, torch.ones_like(value))]

@@ -1,4 +1,4 @@
-"""Grammars on a GPU: two launches a width of spans forward, two backward; what the kernels are given."""
+"""Grammars on a GPU: two launches per width of spans forward, two backward."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from partwise.torch.gpu import inside_kernel, outside_kernel
 from partwise.torch.gpu.launch import RepeatedLaunch
 from partwise.torch.layouts.base import ScoreBatch
 
-MOST_WEIGHTS = 1 << 22  # of a table of rules by [left, right, parent]
-_ROOM = 1 << 26  # numbers that matrices M of many spans may take at a time
+MOST_WEIGHTS = 1 << 22  # Entries of a table of rules by [left, right, parent]: bounds its memory to 32 MiB.
+_MOST_NUMBERS = 1 << 26  # Numbers of the matrices M of many spans at a time: bounds their memory to 512 MiB.
+# Expected counts of raised rules that do not change the result in each precision.
 _NEGLIGIBLE = {torch.float32: 1e-7, torch.float64: 1e-13}
 
 
 class _Tables(NamedTuple):
-    """Symbols of the columns; of both kinds of rules, where they lie in a table of weights, and which lies where, −1
-    for none; all int32."""
+    """Symbols of the columns. For binary and unary rules: the index of each rule in a table of weights, and the rule of
+    each entry, −1 for none. All int32."""
 
     parents: torch.Tensor
     words: torch.Tensor
@@ -52,7 +53,7 @@ def _tables(structure: Grammar, device: torch.device) -> _Tables:
 
 @lru_cache(maxsize=16)
 def _spans(length: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """First words and widths less one, int32, of all spans of two words or more, the narrowest first."""
+    """First words and widths − 1, int32, of all spans of two words or more, the narrowest first."""
     widths = np.repeat(np.arange(length, dtype=np.int32), length - np.arange(length))[length:]
     first = np.concatenate([np.arange(length - d, dtype=np.int32) for d in range(1, length + 1)])[
         : len(widths)
@@ -61,7 +62,7 @@ def _spans(length: int, device: torch.device) -> tuple[torch.Tensor, torch.Tenso
 
 
 def padded(count: int) -> int:
-    """What a program has room for."""
+    """`count` padded to the size of a program's vectors."""
     return max(16, triton.next_power_of_2(count))
 
 
@@ -73,7 +74,7 @@ def fits(batch: ScoreBatch) -> bool:
 
 
 class _Weights:
-    """exp( rule − the largest of its example ) as a dense table, at least the floor where a rule is possible."""
+    """exp(rule − largest rule of its example) as a dense table; possible rules are raised to a floor."""
 
     def __init__(self, scores: torch.Tensor, places: tuple[torch.Tensor, torch.Tensor], small: torch.Tensor):
         (self.place, rule), self.n_rules = places, scores.shape[1]
@@ -86,7 +87,7 @@ class _Weights:
         )
 
     def counts(self, table: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        """Fill `out` (B, R) from derivatives (B, size) by the weights; returns counts (B,) of what was raised."""
+        """Fill `out` (B, R) from derivatives (B, size) by the weights. Returns counts (B,) of raised rules."""
         n_blocks = triton.cdiv(self.n_rules, 1024)
         doubt = table.new_empty(len(out), n_blocks)
         outside_kernel.rule_counts[(n_blocks, len(out))](
@@ -97,25 +98,25 @@ class _Weights:
 
 
 class _Outside:
-    """What the backward pass fills: shares of cells as left and right parts, of sums of rules, counts, doubt."""
+    """The workspace of the backward pass: shares of cells as left and right parts, sums of rules, counts, doubt."""
 
-    def __init__(self, given: GrammarSums):
-        n, T, N, chart = given.n, given.length, given.N, given.chart
-        shares = chart.new_zeros(2 if given.unary is None else 3, n, T, T, N)
+    def __init__(self, sums: GrammarSums):
+        n, T, N, chart = sums.n, sums.length, sums.N, sums.chart
+        shares = chart.new_zeros(2 if sums.unary is None else 3, n, T, T, N)
         self.left, self.right, self.above = (
             shares[0],
             shares[1],
             shares[-1],
-        )  # the last where there are unary rules
+        )  # `above` is used with unary rules only
         self.doubt = chart.new_zeros(n, T, T)
-        self.parents = chart.new_empty(n, T * (T - 1) // 2, given.columns)
+        self.parents = chart.new_empty(n, T * (T - 1) // 2, sums.columns)
         self.matrices = chart.new_empty(n * (T - 1) * N * N)
-        self.word_count = torch.zeros_like(given.word)
-        self.span_count = None if given.span is None else torch.zeros_like(given.span)
+        self.word_count = torch.zeros_like(sums.word)
+        self.span_count = None if sums.span is None else torch.zeros_like(sums.span)
 
 
 class GrammarSums:
-    """Scores, weights of rules and charts: what all launches share."""
+    """Sums over derivations."""
 
     def __init__(self, batch: ScoreBatch, scores: tuple[torch.Tensor, ...]):
         structure: Any = batch.layout.structure
@@ -142,16 +143,16 @@ class GrammarSums:
         self.word_columns = padded(len(self.tables.words))
 
     def forward(self) -> torch.Tensor:
-        """Values (B,); fills the charts."""
+        """Values (B,). Keeps the charts for the backward pass."""
         n, T, N, tables = self.n, self.length, self.N, self.tables
         levels = 1 if self.unary is None else 2  # cells, and what is below unary rules
         charts = self.word.new_zeros(levels, n, T, T, N, dtype=torch.float64)
         scales = charts.new_empty(levels + 1, n, T, T)
         self.chart, self.below, self.scale, self.lower = charts[0], charts[-1], scales[0], scales[levels - 1]
         self.tops = scales[levels]
-        # Matrices M of all spans stay for the backward pass where there is room, else those of one width at a time.
+        # Matrices M of all spans are kept for the backward pass if they fit, else those of one width at a time.
         n_spans, start = T * (T - 1) // 2, 0
-        self.kept = n * n_spans * N * N <= _ROOM
+        self.kept = n * n_spans * N * N <= _MOST_NUMBERS
         self.matrices = charts.new_empty(n * (n_spans if self.kept else T - 1) * N * N)
         inside_kernel.words[(n, T)](
             self.word, tables.words, self.lengths, self.below, self.lower, self.small, T, N, len(tables.words),
@@ -194,35 +195,37 @@ class GrammarSums:
     def backward(
         self, value: torch.Tensor, weight: torch.Tensor, together: bool = False
     ) -> list[torch.Tensor]:
-        """Counts of words, rules and spans, times `weight` (B,); sets `doubt` (B,), counts of what was raised."""
+        """Counts of words, rules and spans, times `weight` (B,). Sets `doubt` (B,), the counts of raised rules."""
         n, T, N = self.n, self.length, self.N
-        room = _Outside(self)
+        outside = _Outside(self)
         outside_kernel.roots[(n,)](
             self.lengths,
             self.chart,
             value,
             weight,
             weight.stride(0),
-            room.left,
+            outside.left,
             self.root,
             T,
             N,
             **self.common,
         )
-        self._shares(room)
+        self._shares(outside)
         outside_kernel.word_counts[(n, T)](
-            self.tables.words, self.lengths, self.below, room.left, room.right, room.word_count, room.doubt, T, N,
-            len(self.tables.words), COLUMNS=self.word_columns, **self.common,
+            self.tables.words, self.lengths, self.below, outside.left, outside.right, outside.word_count,
+            outside.doubt, T, N, len(self.tables.words), COLUMNS=self.word_columns, **self.common,
         )  # fmt: skip
         n_binary, rules = self.binary.n_rules, self.word.new_empty(n, self.n_rules)
-        self.doubt = room.doubt.flatten(1).sum(1) + self._binary_counts(room.parents, rules[:, :n_binary])
+        self.doubt = outside.doubt.flatten(1).sum(1) + self._binary_counts(
+            outside.parents, rules[:, :n_binary]
+        )
         if self.unary is not None:
-            table = torch.bmm(room.above.view(n, T * T, N).transpose(1, 2), self.below.view(n, T * T, N))
+            table = torch.bmm(outside.above.view(n, T * T, N).transpose(1, 2), self.below.view(n, T * T, N))
             self.doubt += self.unary.counts(table.view(n, N * N), rules[:, n_binary:])
-        counts = [room.word_count, rules.sum(0) if together else rules]
-        return counts if room.span_count is None else [*counts, room.span_count]
+        counts = [outside.word_count, rules.sum(0) if together else rules]
+        return counts if outside.span_count is None else [*counts, outside.span_count]
 
-    def _shares(self, room: _Outside) -> None:
+    def _shares(self, outside: _Outside) -> None:
         """Derivatives by the cells, from the widest span down."""
         n, T, N = self.n, self.length, self.N
         n_tiles, start = triton.cdiv(N * N, 64), T * (T - 1) // 2
@@ -238,37 +241,37 @@ class GrammarSums:
         children = RepeatedLaunch(
             outside_kernel.children, SPLITS=16, TILE=self.tile, num_stages=1, **self.common
         )
-        self._unary_shares(room, T - 1)
+        self._unary_shares(outside, T - 1)
         for d in range(T - 1, 0, -1):
             start -= T - d
             pair_shares(
-                (n, triton.cdiv(T - d, 16), triton.cdiv(n_tiles, per_program)), self.binary.table,
-                self.binary.stride, self.tables.parents, self.span, self.tops, self.lengths, self.below,
-                self.lower, room.left, room.right, room.matrices, room.parents, room.span_count, room.doubt, d,
-                start, room.parents.shape[1], T, N, N * N, self.P,
+                (n, triton.cdiv(T - d, 16), triton.cdiv(n_tiles, per_program)), self.binary.table, self.binary.stride,
+                self.tables.parents, self.span, self.tops, self.lengths, self.below, self.lower, outside.left,
+                outside.right, outside.matrices, outside.parents, outside.span_count, outside.doubt, d, start,
+                outside.parents.shape[1], T, N, N * N, self.P,
             )  # fmt: skip
             children(
-                (T - d, n), room.matrices, self.lengths, self.chart, self.scale, self.tops, room.left,
-                room.right, room.doubt, self.small, d, T, N,
+                (T - d, n), outside.matrices, self.lengths, self.chart, self.scale, self.tops, outside.left,
+                outside.right, outside.doubt, self.small, d, T, N,
             )  # fmt: skip
-            self._unary_shares(room, d - 1)
+            self._unary_shares(outside, d - 1)
 
-    def _unary_shares(self, room: _Outside, d: int) -> None:
+    def _unary_shares(self, outside: _Outside, d: int) -> None:
         if self.unary is not None:
             outside_kernel.unary_shares[(self.length - d, self.n)](
                 self.below, self.lower, self.unary.table, self.unary.stride, self.unary.lift, self.span,
-                self.lengths, self.chart, self.scale, room.left, room.right, room.above, room.span_count,
-                room.doubt, d, self.length, self.N, TILE=self.all, **self.spans,
+                self.lengths, self.chart, self.scale, outside.left, outside.right, outside.above, outside.span_count,
+                outside.doubt, d, self.length, self.N, TILE=self.all, **self.spans,
             )  # fmt: skip
 
     def _binary_counts(self, parent_share: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        """Fill `out` (B, R) from Σ M γ over all spans; returns counts (B,) of rules whose weight was raised."""
+        """Fill `out` (B, R) from Σ M γ over all spans. Returns counts (B,) of raised rules."""
         n, N = self.n, self.N
         n_spans = parent_share.shape[1]
         if self.kept:
             table = torch.bmm(self.matrices.view(n, n_spans, N * N).transpose(1, 2), parent_share)
             return self.binary.counts(table.view(n, -1), out)
-        step = max(1, _ROOM // (n_spans * N * N))
+        step = max(1, _MOST_NUMBERS // (n_spans * N * N))
         matrices, found = parent_share.new_empty(min(step, n), n_spans, N * N), []
         for begin in range(0, n, step):
             end = min(begin + step, n)
@@ -281,7 +284,7 @@ class GrammarSums:
         return self.binary.counts(torch.cat(found).view(n, -1), out)
 
     def lost_digits(self, value: torch.Tensor) -> bool:
-        """Whether numbers that were raised make a difference; asking waits for the device."""
+        """Whether raised rules change the result. Waits for the device."""
         if (self.word.is_cuda and torch.cuda.is_current_stream_capturing()) or not bool(self.small):
             return False
         self.backward(value, torch.ones_like(value))

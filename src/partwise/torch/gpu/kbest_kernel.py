@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The k best label sequences on a GPU, one program a sequence: every label keeps the K best ways to it, best first.
+"""The k best label sequences on a GPU, one program per sequence: every label keeps the K best ways to it, best first.
 
 Ways to a label come from the ways to each label before it, which are sorted: the next best of all is the largest of the
 first ones that are left of each, taken K times. `ahead` says how many of each were taken.
@@ -20,23 +20,23 @@ def kbest(
 ):  # fmt: skip
     """Fill `label` (B, K, T) of int16 and `value` (B, K), −inf where there are fewer.
 
-    `ways` (B, 2, K, L) and `back` (B, T, K, L) of int16 are room; a way back is label · K + rank.
+    `ways` (B, 2, K, L) and `back` (B, T, K, L) of int16 are workspace. A back-pointer is label · K + rank.
     """
     b = tl.program_id(0).to(tl.int64)
     n = length_of(lengths, b, T, RAGGED)
     i, j, rank = tl.arange(0, LANES), tl.arange(0, LANES), tl.arange(0, K)
     inside = j < L
     square = (i[:, None] < L) & inside[None, :]
-    at, room, places = node + b * T * L + j, ways + b * 2 * K * L, back + b * T * K * L
+    at, workspace, places = node + b * T * L + j, ways + b * 2 * K * L, back + b * T * K * L
     table = edge + b * edge_stride
     first = tl.load(at, mask=inside, other=float("-inf"))
-    tl.store(room + j, first, mask=inside)
+    tl.store(workspace + j, first, mask=inside)
     nothing = tl.full([LANES], float("-inf"), node.dtype.element_ty)
     for r in range(1, K):
-        tl.store(room + r * L + j, nothing, mask=inside)
+        tl.store(workspace + r * L + j, nothing, mask=inside)
     tl.debug_barrier()
     for t in range(1, n):
-        before, after = room + ((t - 1) % 2) * K * L, room + (t % 2) * K * L
+        before, after = workspace + ((t - 1) % 2) * K * L, workspace + (t % 2) * K * L
         own = table + (t - 1) * position_stride
         x = tl.load(own + i[:, None] * L + j[None, :], mask=square, other=float("-inf"))
         x += tl.load(before + i, mask=i < L, other=float("-inf"))[:, None]
@@ -56,7 +56,7 @@ def kbest(
             x = tl.where(chosen, left[None, :], x)
             ahead = tl.where(chosen, ahead + 1, ahead)
         tl.debug_barrier()
-    final = room + ((n - 1) % 2) * K * L
+    final = workspace + ((n - 1) % 2) * K * L
     x = tl.load(final + j, mask=inside, other=float("-inf"))
     ahead = tl.zeros([LANES], tl.int32)
     here, which, top = rank * 0, rank * 0, tl.full([K], float("-inf"), node.dtype.element_ty)

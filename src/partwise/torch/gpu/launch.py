@@ -1,4 +1,4 @@
-"""Launches without what Triton would find out anew at every one of them."""
+"""Launches of kernels, repeated without Triton's look-up of types and sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from partwise.torch.gpu.triton_hooks import KeptLaunch, kept_launch
 
 
 class RepeatedLaunch:
-    """Launches of one kernel with arguments that differ only in what it is not specialised to.
+    """Launches of one kernel. All arguments that the kernel is specialised to must be the same at every launch.
 
     Triton specialises to types, to pointers and integers that 16 divides, and to integers that are 1.
     """
@@ -42,8 +42,8 @@ class RepeatedLaunch:
                 self.kept(grid, inputs)
 
 
-class Ready:
-    """Launches of several kernels, kept by name."""
+class Launcher:
+    """Launches of several kernels, by name."""
 
     def __init__(self) -> None:
         self.found: dict[str, RepeatedLaunch] = {}
@@ -52,7 +52,7 @@ class Ready:
         self.of(kernel, **constants)(grid, *arguments)
 
     def of(self, kernel: Any, **constants: Any) -> RepeatedLaunch:
-        """The launches of one of them."""
+        """The repeated launches of one kernel."""
         name = kernel.__name__
         if name not in self.found:
             self.found[name] = RepeatedLaunch(kernel, **constants)
@@ -60,11 +60,11 @@ class Ready:
 
 
 @lru_cache(maxsize=512)
-def ready(*key: Any) -> Ready:
-    """What is kept for calls with this key, which must hold all that Triton specialises to."""
-    return Ready()
+def launcher_for(*key: Any) -> Launcher:
+    """The launcher for calls with this key, which must contain everything that Triton specialises to."""
+    return Launcher()
 
 
-def kind(tensor: torch.Tensor | None) -> Any:
-    """What Triton specialises to in a tensor that users give."""
+def specialisation(tensor: torch.Tensor | None) -> Any:
+    """The properties of a user's tensor that Triton specialises to."""
     return None if tensor is None else (tensor.dtype, tensor.device, tensor.data_ptr() % 16 == 0)

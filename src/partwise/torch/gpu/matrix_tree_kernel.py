@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Sums over spanning trees on a GPU, one program a sentence: words are eliminated one after another.
+"""Sums over spanning trees on a GPU, one program per sentence: words are eliminated one after another.
 
 With w(h, m) = exp(score − largest score of m), words h, m from 1 to n and the root 0, the determinant of the Laplacian
 (Koo et al. 2007) is a product of sums of positive numbers, without a subtraction (Grassmann, Taksar and Heyman 1985):
@@ -10,8 +10,8 @@ word k leaves its modifiers to its heads,
 h running over the root too. With one word under the root, S_k leaves it out but for the last word. No digits are lost,
 whatever the scores; only numbers beyond the range of double precision must be done otherwise, which `strain` says.
 
-`room` holds w, which is read and written by tiles of rows; w(h, m) is left in it as it was when the first of h and m
-was eliminated. With G = ∂ log Z / ∂ w, from the last word back:
+`workspace` holds w, read and written by tiles of rows. w(h, m) is left in it as it was when the first of h and m was
+eliminated. With G = ∂ log Z / ∂ w, from the last word back:
 
     t(m) = Σ_h G(h, m) w(h, k) / S_k        G(k, m) = t(m)
     G(h, k) = ( 1 − Σ_m t(m) w(k, m) + Σ_m G(h, m) w(k, m) ) / S_k
@@ -50,13 +50,13 @@ def _largest(scores, n, N, m, ROWS: tl.constexpr, TILE: tl.constexpr):
 
 
 @triton.jit
-def _word(room, k, n, N, i, SINGLE: tl.constexpr):
+def _word(workspace, k, n, N, i, SINGLE: tl.constexpr):
     """Of word k when it is eliminated: shares of its heads and of the root, weights of its modifiers, 1 / S_k, S_k and
     whether the root is in it."""
     later = (i > k) & (i < n)
-    heads = tl.load(room + (i + 1) * N + k + 1, mask=later, other=0.0)
-    row = tl.load(room + (k + 1) * N + i + 1, mask=later, other=0.0)
-    root = tl.load(room + k + 1)
+    heads = tl.load(workspace + (i + 1) * N + k + 1, mask=later, other=0.0)
+    row = tl.load(workspace + (k + 1) * N + i + 1, mask=later, other=0.0)
+    root = tl.load(workspace + k + 1)
     counts = 1.0 - SINGLE * (k < n - 1)
     total = tl.sum(heads, 0) + root * counts
     inverse = tl.where(total > 0.0, 1.0 / tl.where(total > 0.0, total, 1.0), 0.0)
@@ -65,13 +65,14 @@ def _word(room, k, n, N, i, SINGLE: tl.constexpr):
 
 @triton.jit
 def forward(
-    arcs, lengths, room, value, strain, N,
+    arcs, lengths, workspace, value, strain, N,
     SINGLE: tl.constexpr, RAGGED: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
-    """Fill `value` (B,), `room` (B, N, N) of float64, and `strain` (B,), log of Π_m Σ_h w(h, m) over Z, of float64."""
+    """Fill `value` (B,), `workspace` (B, N, N) of float64, and `strain` (B,), log of Π_m Σ_h w(h, m) over Z, of
+    float64."""
     b = tl.program_id(0).to(tl.int64)
     n = length_of(lengths, b, N - 1, RAGGED)
-    i, scores, own = tl.arange(0, ROWS), arcs + b * N * N, room + b * N * N
+    i, scores, own = tl.arange(0, ROWS), arcs + b * N * N, workspace + b * N * N
     top, root = _largest(scores, n, N, i, ROWS, TILE)
     sums = root
     for first in range(0, n, TILE):
@@ -104,7 +105,7 @@ def forward(
 
 @triton.jit
 def _derivatives(own, shares, n, N, i, SINGLE: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr):
-    """Fill `shares` with G and return that of the root. Column 0, which no arc has, is room for sums."""
+    """Fill `shares` with G and return that of the root. Column 0, which no arc has, is workspace for sums."""
     g = tl.zeros([ROWS], tl.float64)
     for step in range(0, n):
         k = n - 1 - step
@@ -130,14 +131,14 @@ def _derivatives(own, shares, n, N, i, SINGLE: tl.constexpr, ROWS: tl.constexpr,
 
 @triton.jit
 def backward(
-    arcs, lengths, room, value, weight, weight_stride, shares, counts, N,
+    arcs, lengths, workspace, value, weight, weight_stride, shares, counts, N,
     SINGLE: tl.constexpr, RAGGED: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
-    """Fill `counts` (B, N, N) with arc probabilities times `weight` (B,), 0 elsewhere; `shares` is like `room`."""
+    """Fill `counts` (B, N, N) with arc probabilities times `weight` (B,), 0 elsewhere; `shares` is like `workspace`."""
     b = tl.program_id(0).to(tl.int64)
     n = length_of(lengths, b, N - 1, RAGGED)
     i, scores, own, out = tl.arange(0, ROWS), arcs + b * N * N, shares + b * N * N, counts + b * N * N
-    g = _derivatives(room + b * N * N, own, n, N, i, SINGLE, ROWS, TILE)
+    g = _derivatives(workspace + b * N * N, own, n, N, i, SINGLE, ROWS, TILE)
     scale = tl.where(tl.load(value + b) > float("-inf"), tl.load(weight + b * weight_stride), 0.0).to(
         tl.float64
     )

@@ -12,7 +12,7 @@ from partwise.torch.gpu import chain
 from partwise.torch.gpu.kbest_kernel import kbest as kbest_of_each
 from partwise.torch.layouts.base import ScoreBatch
 
-MOST = 32  # sequences: their scores for every label are kept for two positions, their ways back for all
+MOST = 32  # Sequences per example: the kernel keeps their scores for two positions and their back-pointers for all.
 _WARPS = {16: 1, 32: 2, 64: 8, 128: 16}
 
 
@@ -23,15 +23,18 @@ def fits(batch: ScoreBatch, k: int) -> bool:
 
 def kbest(batch: ScoreBatch, k: int) -> list[list[tuple[Any, float]]]:
     """Labels, int64 arrays, and scores of the k best of every example, best first; fewer where there are fewer."""
-    given = chain.ChainSums(batch, batch.scores)
-    n, length, width, room = given.n, given.length, given.n_labels, max(2, triton.next_power_of_2(k))
-    whole = {"dtype": torch.int16, "device": given.node.device}
-    back, label = torch.empty(n, length, room, width, **whole), torch.zeros(n, room, length, **whole)
-    ways, value = given.node.new_empty(n, 2, room, width), given.node.new_empty(n, room)
-    step = width**2 if given.per_position else 0
+    inputs = chain.ChainSums(batch, batch.scores)
+    n, length, width, workspace = inputs.n, inputs.length, inputs.n_labels, max(2, triton.next_power_of_2(k))
+    whole = {"dtype": torch.int16, "device": inputs.node.device}
+    back, label = (
+        torch.empty(n, length, workspace, width, **whole),
+        torch.zeros(n, workspace, length, **whole),
+    )
+    ways, value = inputs.node.new_empty(n, 2, workspace, width), inputs.node.new_empty(n, workspace)
+    step = width**2 if inputs.per_position else 0
     kbest_of_each[(n,)](
-        given.node, given.edge, given.lengths, ways, back, label, value, length, width, given.edge_stride, step,
-        K=room, num_warps=_WARPS[given.lanes], **given.common,
+        inputs.node, inputs.edge, inputs.lengths, ways, back, label, value, length, width, inputs.edge_stride, step,
+        K=workspace, num_warps=_WARPS[inputs.lanes], **inputs.common,
     )  # fmt: skip
     labels, values = label[:, :k].cpu().numpy().astype("int64"), value[:, :k].double().cpu().numpy()
     require_possible(values[:, 0], False)

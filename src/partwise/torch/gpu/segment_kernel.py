@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Sums over segmentations on a GPU, one program a sequence, for any number of labels (Sarawagi and Cohen 2004).
+"""Sums over segmentations on a GPU, one program per sequence, for any number of labels (Sarawagi and Cohen 2004).
 
 With σ(s, d, j) the score of a segment of d + 1 positions from s on with label j, and E the transitions:
 
@@ -132,7 +132,7 @@ def backward(
     TILE: tl.constexpr, SPAN: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """Fill `count` (B, T, D, L), which begins at 0, with those of segments times `weight` (B,), and `rest` (B, T, L);
-    `ending` (B, T, L) is room for μ."""
+    `ending` (B, T, L) is workspace for μ."""
     b = tl.program_id(0).to(tl.int64)
     n = length_of(lengths, b, T, RAGGED)
     if n == 0:

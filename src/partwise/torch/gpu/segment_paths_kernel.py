@@ -27,8 +27,8 @@ def best(
     segment, edge, lengths, alpha, into, before, size, tag, value, T, D, L, edge_stride, position_stride,
     TILE: tl.constexpr, SPAN: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """Fill `tag` (B, T) and `value` (B,); `alpha` and `into` (B, T, L) are room for largest scores, `before` and `size`
-    of int32 for what has them: the label before a segment, and its length less one."""
+    """Fill `tag` (B, T) and `value` (B,); `alpha` and `into` (B, T, L) are workspace for
+    the largest scores; `before` and `size` of int32 for their segments: the label before, and the length − 1."""
     b = tl.program_id(0).to(tl.int64)
     n = length_of(lengths, b, T, RAGGED)
     own, table, row = segment + b * T * D * L, edge + b * edge_stride, b * T * L

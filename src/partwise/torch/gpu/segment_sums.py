@@ -1,4 +1,4 @@
-"""What the kernels of segments are given, by segments and by chains of many labels."""
+"""Sums over segmentations, for segments and for chains of many labels."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import torch
 import triton
 
 from partwise.torch.gpu import segment_kernel, segment_paths_kernel
-from partwise.torch.gpu.launch import kind, ready
+from partwise.torch.gpu.launch import launcher_for, specialisation
 
 _WARPS = {16: 1, 32: 2, 64: 8}
-_PROGRAMS = 1024  # that counts of transitions are shared among
+_PROGRAMS = 1024  # Programs that share the counts of transitions: enough to fill a GPU.
 
 
 class SegmentSums:
@@ -35,42 +35,42 @@ class SegmentSums:
         self.common = {"TILE": self.tile, "RAGGED": lengths is not None, "num_warps": _WARPS[self.tile]}
         self.span = min(16, triton.next_power_of_2(self.longest))
         self.sizes = self.length, self.longest, self.n_labels
-        self.key = (*self.sizes, *self.strides, *map(kind, (self.segment, self.edge, lengths)))
+        self.key = (*self.sizes, *self.strides, *map(specialisation, (self.segment, self.edge, lengths)))
 
     def forward(self, value: torch.Tensor | None = None) -> torch.Tensor:
-        """Values (B,), which may be there already for sequences of length 0; leaves the sums that all else reads."""
+        """Values (B,); entries of sequences of length 0 are not written. Keeps the sums for all other methods."""
         n, T, L = self.n, self.length, self.n_labels
         self.alpha, self.into = self.segment.new_empty(n, T, L), self.segment.new_empty(n, T, L)
         self.shift = self.segment.new_empty(n, T + 1, dtype=torch.float64)
         value = self.segment.new_empty(n) if value is None else value
-        ready("segments", *self.key)(
+        launcher_for("segments", *self.key)(
             segment_kernel.forward, (n,), self.segment, self.edge, self.lengths, self.alpha, self.into, self.shift,
             value, *self.sizes, *self.strides, SPAN=self.span, **self.common,
         )  # fmt: skip
         return value
 
     def lost_digits(self, value: torch.Tensor) -> bool:
-        """Never: sums are of logarithms."""
+        """Never: sums are computed on logarithms."""
         return False
 
     def backward(
         self, value: torch.Tensor, weight: torch.Tensor, together: bool = False
     ) -> list[torch.Tensor]:
         """Counts (B, T, D, L) of segments and of transitions, in the shape of their scores, times `weight` (B,)."""
-        given = value, weight, weight.stride(0)
-        launch = ready("segments backward", *self.key, weight.stride(0), kind(weight))
+        inputs = value, weight, weight.stride(0)
+        launch = launcher_for("segments backward", *self.key, weight.stride(0), specialisation(weight))
         count, rest = torch.zeros_like(self.segment), torch.empty_like(self.alpha)
         launch(
             segment_kernel.backward, (self.n,), self.segment, self.edge, self.lengths, self.alpha, self.into,
-            self.shift, *given, torch.empty_like(rest), rest, count, *self.sizes, *self.strides,
+            self.shift, *inputs, torch.empty_like(rest), rest, count, *self.sizes, *self.strides,
             SPAN=self.span, **self.common,
         )  # fmt: skip
-        return [count, self._transitions(launch, rest, given, together)]
+        return [count, self._transitions(launch, rest, inputs, together)]
 
-    def _transitions(self, launch: Any, rest: torch.Tensor, given: Any, together: bool) -> torch.Tensor:
+    def _transitions(self, launch: Any, rest: torch.Tensor, inputs: Any, together: bool) -> torch.Tensor:
         n, T, L = self.n, self.length, self.n_labels
         n_tiles = triton.cdiv(L, self.tile) ** 2
-        first = self.edge, self.lengths, self.alpha, self.shift, rest, *given
+        first = self.edge, self.lengths, self.alpha, self.shift, rest, *inputs
         if self.per_position:
             count = rest.new_empty(n, T - 1, L, L)
             if T > 1:
@@ -85,24 +85,24 @@ class SegmentSums:
         )  # fmt: skip
         return count.sum(0) if together else count
 
-    # -- single segmentations, as tags: 2·label where a segment begins, 2·label + 1 where it goes on, −1 in the padding
+    # -- single segmentations as tags: 2·label at the start of a segment, 2·label + 1 inside it, −1 in the padding
 
     def best_tags(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Tags (B, T) of a best segmentation, and its score (B,)."""
         n, T, L = self.n, self.length, self.n_labels
-        room, places = (
+        workspace, places = (
             self.segment.new_empty(2, n, T, L),
             self.segment.new_empty(2, n, T, L, dtype=torch.int32),
         )
         tag, value = self.segment.new_empty(n, T, dtype=torch.int64), self.segment.new_empty(n)
         segment_paths_kernel.best[(n,)](
-            self.segment, self.edge, self.lengths, *room, *places, tag, value, *self.sizes, *self.strides,
+            self.segment, self.edge, self.lengths, *workspace, *places, tag, value, *self.sizes, *self.strides,
             SPAN=self.span, **self.common,
         )  # fmt: skip
         return tag, value
 
     def drawn_tags(self, n_samples: int, generator: torch.Generator) -> torch.Tensor:
-        """Tags (n_samples, B, T), drawn from what :meth:`forward` left."""
+        """Random tags (n_samples, B, T); :meth:`forward` must have run."""
         size = n_samples, self.n, self.length
         uniform = torch.rand(*size, 2, generator=generator, dtype=torch.float64, device=self.segment.device)
         tag = self.segment.new_empty(size, dtype=torch.int64)

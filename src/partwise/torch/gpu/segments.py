@@ -71,9 +71,9 @@ def best_labels(batch: ScoreBatch) -> tuple[list[torch.Tensor], torch.Tensor]:
 
 def drawn(batch: ScoreBatch, n_samples: int, generator: torch.Generator) -> tuple[list[Any], torch.Tensor]:
     """Random segmentations, n_samples times those of the batch, and log-partitions (B,)."""
-    given = SegmentationSums(batch, batch.scores)
-    value = given.forward()
-    return [_segmentations(tags) for tags in given.drawn_tags(n_samples, generator)], value
+    inputs = SegmentationSums(batch, batch.scores)
+    value = inputs.forward()
+    return [_segmentations(tags) for tags in inputs.drawn_tags(n_samples, generator)], value
 
 
 def _segmentations(tags: torch.Tensor) -> list[torch.Tensor]:

@@ -8,7 +8,7 @@ import triton
 from partwise.torch.gpu import tied_steps_kernel as kernel
 from partwise.torch.gpu import wide_chain
 from partwise.torch.gpu.chain import masked
-from partwise.torch.gpu.launch import kind, ready
+from partwise.torch.gpu.launch import launcher_for, specialisation
 from partwise.torch.gpu.segment_sums import SegmentSums
 from partwise.torch.layouts.base import ScoreBatch
 
@@ -25,7 +25,7 @@ def fits(batch: ScoreBatch) -> bool:
 
 
 class TiedChainSums:
-    """Scores with masks applied, transitions as factors, and sizes: what all launches share."""
+    """Sums over label sequences, by one matrix product per position."""
 
     def __init__(self, batch: ScoreBatch, scores: tuple[torch.Tensor, ...]):
         node, edge = masked(batch, *scores)
@@ -35,13 +35,13 @@ class TiedChainSums:
         self.grid = triton.cdiv(self.n, kernel.ROWS), self.padded // _TILE, 2
         self.ragged = {"RAGGED": batch.lengths is not None}
         self.tiles = {"PADDED": self.padded, "TILE": _TILE, "num_warps": 4, **self.ragged}
-        self.key = self.length, self.n_labels, kind(self.node), kind(self.lengths)
+        self.key = self.length, self.n_labels, specialisation(self.node), specialisation(self.lengths)
         self.half = (self.length + 1) // 2  # positions of the longer side
 
     def forward(self) -> torch.Tensor:
-        """Values (B,); leaves sums and one of the two factors of every pair for the backward pass."""
+        """Values (B,). Keeps sums, and one of the two factors of every pair, for the backward pass."""
         n, T, L = self.n, self.length, self.n_labels
-        launch, empty = ready("tied steps", *self.key), self.node.new_empty
+        launch, empty = launcher_for("tied steps", *self.key), self.node.new_empty
         self.top = self.edge[0].max()
         self.table = torch.exp(self.edge[0] - torch.where(self.top == -torch.inf, 0.0, self.top))
         self.tables = self.node.new_zeros(2, self.padded, self.padded)
@@ -49,7 +49,7 @@ class TiedChainSums:
         largest, self.sums, moved = self.node.amax(2), empty(n, T, L), empty(n, T)
         self.left, self.right = self.node.new_zeros(2, n, T, self.padded).unbind()
         strained = torch.zeros(n, dtype=torch.int32, device=self.node.device)
-        given = (
+        inputs = (
             self.node,
             largest,
             self.tables,
@@ -60,7 +60,7 @@ class TiedChainSums:
             moved,
             strained,
         )
-        launch.of(kernel.forward, **self.tiles).each(self.grid, [*given, n, 0, T, L], 10, range(self.half))
+        launch.of(kernel.forward, **self.tiles).each(self.grid, [*inputs, n, 0, T, L], 10, range(self.half))
         self.between, self.whole, value = empty(n, 3, L), empty(n), empty(n)
         left_over = torch.empty(n, dtype=torch.int64, device=self.node.device)
         launch(
@@ -75,7 +75,7 @@ class TiedChainSums:
         return self.rest.forward(value)
 
     def lost_digits(self, value: torch.Tensor) -> bool:
-        """Never: such sequences are done on logarithms."""
+        """Never: `SegmentSums` computes such sequences on logarithms."""
         return False
 
     def backward(
@@ -83,15 +83,17 @@ class TiedChainSums:
     ) -> list[torch.Tensor]:
         """Counts of nodes and edges, times `weight` (B,)."""
         n, T, L = self.n, self.length, self.n_labels
-        launch = ready("tied steps backward", *self.key, weight.stride(0), kind(weight))
+        launch = launcher_for("tied steps backward", *self.key, weight.stride(0), specialisation(weight))
         count, edge_count = self.rest.backward(value, weight, together)
         node_count = count[:, :, 0]
         launch(
             kernel.begin, (n,), self.lengths, self.sums, self.left, self.right, self.between, self.whole, weight,
             weight.stride(0), node_count, T, L, PADDED=self.padded, BLOCK=_BLOCK, num_warps=4, **self.ragged,
         )  # fmt: skip
-        given = self.tables, self.lengths, self.sums, self.left, self.right, self.whole, node_count
-        launch.of(kernel.backward, **self.tiles).each(self.grid, [*given, n, 1, T, L], 8, range(1, self.half))
+        inputs = self.tables, self.lengths, self.sums, self.left, self.right, self.whole, node_count
+        launch.of(kernel.backward, **self.tiles).each(
+            self.grid, [*inputs, n, 1, T, L], 8, range(1, self.half)
+        )
         if together:  # rows of neighbours lie side by side; those of two sequences meet in a row of zeros
             pairs = self.left.view(-1, self.padded)[:-1].T @ self.right.view(-1, self.padded)[1:]
         else:

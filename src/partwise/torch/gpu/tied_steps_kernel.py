@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Sums over sequences of many labels with shared transitions on a GPU: one launch a position, products of matrices.
+"""Sums over sequences of many labels with shared transitions on a GPU: one launch per position, products of matrices.
 
 As in `chain_kernel.py` a sequence of n positions is summed from both ends towards its middle h, in the linear domain.
 But the table X = exp(E − max E) is too large for the registers of a program, so that a program takes 16 sequences and

@@ -1,4 +1,4 @@
-"""Trees on a GPU: what the kernels of sums are given; `best_trees` has the best ones."""
+"""Sums over trees on a GPU. `best_trees.py` has the best trees."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import triton
 from partwise.structures.trees.projective import Projective
 from partwise.torch.gpu import eisner_kernel, matrix_tree_kernel
 from partwise.torch.gpu.best_trees import best, best_labels
-from partwise.torch.gpu.launch import kind, ready
+from partwise.torch.gpu.launch import launcher_for, specialisation
 from partwise.torch.layouts.base import ScoreBatch
 
 __all__ = ["SUMS", "best", "best_labels", "fits"]
 
-MOST_WORDS = 255
-MOST_STRAIN = 600.0  # beyond it derivatives may leave the range of double precision
+MOST_WORDS = 255  # Words of a sentence: one program has a lane for each word and the root.
+MOST_STRAIN = 600.0  # Logarithm of the ratio from which derivatives may leave the range of double precision.
 
 
 def fits(batch: ScoreBatch) -> bool:
@@ -25,7 +25,7 @@ def fits(batch: ScoreBatch) -> bool:
 
 
 class TreeSums:
-    """Scores of arcs with those of their relations summed in, and sizes: what both launches share."""
+    """Sums over trees. Relations are summed into the scores of their arcs first."""
 
     def __init__(self, batch: ScoreBatch, scores: tuple[torch.Tensor, ...]):
         structure: Any = batch.layout.structure
@@ -51,43 +51,43 @@ class TreeSums:
         else:
             self.common |= {"TILE": 16, "num_warps": {16: 2, 32: 4, 64: 4, 128: 8, 256: 8}[rows]}
 
-        # Where counts begin in the room of the backward pass depends on the number of sentences.
+        # Where counts begin in the workspace of the backward pass depends on the number of sentences.
         self.key = (
             self.projective,
             structure.single_root,
             self.n,
             self.size,
-            kind(self.arcs),
-            kind(self.lengths),
+            specialisation(self.arcs),
+            specialisation(self.lengths),
         )
-        self.launch = ready("trees", *self.key)
+        self.launch = launcher_for("trees", *self.key)
 
     def forward(self) -> torch.Tensor:
-        """Values (B,); leaves room that the backward pass reads."""
+        """Values (B,). Keeps its workspace for the backward pass."""
         value = self.arcs.new_empty(self.n)
         if self.projective:
-            self.room = self.arcs.new_empty(self.n, 7, self.size, self.size)
+            self.workspace = self.arcs.new_empty(self.n, 7, self.size, self.size)
             self.launch(
                 eisner_kernel.forward,
                 (self.n,),
                 self.arcs,
                 self.lengths,
-                self.room,
+                self.workspace,
                 value,
                 self.size,
                 **self.common,
             )
             return value
-        self.room = torch.empty(self.arcs.shape, dtype=torch.float64, device=self.arcs.device)
-        self.strain = self.room.new_empty(self.n)
+        self.workspace = torch.empty(self.arcs.shape, dtype=torch.float64, device=self.arcs.device)
+        self.strain = self.workspace.new_empty(self.n)
         self.launch(
-            matrix_tree_kernel.forward, (self.n,), self.arcs, self.lengths, self.room, value, self.strain, self.size,
-            **self.common,
+            matrix_tree_kernel.forward, (self.n,), self.arcs, self.lengths, self.workspace, value, self.strain,
+            self.size, **self.common,
         )  # fmt: skip
         return value
 
     def lost_digits(self, value: torch.Tensor) -> bool:
-        """Whether the numbers of a spanning tree were too far apart; asking waits for the device."""
+        """Whether rounding spoiled the sums of a spanning tree. Waits for the device."""
         capturing = self.arcs.is_cuda and torch.cuda.is_current_stream_capturing()
         return not (self.projective or capturing) and not self.strain.max().item() < MOST_STRAIN
 
@@ -95,15 +95,15 @@ class TreeSums:
         self, value: torch.Tensor, weight: torch.Tensor, together: bool = False
     ) -> list[torch.Tensor]:
         """Counts of arcs, and of relations, times `weight` (B,)."""
-        launch = ready("trees backward", *self.key, weight.stride(0), kind(weight))
-        first = self.arcs, self.lengths, self.room, value, weight, weight.stride(0)
+        launch = launcher_for("trees backward", *self.key, weight.stride(0), specialisation(weight))
+        first = self.arcs, self.lengths, self.workspace, value, weight, weight.stride(0)
         if self.projective:
             zeros = self.arcs.new_zeros(self.n * 7, self.size, self.size)
             shares, counts = zeros[: self.n * 6], zeros[self.n * 6 :]
             launch(eisner_kernel.backward, (self.n,), *first, shares, counts, self.size, **self.common)
         else:
             counts = torch.empty_like(self.arcs)
-            shares = torch.empty_like(self.room)
+            shares = torch.empty_like(self.workspace)
             launch(matrix_tree_kernel.backward, (self.n,), *first, shares, counts, self.size, **self.common)
         if self.relations is None:
             return [counts]

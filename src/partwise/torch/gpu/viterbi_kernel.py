@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The best label sequence on a GPU, one program a sequence: maxima forward, then back along their places."""
+"""The best label sequence on a GPU, one program per sequence: maxima forward, then back along their places."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def viterbi(
     LANES: tl.constexpr,
     RAGGED: tl.constexpr,
 ):
-    """Fill `label` (B, T), −1 in the padding, and `value` (B,); `back` (B, T, L) of int16 is room."""
+    """Fill `label` (B, T), −1 in the padding, and `value` (B,); `back` (B, T, L) of int16 is workspace."""
     b = tl.program_id(0).to(tl.int64)
     n = length_of(lengths, b, T, RAGGED)
     i, j = tl.arange(0, LANES), tl.arange(0, LANES)

@@ -1,4 +1,4 @@
-"""Chains as segments of one position each: more labels than a program has registers for, and random labellings."""
+"""Chains as segments of one position each, for more labels than fit into registers and for random labellings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def fits(batch: ScoreBatch) -> bool:
 
 
 class WideChainSums(SegmentSums):
-    """Scores with masks applied: what all launches share."""
+    """Sums over label sequences as segmentations of length-1 segments."""
 
     def __init__(self, batch: ScoreBatch, scores: tuple[torch.Tensor, ...]):
         node, edge = masked(batch, *scores)
@@ -44,9 +44,9 @@ def drawn(
     batch: ScoreBatch, n_samples: int, generator: torch.Generator
 ) -> tuple[list[torch.Tensor], torch.Tensor]:
     """Random labellings, n_samples times (B, T) with −1 in the padding, and log-partitions (B,)."""
-    given = WideChainSums(batch, batch.scores)
-    value = given.forward()
-    return [trimmed(tags // 2, batch.lengths) for tags in given.drawn_tags(n_samples, generator)], value
+    inputs = WideChainSums(batch, batch.scores)
+    value = inputs.forward()
+    return [trimmed(tags // 2, batch.lengths) for tags in inputs.drawn_tags(n_samples, generator)], value
 
 
 SUMS = WideChainSums

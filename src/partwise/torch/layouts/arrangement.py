@@ -1,4 +1,4 @@
-"""Parts of the examples of a batch, as compiled code reads them, kept from batch to batch."""
+"""The parts of a batch's examples as compiled code reads them, with a cache for batches of the same form."""
 
 from __future__ import annotations
 
@@ -19,27 +19,26 @@ class Arrangement(NamedTuple):
     Attributes
     ----------
     structure : Structure
-        What answers; its parts are those of the scores given (a chain with tied or with own edges).
+        The structure whose parts the scores are, for example a chain with tied transitions or with its own edges.
     specification : NamedTuple
     shapes : Shapes
     part_ptr : int64 array, shape (B + 1,)
-    places : tuple of PartMap
-        For every score tensor the parts that its entries score. Parts that no entry scores are 0.
+    maps : tuple of PartMap
+        For every score tensor, the parts that its entries score. Parts that no entry scores are 0.
     """
 
     structure: Structure
     specification: Any
     shapes: Shapes
     part_ptr: np.ndarray
-    places: tuple[PartMap, ...]
+    maps: tuple[PartMap, ...]
 
-    def spread(
+    def to_tensors(
         self, values: np.ndarray, sizes: tuple[tuple[int, ...], ...], dtype: Any = np.float64
     ) -> list[np.ndarray]:
         """Values of all parts as arrays of the tensors' sizes, summed where an entry scores several."""
         return [
-            own.to_entries(values, size, np.dtype(dtype))
-            for own, size in zip(self.places, sizes, strict=True)
+            own.to_entries(values, size, np.dtype(dtype)) for own, size in zip(self.maps, sizes, strict=True)
         ]
 
     def counts_of(self, found: PartLists) -> np.ndarray:
@@ -50,12 +49,12 @@ class Arrangement(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """Of the places, which take the most."""
-        return sum(places.n_bytes for places in self.places) + self.part_ptr.nbytes
+        """Bytes of the maps, which take most of the memory."""
+        return sum(each.n_bytes for each in self.maps) + self.part_ptr.nbytes
 
 
-class Kept:
-    """Arrangements of the last batches, as many as fit: batches of one form follow each other in training."""
+class ArrangementCache:
+    """Arrangements of the last batches, up to a number of bytes. In training, many batches have the same form."""
 
     def __init__(self, most_bytes: int):
         self.most_bytes, self.n_bytes = most_bytes, 0
@@ -77,4 +76,5 @@ class Kept:
         return made
 
 
-KEPT = Kept(1 << 26)
+# Bounds the cache to 64 MiB, enough for some dozens of batch forms.
+CACHE = ArrangementCache(1 << 26)

@@ -1,4 +1,4 @@
-"""What all layouts share: a batch of score tensors, and which part of which example each entry scores."""
+"""The base class of layouts, and a batch of score tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from partwise.core.arrays import offsets
 from partwise.errors import InputError
 from partwise.structures.contract import Structure
-from partwise.torch.layouts.arrangement import KEPT, Arrangement
+from partwise.torch.layouts.arrangement import CACHE, Arrangement
 
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -24,11 +24,11 @@ class ScoreBatch(NamedTuple):
     layout : Layout
     scores : tuple of Tensor
         Each with a first axis of B examples, in one floating type of at least single precision.
-    lengths : Tensor of int64 (B,), or None where all fill the padding
+    lengths : Tensor of int64 (B,), or None if all examples have the longest length
     unexpanded : tuple of Tensor
-        The scores before those that all examples share were spread over the batch; empty where that is not known.
+        The scores before shared ones were expanded over the batch; empty if that is not known.
     costs : float64 array (n_parts,), or None
-        What is added to the scores of parts, where no entries of the scores stand for it; for compiled code only.
+        Costs that are added to the scores of parts, if they cannot be added to entries. Only compiled code reads them.
     """
 
     layout: Layout
@@ -54,11 +54,11 @@ class ScoreBatch(NamedTuple):
     def arrangement(self) -> Arrangement:
         lengths = self.host_lengths()
         key = self.layout, self.sizes, lengths.tobytes()
-        return KEPT.get(key, lambda: self.layout.arrange(self.sizes, lengths))
+        return CACHE.get(key, lambda: self.layout.arrange(self.sizes, lengths))
 
 
 class Layout(ABC):
-    """How the score tensors of one structure are read; equal layouts arrange equal batches equally.
+    """How the score tensors of one structure are read. Equal layouts arrange equal batches in the same way.
 
     Parameters
     ----------
@@ -70,53 +70,53 @@ class Layout(ABC):
     def __init__(self, structure: Structure):
         self.structure = structure
 
-    # What a layout says.
+    # -- for each structure --------------------------------------------------------------------------
 
     @abstractmethod
     def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int, bool]:
-        """The tensors, B, and whether the second is shared: without the batch axis of the others; raises
-        :class:`InputError` where sizes do not fit."""
+        """The tensors, B, and whether the second tensor is shared, which means that it has no batch axis. Raises
+        :class:`InputError` if sizes do not fit."""
 
     def longest(self, sizes: tuple[tuple[int, ...], ...]) -> int:
-        """The length that fills the padding."""
+        """The longest length that tensors of these sizes can hold."""
         return sizes[0][1]
 
     @abstractmethod
     def arrange(self, sizes: tuple[tuple[int, ...], ...], lengths: np.ndarray) -> Arrangement:
-        """Parts of a batch of tensors of these sizes and lengths."""
+        """The parts of a batch of tensors of these sizes and lengths."""
 
     @abstractmethod
     def flat_labels(self, target: Any, lengths: np.ndarray) -> Any:
-        """Labels of a batch in the form that ``structure.encode_all`` reads."""
+        """The labels of a batch as ``structure.encode_all`` reads them."""
 
     @abstractmethod
     def labels(self, found: Any, lengths: np.ndarray, device: torch.device) -> Any:
-        """What ``structure.decode_all`` gives, as users read it."""
+        """Labellings from ``structure.decode_all`` as users read them."""
 
     @abstractmethod
     def example(self, arrays: list[np.ndarray], i: int, length: int) -> tuple[Any, ...]:
-        """Scores of one example as the structure's own methods take them."""
+        """The scores of one example as the structure's own methods take them."""
 
     @abstractmethod
     def stacked(self, given: list[Any], lengths: np.ndarray, device: torch.device) -> Any:
-        """One labelling for each example, as the structure's own methods return them, as users read it."""
+        """One labelling per example from the structure's own methods, as users read them."""
 
     def costs(self, arrangement: Arrangement, labels: Any, cost: Any) -> np.ndarray:
-        """Cost of every part against labels as :meth:`flat_labels` gives them, (part_ptr[B],)."""
+        """The cost of every part against labels from :meth:`flat_labels`, (part_ptr[B],)."""
         structure = arrangement.structure
         return structure.part_costs(labels, arrangement.shapes, structure.checked_cost(cost))
 
     def truth(
         self, batch: ScoreBatch, target: Any, cost: Any
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...] | np.ndarray | None, torch.Tensor | None]:
-        """Scores of the true labels, (B,); unless `cost` is None the cost of every entry of the scores (of every part
-        where these do not do), and what these are for the true labels, (B,), from which costs are counted."""
+        """Scores of the true labels, (B,). Unless `cost` is None, also the cost of every entry of the scores (or of
+        every part, if entries are not enough), and the cost of the true labels (B,), which is to be subtracted."""
         plan, like = batch.arrangement(), batch.scores[0]
         labels = self.flat_labels(target, batch.host_lengths())
         found = plan.counts_of(plan.structure.encode_all(labels, plan.shapes))
 
         def tensors(values: np.ndarray) -> list[torch.Tensor]:
-            return [torch.from_numpy(each).to(like) for each in plan.spread(values, batch.sizes)]
+            return [torch.from_numpy(each).to(like) for each in plan.to_tensors(values, batch.sizes)]
 
         gold = like.new_zeros(len(like))
         for own, used in zip(batch.scores, tensors(found), strict=True):
@@ -129,22 +129,22 @@ class Layout(ABC):
         return gold, (tuple(tensors(costs)) if self.has_entry_costs(batch) else costs), base
 
     def has_entry_costs(self, batch: ScoreBatch) -> bool:
-        """Whether what parts cost can be added to the entries that score them."""
+        """Whether the costs of parts can be added to the entries that score them."""
         return True
 
     def most_parts(self, batch: ScoreBatch) -> torch.Tensor:
-        """The most parts of a labelling of each example, (B,)."""
+        """The largest number of parts of a labelling of each example, (B,)."""
         plan, like = batch.arrangement(), batch.scores[0]
         return torch.from_numpy(plan.structure.most_parts(plan.shapes)).to(like)
 
     def for_marginals(self, batch: ScoreBatch) -> ScoreBatch:
-        """The batch whose counts are the marginals: with scores of their own where those given are shared."""
+        """A batch whose counts are the marginals: no two examples share scores in it."""
         return batch
 
-    # For all.
+    # -- for all structures --------------------------------------------------------------------------
 
     def batch(self, scores: tuple[Any, ...], lengths: Any, validate: bool | None) -> ScoreBatch:
-        """Checked scores; a check of numbers costs a transfer, so that on a GPU it is made when asked for."""
+        """Checked scores. On a GPU, numbers are checked only if `validate`, because that waits for a transfer."""
         tensors, n_examples, is_shared = self.read(scores)
         dtype, device = tensors[0].dtype, tensors[0].device
         for name, each in zip(self.names[1:], tensors[1:], strict=False):
@@ -182,7 +182,7 @@ class Layout(ABC):
 def read_lengths(
     lengths: Any, n_examples: int, longest: int, device: torch.device, checked: bool
 ) -> torch.Tensor:
-    """Lengths as int64 (B,); a boolean mask (B, length) with True first stands for its row sums."""
+    """Lengths as int64 (B,). A boolean mask (B, length) that starts with True means its row sums."""
     given = whole_numbers(lengths, "lengths")
     if given.dtype == torch.bool:
         if tuple(given.shape) != (n_examples, longest):
@@ -204,7 +204,7 @@ def read_lengths(
 
 
 def whole_numbers(values: Any, name: str) -> torch.Tensor:
-    """`values` as a tensor, if they can be one."""
+    """`values` as a tensor; raises :class:`InputError` if that is not possible."""
     try:
         return torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError):
@@ -212,7 +212,7 @@ def whole_numbers(values: Any, name: str) -> torch.Tensor:
 
 
 def on_host(whole: torch.Tensor) -> np.ndarray:
-    """Whole numbers as an array, also under `torch.func`, where memory cannot be looked at."""
+    """Whole numbers as an array, also under `torch.func`, whose tensors have no memory to read."""
     try:
         return whole.cpu().numpy()
     except RuntimeError:
@@ -220,7 +220,7 @@ def on_host(whole: torch.Tensor) -> np.ndarray:
 
 
 def require_tensor(value: Any, name: str, shape: tuple[int | None, ...], what: str) -> torch.Tensor:
-    """`value` if it is a floating tensor of this shape; None stands for any size."""
+    """`value` if it is a floating tensor of this shape. None means any size."""
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         raise InputError(f"{name} must be a tensor of floating numbers, {what}")
     size = value.shape
@@ -232,7 +232,7 @@ def require_tensor(value: Any, name: str, shape: tuple[int | None, ...], what: s
 
 
 def padded(rows: list[Any], longest: int, device: torch.device) -> torch.Tensor:
-    """Rows of whole numbers as int64 (B, longest), −1 behind each."""
+    """Rows of whole numbers as int64 (B, longest), padded with −1."""
     result = np.full((len(rows), longest), -1, np.int64)
     for i, row in enumerate(rows):
         result[i, : len(row)] = row
@@ -252,7 +252,7 @@ def unpadded(target: Any, lengths: np.ndarray, name: str = "target") -> np.ndarr
 
 
 def blocks(counts: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Offsets of examples whose parts are blocks of these sizes, (B,) each; and where each block begins."""
+    """Offsets of examples whose parts are blocks of these sizes, and the first part of each block, (B,) each."""
     total = np.sum(counts, axis=0) if counts else np.zeros(0, np.int64)
     part_ptr = offsets(total)
     firsts, first = [], part_ptr[:-1]

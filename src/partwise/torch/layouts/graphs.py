@@ -77,7 +77,7 @@ class GraphLayout(Layout):
 
     def costs(self, arrangement: Arrangement, labels: Any, cost: Any) -> np.ndarray:
         n, first = len(arrangement.part_ptr) - 1, arrangement.part_ptr[:-1]
-        width = int(len(arrangement.places[0].pairs()[0]) // max(len(labels), 1))
+        width = int(len(arrangement.maps[0].pairs()[0]) // max(len(labels), 1))
         matrix, per_graph = cost_matrix(cost, width), len(labels) // max(n, 1)
         result = np.zeros(int(arrangement.part_ptr[-1]))
         start = np.repeat(first, per_graph) + np.tile(np.arange(per_graph) * width, n)

@@ -1,4 +1,4 @@
-"""Which parts the entries of a score tensor score: blocks of one width, or runs that are copied without an index."""
+"""The parts that the entries of a score tensor score."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import numpy as np
 
 from partwise.core.arrays import ranges
 
-_LONG = 32  # entries of a run, on average, for which a slice is copied sooner than they are looked up
+_LONG = 32  # Mean entries of a run from which copying slices is faster than an index.
 
 
 class PartMap(NamedTuple):
-    """Parts, each once, and the entries of a flattened tensor that score them.
+    """Parts, each once, and the entries of a flattened tensor that score them, as blocks of one width or as runs.
 
     Attributes
     ----------
     part, entry : int64 arrays (n,)
         The first part, and its entry, of blocks or of runs.
     width : int
-        Parts of each block.
-    lengths : int64 array (n,), or None where there are no runs
-        Parts of each run.
+        Number of parts of each block.
+    lengths : int64 array (n,), or None
+        Number of parts of each run; None for blocks.
     repeated : bool
-        Whether an entry may score several parts; these are pairs one by one.
+        Whether an entry may score several parts. Then every part has its own pair.
     """
 
     part: np.ndarray
@@ -34,7 +34,7 @@ class PartMap(NamedTuple):
 
     @classmethod
     def of(cls, part: np.ndarray, entry: np.ndarray) -> PartMap:
-        """Of pairs, one by one; as runs where they make long ones."""
+        """A map of single pairs, stored as runs if these are long."""
         begins = np.append(True, (np.diff(part) != 1) | (np.diff(entry) != 1))[: len(part)]
         first = np.flatnonzero(begins)
         if len(first) * _LONG > len(part):
@@ -43,7 +43,7 @@ class PartMap(NamedTuple):
 
     @classmethod
     def runs(cls, part: np.ndarray, entry: np.ndarray, lengths: np.ndarray) -> PartMap:
-        """Of runs; one by one where they are short."""
+        """A map of runs, stored as single pairs if the runs are short."""
         found = cls(part, entry, lengths=lengths)
         return found if len(part) * _LONG <= lengths.sum() else cls(*found.pairs())
 
@@ -65,7 +65,7 @@ class PartMap(NamedTuple):
         self._copy(scores, self.entry, parts, self.part)
 
     def to_entries(self, parts: np.ndarray, size: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Values of the parts in an array of the tensor's size, summed where an entry scores several."""
+        """Values of the parts in an array of the tensor's size. An entry that scores several parts gets their sum."""
         if self.repeated:
             found = np.bincount(self.entry, parts[self.part], int(np.prod(size)))
             return found.reshape(size).astype(dtype, copy=False)
@@ -84,7 +84,7 @@ class PartMap(NamedTuple):
 
 
 def _windows(array: np.ndarray, width: int) -> np.ndarray:
-    """All pieces of `width` neighbours, (n − width + 1, width), without a copy."""
+    """All windows of `width` entries, (n − width + 1, width), without a copy."""
     step = array.strides[0]
     shape = (len(array) - width + 1, width)
     return np.lib.stride_tricks.as_strided(array, shape, (step, step))

@@ -185,7 +185,7 @@ def test_directions_lead_to_the_minimum_of_the_model(n_pairs: int) -> None:
     random, n = np.random.default_rng(3), problem.n_weights
     real = pieces_at(problem, np.zeros(n))
     mask = np.zeros(n)
-    mask[real[0].place] = 1.0
+    mask[real[0].at] = 1.0
     point = evaluate(problem, 0.2 * random.normal(size=n) * mask)
     moves = 0.1 * random.normal(size=(n_pairs, n)) * mask
     changes = np.array([evaluate(problem, point.weights + m).gradient - point.gradient for m in moves])
@@ -203,7 +203,7 @@ def test_directions_lead_to_the_minimum_of_the_model(n_pairs: int) -> None:
 
 def _image(piece: Any, vector: np.ndarray) -> np.ndarray:
     result = np.zeros(len(vector))
-    result[piece.place] = piece.image(vector[None])[:, :, 0]
+    result[piece.at] = piece.image(vector[None])[:, :, 0]
     return result
 
 

@@ -44,10 +44,8 @@ SMOOTH, ONLINE = 0, 1
 _FIRST_BETA = 4.0  # the first β, divided by γ, for costs of about one
 _SHARPENING, _LEAST_SHARPENING = 8.0, 1.5  # the most and the least that β grows at a time
 _DONE = 0.1  # β grows if the next step may gain less than this share of H / β
-_SMOOTHING, _MOST_SMOOTHING = (
-    0.5,
-    0.6,
-)  # shares of the tolerance that H / β is to take in the end, and takes at most
+# Shares of the tolerance that H / β is to take in the end, and takes at most.
+_SMOOTHING, _MOST_SMOOTHING = 0.5, 0.6
 _WORTH_A_BOUND = 0.3  # a bound is looked for if the next step may gain less than this share of the tolerance,
 _FALL = 0.7  # and again if it may gain less than this share of what it might have gained then
 _N_KEPT = 15  # points whose mixtures are bounds

@@ -9,27 +9,27 @@ BLOCK = 1024  # entries that stay near the processor between the loops
 
 
 @entry
-def combine_pass(v, copies, inverse, l1, first, last, room, sums):  # type: ignore
+def combine_pass(v, copies, inverse, l1, first, last, workspace, sums):  # type: ignore
     """v ← v + Σ_k d_k with d_k = (u_k − v) · inverse, for entries first … last − 1.
 
-    Adds ‖Σ_k d_k‖², Σ_k ‖d_k‖² and ‖shrink(v, l1)‖² to `sums`; `room` is for BLOCK numbers. Sums have loops without
-    stores (see docs/design.md).
+    Adds ‖Σ_k d_k‖², Σ_k ‖d_k‖² and ‖shrink(v, l1)‖² to `sums`; `workspace` is for BLOCK numbers. Sums have loops
+    without stores (see docs/design.md).
     """
     together, apart, norm = 0.0, 0.0, 0.0
     for start in range(first, last, BLOCK):
         count = min(BLOCK, last - start)
         for j in range(count):
-            room[j] = 0.0
+            workspace[j] = 0.0
         for k in range(copies.shape[0]):
             for j in range(count):
                 change = copies[k, start + j] - v[start + j]
                 apart += change * change
             for j in range(count):
-                room[j] += copies[k, start + j] - v[start + j]
+                workspace[j] += copies[k, start + j] - v[start + j]
         for j in range(count):
-            together += room[j] * room[j]
+            together += workspace[j] * workspace[j]
         for j in range(count):
-            v[start + j] += inverse * room[j]
+            v[start + j] += inverse * workspace[j]
         for j in range(count):
             value = v[start + j]
             shrunk = value - min(max(value, -l1), l1)

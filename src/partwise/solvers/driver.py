@@ -41,10 +41,8 @@ _START_AFRESH = {"structure", "n_examples", "n_parts", "n_weights"}
 
 _FIRST_LOOK = 3.0  # passes before the first certificate of a solver that has no estimate of its gap
 _PASSES_WAITED = 8.0  # most passes between two certificates of a run so short that the next number is smaller
-_LONGEST_WAIT, _SHORTEST_WAIT = (
-    0.15,
-    0.05,
-)  # most and fewest passes between two certificates, as shares of the run so far
+# Most and fewest passes between two certificates, as shares of the run so far.
+_LONGEST_WAIT, _SHORTEST_WAIT = 0.15, 0.05
 _ROUNDING = 1e-3  # an estimate within this share of the gap is taken to be exact from then on
 
 

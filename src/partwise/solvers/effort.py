@@ -14,10 +14,8 @@ from partwise.solvers.primal.curvature import has_whole_blocks, is_worthwhile
 _A_PASS, _A_VISIT = 2e5, 800.0  # of an online solver: work once in a pass, and once for each example
 _A_CHUNK, _FEWEST_CHUNKS, _MOST_CHUNKS = 3e5, 3, 10  # effort of visits chosen together; chunks in a pass
 _AN_EVALUATION = 2e5  # fixed part of an evaluation of all examples
-_ENTRY_ONLINE, _ENTRY_IN_BLOCK = (
-    0.3,
-    0.1,
-)  # to score and scatter a weight in a visit: alone, or in dense blocks
+# To score and scatter a weight in a visit: alone, or in dense blocks.
+_ENTRY_ONLINE, _ENTRY_IN_BLOCK = 0.3, 0.1
 _ENTRY_SHARED = 1.3  # to scatter a weight that another thread may have changed last
 _ENTRY_DOUBLE, _ENTRY_DENSE = 0.9, 0.35  # the same in double precision: sparse, or dense as a product
 _A_WEIGHT_ONLINE, _A_WEIGHT = 4.0, 25.0  # for each weight: averaging; directions and bounds of L-BFGS

@@ -39,10 +39,8 @@ _MOST_ROUNDS, _FEWEST_ROUNDS = 25, 10  # rounds of a pass
 _A_THREAD, _A_WEIGHT = 2e5, 1.0  # effort, as in `effort.py`, to wake a thread; to copy and combine a weight
 _SHARE_OF_WORK = 0.08  # share of a pass that rounds may cost
 _FEWEST_VISITS = 20  # visits of a thread in a pass below which a thread is not worth waking
-_CAUTION, _FORGOTTEN = (
-    1.1,
-    0.1,
-)  # factor on the σ that rounds needed, and how much of its maximum a round forgets
+# Factor on the σ that rounds needed, and how much of its maximum a round forgets.
+_CAUTION, _FORGOTTEN = 1.1, 0.1
 _MOST_IN_ROUNDS = 2  # threads in rounds: four cost as many passes as they saved time (docs/tuning.md)
 _MOST_TOUCHED = 0.1  # share of all weights that a visit may touch if threads share v
 _CHUNKS = 5  # least number of parts of a pass that threads visit together

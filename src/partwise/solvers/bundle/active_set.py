@@ -1,15 +1,15 @@
-"""A small quadratic programme on the simplex, to full precision: an active-set method of our own.
+"""A small quadratic programme on the simplex, to full precision, by an active-set method.
 
-SciPy has no solver for quadratic programmes, and :func:`~partwise.solvers.dual.simplex_qp.simplex_qp`, a
-first-order method, needs thousands of passes where cutting planes are nearly parallel; a bundle has at most
-some hundred of them, which factorising a matrix makes short work of, so a dependency would buy nothing.
+SciPy has no solver for quadratic programmes. :func:`~partwise.solvers.dual.simplex_qp.simplex_qp` is a first-order
+method and needs thousands of passes if cutting planes are nearly parallel. A bundle has at most some hundred planes,
+and factorising such a matrix is fast.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-_MAX_CHANGES = 50  # of the set of free variables, for every variable
+_MAX_CHANGES = 50  # changes of the set of free variables, for every variable
 
 
 def maximise_on_simplex(
@@ -33,8 +33,8 @@ def maximise_on_simplex(
         A point of the simplex, at least as good as `start`.
     """
     a, size = start.copy(), len(start)
-    # Pulling towards the present point makes nearly parallel planes solvable and does not move the solution.
-    # Planes that are all level (a matrix of zeros) have only their heights to tell how much that is.
+    # A pull towards the present point makes nearly parallel planes solvable and does not move the solution. Its size
+    # follows the diagonal, or the heights if all planes are level (a matrix of zeros).
     pull = 1e-11 * max(float(matrix.diagonal().max()), 1e-6 * float(np.abs(linear).max()), 1e-280)
     free = a > 0.0
     for _ in range(_MAX_CHANGES * size):
@@ -47,7 +47,7 @@ def maximise_on_simplex(
             highest = int(slope.argmax())
             if slope[highest] - a @ slope <= tol * scale:
                 break
-            if free[highest]:  # what is left is rounding
+            if free[highest]:  # only rounding is left
                 break
             free[highest] = True
         else:

@@ -1,7 +1,7 @@
-"""Cutting planes: `svm-struct` (one working set an example) and `bmrm` (one bundle for the whole loss).
+"""Cutting planes: `svm-struct` (a working set for each example) and `bmrm` (one bundle for the whole loss).
 
-Both solve the problem over the planes found so far, ask the oracle at its solution, and add what it answers.
-The solution is a dual point, so the certificate comes with it. A pass is one of the oracle over all examples.
+Both solve the problem over the planes found so far, ask the oracle at the solution, and add the plane found there. The
+solution is a dual point, which gives the certificate. A pass is one call of the oracle for all examples.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from partwise.solvers.bundle.cutting_plane_pass import (
 )
 from partwise.solvers.needs import Needs
 
-_MAX_SWEEPS = 300
-_SWEEP_TARGET = 0.1  # of the last gap: closer than that, a new plane gains more than further sweeps
+_MAX_SWEEPS = 300  # sweeps over the working sets in a step
+_SWEEP_TARGET = 0.1  # share of the last gap below which a new plane gains more than further sweeps
 
 
 def _check_memory(memory: int, least: int) -> None:
@@ -68,14 +68,14 @@ class SVMStruct(Solver):
     Parameters
     ----------
     memory : int
-        Labels kept for each example besides the true one, at the cost of memory² numbers an example. Where
-        there are more, one goes that is not in use; where all are, one whose share another can take over at
-        the least loss, and then the gap stays above what the memory allows.
+        Labels kept for each example besides the true one, which takes memory² numbers for each example. If there are
+        more, one without a share is dropped. If all have shares, the one whose share another can take over at the
+        least loss is dropped, and then the gap may not close.
 
     Notes
     -----
-    The programme over the working sets is solved block by block, each by exact exchanges of two labels,
-    until its own gap is a tenth of the last one over all labels. Its sweeps ask no oracle: no passes.
+    The programme over the working sets is solved block by block, by exact exchanges of two labels, until its own gap is
+    a tenth of the last gap over all labels. These sweeps call no oracle and do not count as passes.
     """
 
     memory: int = 20
@@ -100,7 +100,7 @@ class SVMStruct(Solver):
         )
 
     def carry_over(self, problem: Problem, state: PlanesState, changed: Set[str]) -> PlanesState:
-        """Planes are differences of features and costs from the true labels: they hold for any l2."""
+        """Planes are differences of features and costs from the true labels, and hold for any l2."""
         if changed == {"l2"}:
             state.gap[0] = np.inf
             return state
@@ -118,7 +118,7 @@ class SVMStruct(Solver):
         return state, StepInfo(1.0, dual, max(float(state.gap[0]), 0.0))
 
     def _solve(self, problem: Problem, state: PlanesState, random: np.random.Generator) -> None:
-        """Sweeps over the working sets, until their own gap is small beside that over all labels."""
+        """Sweeps over the working sets until their own gap is small beside the gap over all labels."""
         slope, before = np.zeros((2, self.memory + 1))
         for _ in range(_MAX_SWEEPS if state.n_used.max() > 1 else 0):
             inner_gap = sweep_planes(
@@ -129,14 +129,14 @@ class SVMStruct(Solver):
                 break
 
     def _ask(self, problem: Problem, state: PlanesState) -> tuple[np.ndarray, np.ndarray]:
-        """The gap of every example at w(α), and what became of the label found there."""
+        """The gap of every example at w(α), and what happened to the label found there."""
         loss, gap = np.zeros((2, problem.n_examples))
         outcome, planes = np.zeros(problem.n_examples, np.uint8), state.planes(problem)
 
-        def work(first: int, last: int, scratch: Scratch, room: np.ndarray) -> None:
+        def work(first: int, last: int, scratch: Scratch, workspace: np.ndarray) -> None:
             find_planes(
                 problem.batch, first, last, state.v, problem.l2, problem.loss.gamma, planes, loss, gap,
-                outcome, room, scratch,
+                outcome, workspace, scratch,
             )  # fmt: skip
 
         problem.over_examples(np.float64, work)
@@ -181,7 +181,7 @@ class BundleState(NamedTuple):
     share : ndarray (memory,)
         λ, the solution over the bundle.
     idle : ndarray (memory,) of int64
-        Steps since the plane last had a share; −1 where there is none.
+        Steps since the plane last had a share; −1 without a plane.
     weights, best : ndarray (n_weights,)
         Σ_k λ_k v_k / l2, and the weights with the lowest objective met.
     value : ndarray (1,)
@@ -205,14 +205,12 @@ class BMRM(Solver):
     Parameters
     ----------
     memory : int
-        Planes kept, each a vector of weights; where there are more, one without a share goes, or the two with
-        the smallest shares become one, which leaves the dual where it is.
+        Planes kept, each a vector of weights. If there are more, one without a share is dropped, or the two with the
+        smallest shares are merged, which does not change the dual.
 
-    Notes
-    -----
-    The dual point is the mixture Σ_k λ_k α_k of the models at past weights. Its entropy is at least the
-    mixture of their entropies, so the bundle's own objective Σ_k λ_k offset_k − ‖Σ_k λ_k v_k‖²/(2 l2) is a
-    lower bound of D. The small programme is solved by an active-set method (``active_set.py``).
+    Notes ----- The dual point is the mixture Σ_k λ_k α_k of the models at past weights. Its entropy is at least the
+    mixture of their entropies, so the objective of the bundle, Σ_k λ_k offset_k − ‖Σ_k λ_k v_k‖²/(2 l2), is a lower
+    bound of D. An active-set method solves the small programme (``active_set.py``).
     """
 
     memory: int = 100
@@ -236,7 +234,7 @@ class BMRM(Solver):
         return BundleState(v, offset, gram, share, idle, weights, best, np.full(1, np.inf))
 
     def carry_over(self, problem: Problem, state: BundleState, changed: Set[str]) -> BundleState:
-        """The best weights stay, and the next plane is found there; planes hold for any l2."""
+        """The best weights stay, and the next plane is found there. Planes hold for any l2."""
         if changed == {"l2"}:
             state.value[0] = np.inf
             _solve_bundle(state, problem.l2)
@@ -258,7 +256,7 @@ class BMRM(Solver):
         return state, StepInfo(1.0, dual, max(float(state.value[0]) - dual, 0.0))
 
     def certificate(self, problem: Problem, state: BundleState) -> tuple[BundleState, Certificate]:
-        """From the evaluation of the best weights, in double precision: a new pass only where there was none."""
+        """From the evaluation of the best weights, in double precision; a pass only if there is no evaluation yet."""
         primal = float(state.value[0])
         if not np.isfinite(primal):
             primal = problem.primal(state.best)
@@ -273,33 +271,33 @@ def _bundle_dual(state: BundleState, l2: float) -> float:
 
 
 def _solve_bundle(state: BundleState, l2: float) -> None:
-    """λ, and the weights that follow."""
+    """Solve for λ and the weights."""
     used = np.flatnonzero(state.idle >= 0)
     matrix = state.gram[np.ix_(used, used)] / l2
     if not (np.isfinite(matrix).all() and np.isfinite(state.offset[used]).all()):
-        return  # out of range: the certificate says so
+        return  # out of range: the certificate reports it
     state.share[used] = maximise_on_simplex(matrix, state.offset[used], state.share[used])
     state.idle[used] = np.where(state.share[used] > 0.0, 0, state.idle[used] + 1)
     state.weights[:] = state.share @ state.v / l2
 
 
 def _add_plane(problem: Problem, state: BundleState, v: np.ndarray, offset: float) -> None:
-    """Into a free place, that of the plane longest idle, or one that a merger frees; its share is zero."""
+    """Store a plane with share zero in a free slot, that of the plane idle longest, or one that a merger frees."""
     empty = np.flatnonzero(state.idle < 0)
     if len(empty):
-        place = int(empty[0])
+        slot = int(empty[0])
     elif state.idle.max() > 0:
-        place = int(state.idle.argmax())
+        slot = int(state.idle.argmax())
     else:
-        place, into = (int(k) for k in np.argsort(state.share)[:2])
-        _merge(problem, state, place, into)
-    state.v[place], state.offset[place] = v, offset
-    state.share[place], state.idle[place] = 0.0, 0
-    _update_gram(problem, state, place)
+        slot, into = (int(k) for k in np.argsort(state.share)[:2])
+        _merge(problem, state, slot, into)
+    state.v[slot], state.offset[slot] = v, offset
+    state.share[slot], state.idle[slot] = 0.0, 0
+    _update_gram(problem, state, slot)
 
 
 def _merge(problem: Problem, state: BundleState, source: int, into: int) -> None:
-    """Two planes become their mean, weighted by their shares."""
+    """Replace two planes by their mean, weighted by their shares."""
     total = state.share[source] + state.share[into]
     part = state.share[source] / total
     state.v[into] += part * (state.v[source] - state.v[into])
@@ -308,6 +306,6 @@ def _merge(problem: Problem, state: BundleState, source: int, into: int) -> None
     _update_gram(problem, state, into)
 
 
-def _update_gram(problem: Problem, state: BundleState, place: int) -> None:
-    row = [problem.inner(v, state.v[place]) for v in state.v]
-    state.gram[place] = state.gram[:, place] = row
+def _update_gram(problem: Problem, state: BundleState, slot: int) -> None:
+    row = [problem.inner(v, state.v[slot]) for v in state.v]
+    state.gram[slot] = state.gram[:, slot] = row

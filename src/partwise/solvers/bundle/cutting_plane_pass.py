@@ -70,26 +70,26 @@ def _difference(i, planes, p, scores, gold):  # type: ignore
 
 
 @inner
-def _choose_place(planes, i):  # type: ignore
-    """A free place in the working set of i, or that of a label whose share another can best take over.
+def _choose_slot(planes, i):  # type: ignore
+    """A free slot in the working set of i, or that of a label whose share another can best take over.
 
     Where the labels in use are equally good, D loses c² α_p² ‖d_p − d_q‖² / (2 l2) when q takes over from p.
     """
     m = planes.n_used[i]
     if m < planes.cost.shape[1]:
         return m, False
-    place, heir, least = 1, 0, np.inf
+    slot, heir, least = 1, 0, np.inf
     for p in range(1, m):
         for q in range(m):
             if p != q:
                 distance = planes.gram[i, p, p] + planes.gram[i, q, q] - 2.0 * planes.gram[i, p, q]
                 lost = planes.share[i, p] * planes.share[i, p] * distance
                 if lost < least:
-                    place, heir, least = p, q, lost
-    moved = planes.share[i, place] > 0.0
-    planes.share[i, heir] += planes.share[i, place]
-    planes.share[i, place] = 0.0
-    return place, moved
+                    slot, heir, least = p, q, lost
+    moved = planes.share[i, slot] > 0.0
+    planes.share[i, heir] += planes.share[i, slot]
+    planes.share[i, slot] = 0.0
+    return slot, moved
 
 
 @inner
@@ -118,7 +118,7 @@ def _store_plane(batch, i, planes, p, count, vector, scratch):  # type: ignore
 def find_planes(batch, first, last, v, l2, gamma, planes, loss, gap, outcome, vector, scratch):  # type: ignore
     """One oracle call for each example: ℓ_i, g_i, and its most violated label, added where it is new.
 
-    `vector` is room for one example's features, zero before and (up to rounding) after. `outcome` receives
+    `vector` is workspace for one example's features, zero before and (up to rounding) after. `outcome` receives
     ADDED, or REPLACED where a label in use had to go and another has its share now.
     """
     for i in range(first, last):
@@ -136,16 +136,16 @@ def find_planes(batch, first, last, v, l2, gamma, planes, loss, gap, outcome, ve
             mean += planes.share[i, p] * value
         gap[i] = loss[i] - mean
         if loss[i] - known > 1e-12 * (1.0 + abs(top) + abs(gold)):
-            place, moved = _choose_place(planes, i)
+            slot, moved = _choose_slot(planes, i)
             outcome[i] = REPLACED if moved else ADDED
-            _store_plane(batch, i, planes, place, count, vector, scratch)
+            _store_plane(batch, i, planes, slot, count, vector, scratch)
 
 
 @entry
 def sweep_planes(batch, order, v, l2, gamma, planes, slope, before, scratch):  # type: ignore
     """Maximise D over the α_i of `order` in turn; returns Σ_i c_i (gap of i within its working set, before).
 
-    `slope` and `before` (memory + 1,) are room.
+    `slope` and `before` (memory + 1,) are workspace.
     """
     total = 0.0
     for index in range(order.size):

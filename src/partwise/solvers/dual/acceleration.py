@@ -1,16 +1,16 @@
 """Proximal points with momentum around the visits of online EG (Lin, Mairal, Harchaoui 2015, "Catalyst").
 
-The more examples compete for a weight, the shorter are the steps that still gain, and the more passes block-coordinate
-ascent takes. So visits work on P(w) + Σ_j (κ_j / 2) (w_j − z_j)² instead, whose dual needs far fewer, and z follows:
+If many examples share a weight, only short steps gain, and block-coordinate ascent takes many passes. So visits work on
+P(w) + Σ_j (κ_j / 2) (w_j − z_j)² instead, whose dual takes far fewer passes, and z follows:
 
     w_j = (v_j + κ_j z_j) / (l2 + κ_j),   z ← w + θ (w − w_before)
 
-*Held* weights are those of frequent attributes, where steps are short (`rescaled.py`); those of rare ones are as
-free as before. Where l2 is weak and the gap falls slowly all the same, all weights have one κ = ratio · l2, with the
-θ of the paper, (1 − √q) / (1 + √q) for q = l2 / (l2 + κ).
+*Held* weights belong to frequent attributes, whose steps are short (`rescaled.py`); weights of rare attributes stay
+free. If l2 is weak and the gap still falls slowly, all weights get κ = ratio · l2, with the θ of the paper, (1 − √q) /
+(1 + √q) for q = l2 / (l2 + κ).
 
-Visits see other values, l2 + κ in place of l2 and v + κ z in place of v, and are otherwise the same. Between passes
-v is that of α again, so that certificates are those of the problem itself.
+Visits see l2 + κ instead of l2 and v + κ z instead of v, and do not change otherwise. Between passes v belongs to α
+again, so that certificates are those of the problem itself.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from partwise.solvers.dual.potentials import EGState
 
 _WATCHED = 5  # passes over which the fall of the gap is measured
-_FIRST_PASSES = 2  # before which steps say nothing of what they will be
-_SHORT_STEP = 0.57  # of β: their mean after these passes, below which examples compete
+_FIRST_PASSES = 2  # passes after which step sizes are typical of the run
+_SHORT_STEP = 0.57  # mean step size after these passes, as a share of β, below which weights are held
 _ALL = slice(None)
 
 
 def unaccelerated(n_weights: int, dtype: Any) -> dict[str, np.ndarray]:
-    """The parts of a state before anything has begun, with room for `n_weights`."""
+    """The fields of a state before acceleration begins, with vectors of `n_weights`."""
     return {
         "rounds": np.zeros(1, np.int64),
         "holds": np.zeros(1, np.int64),
@@ -46,7 +46,7 @@ def unaccelerated(n_weights: int, dtype: Any) -> dict[str, np.ndarray]:
 
 
 class Pull(NamedTuple):
-    """What the visits of a pass work on, and how they see weights.
+    """The problem that the visits of a pass work on, and how they see weights.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Pull(NamedTuple):
     where : slice or ndarray of int64
         Weights with a κ.
     root, kappa : float or ndarray of float64
-        What values are multiplied by, and κ, of these.
+        For these weights, the factor on their feature values, and κ.
     """
 
     problem: Problem
@@ -67,10 +67,10 @@ class Pull(NamedTuple):
 class Acceleration(NamedTuple):
     """Held weights follow with `momentum` after every pass.
 
-    The ratio of all weights grows like the passes so far to the power of 3/2, from `rest` after `rest` of them, to at
-    most `largest`, and z follows every `every` passes.
-    That begins after `rest` passes, as soon as the gap falls more slowly than it would then. The more passes a run
-    takes, the more it gains from a larger ratio. Without `may_hold`, no weights are held.
+    The ratio of all weights grows like the number of passes to the power of 3/2, from `rest` after `rest` passes to at
+    most `largest`, and z follows every `every` passes. It begins after `rest` passes, as soon as the gap falls more
+    slowly than it would with acceleration. Longer runs gain more from a larger ratio. Without `may_hold`, no weights
+    are held.
     """
 
     rest: int = 10
@@ -80,7 +80,7 @@ class Acceleration(NamedTuple):
     may_hold: bool = True
 
     def begin(self, problem: Problem, state: EGState | MixtureState) -> Pull | None:
-        """What to visit in the next pass, None for the problem itself; v is made to include κ z."""
+        """The problem to visit in the next pass, None for the problem itself; v then includes κ z."""
         pull = self._pull(problem, state)
         if pull is not None:
             _see(state, pull.where, pull.root * (state.v[pull.where] + pull.kappa * state.anchor[pull.where]))
@@ -103,7 +103,7 @@ class Acceleration(NamedTuple):
         return min(rounds * math.sqrt(max(rounds / self.rest, 1.0)), self.largest)
 
     def end(self, problem: Problem, state: EGState | MixtureState, pull: Pull) -> float:
-        """v, its mean and its norm as they are without κ z; by how much w and v / l2 being apart widens the gap."""
+        """Take κ z out of v, its mean and its norm; returns how much the distance of w and v / l2 widens the gap."""
         where, l2 = pull.where, problem.l2
         weights = pull.root * state.v[where].astype(np.float64) / pull.l2
         state.average[where] *= pull.root * (l2 / pull.l2)
@@ -123,8 +123,8 @@ class Acceleration(NamedTuple):
         state.previous[where] = weights
 
     def watch(self, problem: Problem, state: EGState | MixtureState, gap: float) -> None:
-        """Count a pass that ended with an estimate of the gap; hold where steps are short, and begin with all weights
-        where the gap's fall has become slow."""
+        """Count a pass that ended with an estimate of the gap. Hold weights if steps are short, and begin with all
+        weights if the gap falls slowly."""
         state.rounds[0] += 1
         before, state.recent[:-1], state.recent[-1] = float(state.recent[0]), state.recent[1:].copy(), gap
         if not len(state.anchor) or state.since[0] >= 0:
@@ -143,12 +143,12 @@ class Acceleration(NamedTuple):
             self.lead_from(state, (state.average if state.holds[0] else state.v) / problem.l2)
 
     def lead_from(self, state: EGState | MixtureState, weights: np.ndarray) -> None:
-        """Let z be `weights`, the model's own."""
+        """Let z be `weights`."""
         if len(state.anchor):
             state.anchor[:] = state.previous[:] = weights
 
     def forget(self, state: EGState | MixtureState) -> None:
-        """The problem has changed, and what z was following has moved away."""
+        """Stop after a change of the problem: its optimum has moved."""
         state.since[0], state.recent[:] = -1, np.nan
         state.anchor[:] = state.previous
 

@@ -1,8 +1,8 @@
 """Batch exponentiated gradient: `eg-batch`, and `eg-primal` which keeps no dual variables.
 
-All examples move at once from the same weights (Collins et al. 2008, Figure 1). With one η for all,
-the potentials are a weighted mean of past scores, so one d-vector and two numbers replace them
-(Bartlett et al. 2004, appendix C, here for the whole loss family):
+All examples move at once from the same weights (Collins et al. 2008, Figure 1). With one η for all examples, the
+potentials are a weighted mean of past scores. So one vector of weights and two numbers replace them (Bartlett et al.
+2004, appendix C, here for the whole loss family):
 
     θ_i = score_i(u) + κ γ e_i + ρ θ_i⁰,
     u ← (1 − η/β) u + η w,   κ ← (1 − η/β) κ + η,   ρ ← (1 − η/β) ρ.
@@ -49,7 +49,7 @@ class PrimalState(NamedTuple):
 
 @dataclass(frozen=True)
 class _BatchSettings(Solver):
-    """Settings the two share.
+    """The settings of both.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class _BatchSettings(Solver):
         return state, StepInfo(float(tried), old)
 
     def _carried(self, problem: Problem, state: Any, exact: Evaluation) -> Any:
-        """The state with what follows from the point it stores, evaluated on `problem`."""
+        """The state with the values of its point on `problem`."""
         step = self._first_step(problem) if self.step_rule == "safe" else float(state.step[0])
         if not problem.loss.is_hard:
             step = min(step, problem.loss.beta)
@@ -101,7 +101,7 @@ class _BatchSettings(Solver):
 
 @dataclass(frozen=True)
 class BatchEG(_BatchSettings):
-    """`eg-batch`: potentials stored for every part; settings as in the base class."""
+    """`eg-batch`: it stores potentials of every part."""
 
     name = "eg-batch"
 
@@ -140,7 +140,7 @@ class BatchEG(_BatchSettings):
 
 @dataclass(frozen=True)
 class PrimalEG(_BatchSettings):
-    """`eg-primal`: the same iterates in memory O(d + parts of one example)."""
+    """`eg-primal`: the same iterates in memory of O(weights + parts of one example)."""
 
     name = "eg-primal"
     shards = "sums"

@@ -25,8 +25,8 @@ from partwise.solvers.threads import Threads
 
 
 class CornerState(NamedTuple):
-    """A :class:`CornerPoint`, when examples were visited (see `sampling.py`), the weighted mean of v so far, and
-    how many points went into it."""
+    """A :class:`CornerPoint`, times of visits (see `sampling.py`), and the weighted mean of v with its number of
+    points."""
 
     alpha: np.ndarray
     corners: np.ndarray
@@ -50,7 +50,7 @@ class CornerState(NamedTuple):
         return mu
 
     def add_counts(self, problem: Problem, batch: Batch, first: int, last: int, mu: np.ndarray) -> None:
-        """Add those of some examples, where `batch` says that their parts lie."""
+        """Add those of the examples `first` … `last` − 1, whose parts lie where `batch` says."""
         corner_counts(batch, first, last, self.point(problem), mu)
 
 
@@ -61,13 +61,13 @@ class BlockFrankWolfe(HardAscent):
     Parameters
     ----------
     order : {"gap", "permuted", "random", "cyclic"}
-        Which example next; "gap" takes those with the largest gap expected from their last visits.
+        Order of visits; "gap" takes examples first whose last visits promise the largest gap.
     n_slots : int
-        Labellings remembered per example; with too few, long sequences stop short of the optimum.
+        Labellings kept for each example; with too few, long sequences do not reach the optimum.
     n_cached : int
-        Further steps of a visit, among the remembered labellings only.
+        Further steps of a visit, among the kept labellings only.
     precision : {"auto", "single", "double"}
-        Of v; "auto" follows `tol`. Certificates are always computed in double precision.
+        Precision of v; "auto" follows `tol`. Certificates are always in double precision.
     """
 
     order: Literal["gap", "permuted", "random", "cyclic"] = "gap"

@@ -45,7 +45,7 @@ from partwise.solvers.dual.smo import n_labels_of
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import due_chunks, expected_gap, note_visits
 
-_FEW_SLOTS = 4  # pairs of labels that a position has room for at the start; runs double it when they need to
+_FEW_SLOTS = 4  # pairs of labels that a position has space for at the start; runs double it when they need to
 # Sweeps visit directions whose last gain exceeds this share of the mean: 90 % of what sweeps gain.
 _WORTH_WHILE = 0.2
 # Estimate of what a run remembers in the end: a direction at each position for so many labels, in bytes for itself and
@@ -147,7 +147,7 @@ class ChainCoordinateAscent(HardAscent):
     n_sweeps : int
         Sweeps after each tenth of a pass. More sweeps take fewer passes.
     precision : {"auto", "single", "double"}
-        Of v; "auto" follows `tol`. Certificates are always computed in double precision.
+        Precision of v; "auto" follows `tol`. Certificates are always in double precision.
 
     Notes
     -----

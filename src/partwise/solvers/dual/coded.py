@@ -1,4 +1,4 @@
-"""A dual point whose tied potentials take a byte each: its arrays, its reference, what follows from it."""
+"""The lean dual point, whose tied potentials take one byte each: its arrays, its reference, and its evaluation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NOTHING = np.zeros(0)
 
 
 def codes(problem: Problem, n_tied: int) -> dict[str, np.ndarray]:
-    """What a state has of `n_tied` tied potentials of each example, all zero."""
+    """The arrays of a state for `n_tied` tied potentials of each example, all zero."""
     n = problem.n_examples
     return {
         "code": problem.zeros(np.arange(n + 1) * n_tied, np.int8).reshape(n, n_tied),
@@ -25,7 +25,7 @@ def codes(problem: Problem, n_tied: int) -> dict[str, np.ndarray]:
 
 
 def no_codes() -> dict[str, np.ndarray]:
-    """The same of a state that stores tied potentials as they are."""
+    """The same arrays, empty, for a state that stores tied potentials as they are."""
     none = np.zeros(0)
     return {
         "code": np.zeros((0, 0), np.int8),
@@ -44,15 +44,15 @@ def tied_scores(problem: Problem, weights: np.ndarray) -> np.ndarray:
     )
 
 
-def with_room(problem: Problem, point: CodedPoint) -> CodedPoint:
-    """The point with room for one example of its own, as every thread needs it."""
+def with_workspace(problem: Problem, point: CodedPoint) -> CodedPoint:
+    """The point with its own workspace for one example, which every thread needs."""
     most = int(np.diff(problem.batch.part_ptr).max()) + 2 * LANES
     n_tied = problem.batch.n_tied
     return point._replace(mu=np.zeros(most), trial=np.zeros(n_tied, np.int8), trial_scale=np.zeros(1))
 
 
 def recode(problem: Problem, point: CodedPoint) -> None:
-    """Make the tied scores of now the reference. Potentials are rounded anew: all else must be computed again."""
+    """Make the present tied scores the reference. This rounds potentials: everything else must be computed again."""
     weights = problem.weights_at(tied_scores(problem, point.v).astype(np.float64))
 
     def work(first: int, last: int, scratch: Scratch, v: np.ndarray) -> None:
@@ -78,14 +78,14 @@ def move_to_model(problem: Problem, point: CodedPoint, weights: np.ndarray) -> N
 def coded_refresh(
     problem: Problem, point: CodedPoint, weights: np.ndarray = _NOTHING
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Recompute in double precision all that follows from the potentials.
+    """Recompute everything that follows from the potentials, in double precision.
 
     Returns
     -------
     v : ndarray (n_weights,)
         Unrounded.
     loss, inner : ndarray (n_examples,)
-        As :meth:`Problem.losses` returns them, where there are `weights`.
+        As :meth:`Problem.losses` returns them, if there are `weights`.
     """
     loss, inner = np.zeros((2, problem.n_examples))
     read = problem.scoring(weights) if weights.size else weights

@@ -19,16 +19,15 @@ from partwise.solvers.dual.hard import HardAscent, add_to_average, hard_dual
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import expected_gap, note_visits
 
-_LEAST_STEP = 0.5  # passes, and
-_LEAST_VISITS = 1000  # of a step, but no more than
-_MOST_PASSES = 4  # where examples are few: sweeps over a handful are made many at a time
-_N_CHUNKS = 10  # of a sweep, after each of which v goes into the mean, but
-_LEAST_CHUNK = 100  # visits at least
+_LEAST_STEP, _LEAST_VISITS = 0.5, 1000  # least passes and least visits of a step,
+_MOST_PASSES = 4  # which takes at most so many passes if examples are few
+# Chunks of a sweep, after each of which v goes into the mean; least visits of a chunk.
+_N_CHUNKS, _LEAST_CHUNK = 10, 100
 
 
 class ClassState(NamedTuple):
-    """A :class:`ClassPoint`, when examples were visited (see `sampling.py`) and when all of them were, the weighted
-    mean of v so far, and how many points went into it."""
+    """A :class:`ClassPoint`, times of visits (see `sampling.py`) and of the last full sweep, and the weighted mean of v
+    with its number of points."""
 
     mu: np.ndarray
     v: np.ndarray
@@ -54,13 +53,13 @@ class ClassState(NamedTuple):
 class CrammerSinger(HardAscent):
     """Finds the best distribution of one example over all labels, the others fixed; no step size at all.
 
-    Most examples end at their true label with room to spare. Sweeps over those that had something to gain when they
-    were last visited alternate with passes over all, which become rare as the run gets on.
+    Most examples end at their true label with a margin to spare. Sweeps over the examples that gained at their last
+    visit alternate with passes over all examples, which become rare later in a run.
 
     Parameters
     ----------
     precision : {"auto", "single", "double"}
-        Of v; "auto" follows `tol`. Certificates are always computed in double precision.
+        Precision of v; "auto" follows `tol`. Certificates are always in double precision.
     """
 
     precision: Literal["auto", "single", "double"] = "auto"
@@ -130,7 +129,7 @@ class CrammerSinger(HardAscent):
 
 
 def _next_sweep(state: ClassState, random: np.random.Generator) -> tuple[np.ndarray, bool]:
-    """The examples to visit next, in order, a few of them several times, and whether these are all."""
+    """The examples to visit next, in order, and whether these are all; if they are few, each occurs several times."""
     active = np.flatnonzero(state.gap > 0.0)
     now, full_at = float(state.clock[0]), float(state.full_at[0])
     is_full = not active.size or np.isnan(state.gap).any() or now - full_at >= max(1.0, now / 3.0)
@@ -141,7 +140,7 @@ def _next_sweep(state: ClassState, random: np.random.Generator) -> tuple[np.ndar
 
 
 def _by_shard(problem: Problem, order: np.ndarray, random: np.random.Generator) -> Iterator[np.ndarray]:
-    """The visits of `order`, those that are in memory together one after another."""
+    """The visits of `order`, grouped by the shards that are in memory together."""
     if problem.is_in_memory:
         yield order
         return
@@ -153,7 +152,7 @@ def _by_shard(problem: Problem, order: np.ndarray, random: np.random.Generator) 
 
 
 def _squared_features(problem: Problem) -> np.ndarray:
-    """‖φ(x_i, r)‖², (n_examples, n_labels), or (n_examples, 1) where no pair of attribute and label is left out."""
+    """‖φ(x_i, r)‖², (n_examples, n_labels), or (n_examples, 1) if all pairs of attribute and label have weights."""
     (kind,) = problem.scorer.kinds
     is_full = kind.mask.size == 0 and kind.narrow_label.size == 0
     squared = np.zeros((problem.n_examples, 1 if is_full else kind.width))

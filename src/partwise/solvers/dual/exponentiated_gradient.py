@@ -24,7 +24,7 @@ from partwise.solvers.base import (
 )  # fmt: skip
 from partwise.solvers.dual.acceleration import Acceleration, unaccelerated
 from partwise.solvers.dual.annealing import Annealing
-from partwise.solvers.dual.coded import no_codes, recode, with_room
+from partwise.solvers.dual.coded import no_codes, recode, with_workspace
 from partwise.solvers.dual.coded_pass import CodedPoint, CodedRule
 from partwise.solvers.dual.mixtures import MixtureAscent
 from partwise.solvers.dual.online_pass import (
@@ -422,7 +422,7 @@ def _visit(
 
     def run(batch: Batch, here: np.ndarray, own: AnyPoint, scratch: Scratch) -> tuple[int, int]:
         if isinstance(own, CodedPoint):
-            own = with_room(threads.problem, own)
+            own = with_workspace(threads.problem, own)
         return online_pass(batch, here, own, beta, gamma, l2, rule, scratch)
 
     results = threads.visit(order, point, run)

@@ -211,7 +211,7 @@ def _frank_wolfe_visit(batch, i, point, gamma, l2, n_cached, parts, values, scra
 
 @entry
 def frank_wolfe_pass(batch, order, point, gamma, l2, n_cached, parts, values, scratch):  # type: ignore
-    """Visit the examples of `order`; `parts` and `values` are room for one corner and one value a slot."""
+    """Visit the examples of `order`; `parts` and `values` are workspace for one corner and one value a slot."""
     for k in range(order.size):
         _frank_wolfe_visit(batch, order[k], point, gamma, l2, n_cached, parts, values, scratch)
 

@@ -15,10 +15,10 @@ from partwise.solvers.base import BlockAscent, Certificate
 from partwise.solvers.dual.frank_wolfe_pass import mixture_pass
 from partwise.solvers.sampling import note_exact
 
-_PARTS_AT_ONCE = 2**21  # whose expected counts are written out together, where a state keeps them otherwise
+_PARTS_AT_ONCE = 2**21  # parts whose expected counts are written out together, if a state does not keep them
 COUNTS_BYTES = 8 * _PARTS_AT_ONCE
 
-# Expected counts of some examples, (their parts,), and the batch whose parts begin with those of the first of them.
+# Gives expected counts of some examples, (n_parts,), and the batch whose parts begin with those of the first example.
 Counts: TypeAlias = Callable[[Batch, int, int], tuple[Batch, np.ndarray]]
 
 
@@ -82,7 +82,7 @@ class HardAscent(BlockAscent):
 def _counted(
     batch: Batch, first: int, last: int, counts: Counts | np.ndarray
 ) -> Iterator[tuple[tuple[Batch, int, int], np.ndarray]]:
-    """Examples as passes take them, few at a time, with their expected counts."""
+    """Arguments of passes for a few examples at a time, with their expected counts."""
     while first < last:
         until = int(np.searchsorted(batch.part_ptr, batch.part_ptr[first] + _PARTS_AT_ONCE, "right")) - 1
         until = min(max(until, first + 1), last)
@@ -92,22 +92,22 @@ def _counted(
 
 
 def hard_dual(problem: Problem, point: Any) -> float:
-    """The dual from the costs and the norm a point keeps."""
+    """The dual from the costs and the norm that a point keeps."""
     cost = problem.loss.gamma * (problem.batch.example_weight @ point.cost)
     return float(cost - point.norm[0] / (2.0 * problem.l2))
 
 
 def add_to_average(average: np.ndarray, n_averaged: np.ndarray, v: np.ndarray) -> None:
-    """The mean of the v so far, where the k-th counts like k to the seventh."""
+    """Add v to the mean, in which the k-th v weighs like k to the seventh."""
     n_averaged[0] += 1.0
     share = 8.0 / (n_averaged[0] + 7.0)
     average += (v - average) * average.dtype.type(share)
 
 
 def forget_averages(state: Any) -> None:
-    """The problem has changed: the mean of the iterates begins anew, and all gaps are unknown.
+    """After a change of the problem: the mean of the iterates starts again, and all gaps are unknown.
 
-    The point's v must have been settled already.
+    The caller has settled the point's v already.
     """
     state.average[:], state.n_averaged[0] = state.v[: len(state.average)], 0.0
     state.gap[:], state.seen[:], state.waited[:], state.clock[0] = np.nan, -1.0, 1.0, 0.0
@@ -150,16 +150,16 @@ def hard_certificate(
     kept: float,
     average: np.ndarray | None,
 ) -> Certificate:
-    """The better of w(α) and of the mean of the iterates; the point's gaps are found on the way.
+    """The certificate of w(α) or of the mean of the iterates, whichever is better; the point's gaps become exact.
 
     Parameters
     ----------
     counts : ndarray (n_parts,) or Counts
         Marginals of α.
     v : ndarray (n_weights,) of float64
-        That of α.
+        v of α.
     kept : float
-        The dual as it was kept up.
+        The dual as visits kept it.
     average : ndarray (n_weights,) or None
     """
     dual = hard_dual(problem, point)

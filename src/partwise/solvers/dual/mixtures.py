@@ -1,12 +1,12 @@
-"""Training on labels that are known in part: block-coordinate ascent that moves the completions along.
+"""Training on labels that are known in part: block-coordinate ascent on the labels and their completions.
 
-The certificate is of the mixtures: with the completions q̄ held fixed the problem is convex, its dual at the mixture ᾱ
-is at least D = Σ c_i (h_i / β + γ cost_i) − ‖v‖² / (2 l2), and
+The certificate is that of the mixtures. With fixed completions q̄ the problem is convex. Its dual at the mixture ᾱ is at
+least D = Σ c_i (h_i / β + γ cost_i) − ‖v‖² / (2 l2), and
 
     gap = [ P_q̄(w) − D ] + Σ c_i KL(q̄_i ‖ q_i(w)) / β
 
-(with the mixture of entropies for H(q̄), which only adds to it) is zero only where F is stationary: w optimal for
-these completions, and these the model's own. It says nothing of other local optima.
+(with the mixture of entropies for H(q̄), which only increases it) is zero only if F is stationary: w is optimal for
+these completions, and they are the model's own. It says nothing about other local optima.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from partwise.solvers.sampling import due_chunks, expected_gap, note_visits, poi
 from partwise.solvers.threads import Threads
 
 _ACCELERATION = Acceleration(may_hold=False)
-_FIRST_STEP = 0.1
-_FLOOR = 0.1  # of the mean gap: what a visit may spend on bringing old completions up to date
-_THRESHOLD = 2e-8  # of single precision: rows whose expected counts moved less are not scattered now
+_FIRST_STEP = 0.1  # share of the model in an example's mixture at its first visit
+_FLOOR = 0.1  # share of the mean gap that a visit may lose by updating old completions
+_THRESHOLD = 2e-8  # in single precision, rows whose expected counts moved less are not scattered
 
 
 class MixtureState(NamedTuple):
-    """A :class:`MixturePoint`, when examples were visited (see `sampling.py`), the mean of v over a pass, and what
-    `acceleration.py` keeps: see :class:`EGState`."""
+    """A :class:`MixturePoint`, times of visits (see `sampling.py`), the mean of v over a pass, and the fields of
+    `acceleration.py`, as in :class:`EGState`."""
 
     balance: np.ndarray
     completion: np.ndarray
@@ -72,12 +72,12 @@ class MixtureState(NamedTuple):
 
 @dataclass(frozen=True)
 class MixtureAscent(Solver):
-    """Mixes the model, and its completions of what is not known, into every example's own.
+    """Mixes the model and its completions of unknown labels into the mixtures of every example.
 
     Parameters
     ----------
     precision : {"auto", "single", "double"}
-        Of the state; "auto" follows `tol`. Certificates are always computed in double precision.
+        Precision of the state; "auto" follows `tol`. Certificates are always in double precision.
     """
 
     precision: Literal["auto", "single", "double"] = "auto"
@@ -146,13 +146,13 @@ class MixtureAscent(Solver):
         return state, StepInfo(visits / problem.n_examples, self._value(problem, state), gap)
 
     def _value(self, problem: Problem, state: MixtureState) -> float:
-        """S as it is kept."""
+        """S, as visits keep it."""
         loss = problem.loss
         value = loss.inverse_beta * (state.entropy - state.completed_entropy) + loss.gamma * state.cost
         return float(problem.batch.example_weight @ value - state.norm[0] / (2.0 * problem.l2))
 
     def carry_over(self, problem: Problem, state: MixtureState, changed: Set[str]) -> MixtureState:
-        """Mixtures stay, unless they are of other labels; gaps are learnt anew."""
+        """Mixtures stay, unless labels have changed; gaps start again."""
         if "true labels" in changed:
             return self.init(problem, np.random.default_rng(0))
         self._refresh(problem, state)
@@ -162,7 +162,7 @@ class MixtureAscent(Solver):
         return state
 
     def _refresh(self, problem: Any, state: MixtureState) -> np.ndarray:
-        """Recompute in double precision what follows from the mixtures; returns v unrounded."""
+        """Recompute everything that follows from the mixtures in double precision; returns v unrounded."""
         v, cost = problem.at_balance(state.balance)
         state.v[:], state.cost[:] = v, cost
         state.norm[0] = problem.squared_norm(v)
@@ -176,7 +176,7 @@ class MixtureAscent(Solver):
         total, agreeing, met = problem.sums(weights, state.completion)
         loss, penalty = problem.loss, problem.penalty(weights)
         spread, completed = (loss.inverse_beta * each for each in (state.entropy, state.completed_entropy))
-        # Completions of examples not visited yet may be any: those of the weights themselves.
+        # Completions of examples without a visit are free: take those of the weights.
         own = (total - met - spread - loss.gamma * state.cost) + (agreeing - met - completed)
         own = np.where((state.visited == 0) & (problem.gaps.hidden > 0), total - agreeing, own)
         weight = problem.batch.example_weight

@@ -1,4 +1,4 @@
-"""The dual point of solvers that keep potentials: where it starts, what follows from it, its certificate."""
+"""The dual point of solvers that keep potentials: its start, its evaluation and its certificate."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ GOLD_POTENTIAL = 6.0
 
 
 class EGState(NamedTuple):
-    """A :class:`DualPoint`, when examples were visited (see `sampling.py`), a mean of v with its number of
-    points, and what the settings made of the run.
+    """A :class:`DualPoint`, times of visits (see `sampling.py`), a mean of v with its number of points, and the
+    progress of the run.
 
-    `passes` were made so far (for annealing) in so many `rounds`, `step_l2` is the l2 that steps were found for, `beta`
-    the sharpness now. `acceleration.py` `holds` some weights or not, and all of them after `since` rounds, −1 if it
-    does not, having watched the `recent` gaps; `anchor` and `previous` are weights, empty where nothing is ever
-    accelerated. The last five are empty where tied potentials are stored; otherwise the point is a
-    :class:`CodedPoint`, with potentials of other parts and no μ.
+    `passes` is the number of passes (for annealing), in so many `rounds`. `step_l2` is the l2 that step sizes belong
+    to, and `beta` the present sharpness. The fields from `holds` to `previous` belong to `acceleration.py`: whether it
+    holds some weights; the round after which it holds all, or −1; the last gaps; and two vectors of weights, empty
+    without acceleration. The last five fields are empty if tied potentials are stored. Otherwise the point is a
+    :class:`CodedPoint`, with potentials of all other parts and no μ.
     """
 
     theta: np.ndarray
@@ -69,7 +69,7 @@ AnyPoint: TypeAlias = DualPoint | CodedPoint
 def starting_point(
     problem: Problem, start: str, dtype: type, gold_potential: float = GOLD_POTENTIAL
 ) -> DualPoint:
-    """α at the true labels ("gold"), near them ("smoothed") or uniform, with everything that follows."""
+    """α at the true labels ("gold"), near them ("smoothed") or uniform, with its evaluation."""
     batch, n = problem.batch, problem.n_examples
     theta, mu = problem.zeros(batch.part_ptr, dtype), problem.zeros(batch.part_ptr, dtype)
     for first, last in problem.in_order() if start != "uniform" else ():
@@ -83,7 +83,7 @@ def starting_point(
         if start == "gold":
             np.add.at(mu, gold, 1)
     visited = np.full(n, start != "gold", np.uint8)
-    # The gap of an example that was never visited is unknown; taken as infinite, no other would be visited.
+    # The gap of an example without a visit is unknown. If it were infinite, no other example would be visited.
     point = DualPoint(
         theta=theta,
         mu=mu,
@@ -103,7 +103,7 @@ def starting_point(
 def starting_coded_point(
     problem: Problem, start: str, dtype: type, gold_potential: float = GOLD_POTENTIAL
 ) -> CodedPoint:
-    """The same, with a byte for each tied potential; they are all zero."""
+    """The same with one byte for each tied potential; they are all zero."""
     batch, n = problem.batch, problem.n_examples
     own_ptr = batch.part_ptr - np.arange(n + 1) * batch.n_tied
     theta = problem.zeros(own_ptr, dtype)
@@ -133,7 +133,7 @@ def starting_coded_point(
 
 
 def refresh(problem: Problem, point: AnyPoint) -> np.ndarray:
-    """Recompute in double precision all that follows from the potentials; returns v unrounded."""
+    """Recompute everything that follows from the potentials in double precision; returns v unrounded."""
     if isinstance(point, CodedPoint):
         return coded_refresh(problem, point)[0]
     exact = problem.at_potentials(point.theta, point.visited, point.mu)
@@ -145,7 +145,7 @@ def refresh(problem: Problem, point: AnyPoint) -> np.ndarray:
 
 
 def certify(problem: Problem, point: AnyPoint, v: np.ndarray, weights: np.ndarray) -> Certificate:
-    """P(weights) against D of a refreshed point; every g_i is brought up to date on the way."""
+    """The certificate of P(weights) and D of a refreshed point; every gap g_i becomes exact."""
     if isinstance(point, CodedPoint):
         v, loss, inner = coded_refresh(problem, point, weights)
     else:

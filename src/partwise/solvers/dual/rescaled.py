@@ -1,7 +1,7 @@
-"""The same problem with frequent attributes scaled down: for visits that hold their weights near an anchor.
+"""The same problem with frequent attributes scaled down, for visits that hold their weights near an anchor.
 
-A weight with its own l2 + κ_j in place of l2 is a weight of the feature √(l2 / (l2 + κ_j)) φ_j. So visits need not know
-of it: they read other values of the same rows.
+A weight with l2 + κ_j instead of l2 is a weight of the feature √(l2 / (l2 + κ_j)) φ_j. So visits only read other values
+of the same rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STRENGTH, _POWER = 0.1, 0.4  # κ / l2 is _STRENGTH · (uses ^ _POWER − 1); u
 
 
 class Rescaled(NamedTuple):
-    """The problem that visits see, and by what some of its weights are divided.
+    """The problem that visits see, and the factors on some of its features.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Rescaled(NamedTuple):
     held : ndarray (n_held,) of int64
         Weights of frequent attributes.
     root : ndarray (n_held,) of float64
-        What their values are multiplied by; 1 for all others.
+        Factor on their feature values; it is 1 for all other weights.
     """
 
     problem: Problem
@@ -35,7 +35,7 @@ class Rescaled(NamedTuple):
 
 
 def rescaled(problem: Problem) -> Rescaled | None:
-    """None where values cannot be replaced, or no attribute is frequent; made once for an l2 and a loss."""
+    """The rescaled problem, kept for an l2 and a loss; None if values cannot be replaced or none is frequent."""
     made: dict[tuple[float, float], Rescaled | None] = problem.kept("rescaled", dict)
     key = problem.l2, problem.loss.beta
     if key not in made:
@@ -48,7 +48,7 @@ def rescaled(problem: Problem) -> Rescaled | None:
 
 
 def n_scaled(problem: Problem) -> int:
-    """Values that are kept beside those of the rows; none where rows are elsewhere than in memory."""
+    """Number of values kept beside those of the rows; 0 if rows are not in memory."""
     kinds = problem.scorer.kinds if problem.visits_read_rows else ()
     return sum(rows.wide_start.size + rows.narrow_start.size for rows in kinds)
 
@@ -64,7 +64,7 @@ def _rescaled(problem: Problem) -> Rescaled | None:
         uses = curvature * often * squared_values(rows)
         own = root[rows.first_weight : rows.first_weight + rows.n_weights]
         exponent = -0.5 * np.log2(1.0 + _STRENGTH * np.maximum(uses**_POWER - 1.0, 0.0))
-        own[:] = np.exp2(np.round(exponent))  # powers of two, so that no value is rounded
+        own[:] = np.exp2(np.round(exponent))  # powers of two do not round values
         kinds.append(_scaled(rows, own))
     held = np.flatnonzero(root < 1.0)
     if not len(held):
@@ -93,7 +93,7 @@ def _squares(values: np.ndarray) -> np.ndarray | None:
 
 
 def _scaled(rows: KindRows, root: np.ndarray) -> KindRows:
-    """Rows with values times what `root` has for their attributes."""
+    """Rows with values times the factors of their attributes."""
     if root.min() == 1.0:
         return rows
     wide, narrow = root[rows.wide_start], root[rows.narrow_start]

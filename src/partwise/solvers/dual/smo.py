@@ -27,8 +27,8 @@ from partwise.solvers.threads import Threads
 
 
 class SMOState(NamedTuple):
-    """A :class:`MarginalPoint` of the untied problem, when examples were visited (see `sampling.py`), the weighted
-    mean of v so far, and its number of points."""
+    """A :class:`MarginalPoint` of the untied problem, times of visits (see `sampling.py`), and the weighted mean of v
+    with its number of points."""
 
     marginals: np.ndarray
     v: np.ndarray
@@ -49,20 +49,20 @@ class SMOState(NamedTuple):
 class SMO(Solver):
     """Moves mass between two labellings of one example at a time, in the space of marginals; no step size.
 
-    After a first pass over all examples, those come next whose gaps are estimated to be largest (`sampling.py`).
+    After a first pass over all examples, those with the largest expected gaps come first (`sampling.py`).
 
     Parameters
     ----------
     mass : {"marginals", "entropy"}
-        What a labelling has to give: the least marginal among the parts it loses, which is all that marginals of
-        a chain allow; or what the distribution of largest entropy with these marginals puts on it. That can be
-        next to nothing, and SMO then gets stuck, as Bartlett et al. (2004, Figure 4) saw theirs do.
+        The mass that a labelling can give. "marginals": the least marginal among the parts that it loses, all that the
+        marginals of a chain allow. "entropy": its probability under the distribution of largest entropy with these
+        marginals. That can be tiny, and then SMO stalls, as in Bartlett et al. (2004, Figure 4).
 
     Notes
     -----
-    Steps change marginals of neighbours at single positions. A chain with tied transitions has parts for their
-    sums only, so it is seen as one without (``untied.py``): the state holds n·L² numbers for a sentence of n
-    positions and L labels, where those of other solvers hold n·L + L².
+    Steps change marginals of neighbours at single positions. A chain with tied transitions has parts for their sums
+    only, so it is seen untied (``untied.py``): the state holds n·L² numbers for a sentence of n positions and L labels,
+    while states of other solvers hold n·L + L².
     """
 
     mass: Literal["marginals", "entropy"] = "marginals"
@@ -117,7 +117,7 @@ class SMO(Solver):
         return state, StepInfo(visits / len(weight), hard_dual(view, point), float(weight @ gap))
 
     def certificate(self, problem: Problem, state: SMOState) -> tuple[SMOState, Certificate]:
-        """Marginals are made consistent again on the way, by way of their conditionals."""
+        """Marginals are made consistent again first, through their conditionals."""
         view, point = untied(problem), state.point()
         kept = hard_dual(view, point)
         theta = conditional_potentials(view, point.mu)
@@ -130,12 +130,12 @@ class SMO(Solver):
 
 
 def n_labels_of(problem: Problem) -> int:
-    """Labels of a position."""
+    """The number of labels of a position."""
     return problem.structure.kinds[0].width
 
 
 def gold_marginals(problem: Problem) -> np.ndarray:
-    """Those of the true labels, (n_parts,)."""
+    """The marginals of the true labels, (n_parts,)."""
     mu = np.zeros(problem.n_parts)
     mu[problem.gold_indices()] = 1.0
     return mu

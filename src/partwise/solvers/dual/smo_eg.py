@@ -1,8 +1,8 @@
 """`smo-eg`: SMO first, then online exponentiated gradient (Bartlett, Collins, Taskar, McAllester 2004, §6).
 
-EG needs potentials θ where SMO has marginals. The logarithms of conditional probabilities read off the marginals are
-such potentials, exactly. Those of a chain differ from position to position, also where transitions are tied and θ
-would have one block for all of them; so EG sees tied chains untied, as SMO does.
+EG needs potentials θ, and SMO has marginals. The logarithms of the conditional probabilities of these marginals are
+such potentials, exactly. They differ from position to position, also if transitions are tied and θ would have one block
+for all positions. So EG sees tied chains untied, as SMO does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from partwise.solvers.dual.potentials import EGState, refresh
 from partwise.solvers.dual.smo import SMO, SMOState, conditional_potentials
 from partwise.solvers.dual.untied import untied
 
-FLOOR = 1e-6  # share of the uniform distribution in the point where EG takes over
+FLOOR = 1e-6  # share of the uniform distribution in the point at which EG takes over
 _EG = ExponentiatedGradient("gap", acceleration=None, precision="double")
 
 
@@ -62,16 +62,16 @@ class HybridState(NamedTuple):
 class SMOThenEG(Solver):
     """`smo` for the first passes, then online EG, by gaps, from SMO's marginals.
 
-    Tied chains stay untied in both: the marginals are kept exactly, at the cost of n·L² numbers for θ and
-    for μ of a sentence of n positions and L labels. (One tied block of potentials can keep no more than the sums of
-    the transitions over positions, and only after a search for it.)
+    Both see tied chains untied. Marginals are kept exactly, which takes n·L² numbers each for θ and μ of a sentence of
+    n positions and L labels. (One tied block of potentials could keep only the sums of the transitions over positions,
+    and finding it takes a search.)
 
     Parameters
     ----------
     smo_passes : int
-        Passes of SMO.
+        Number of passes of SMO.
     smo : SMO
-        Its settings.
+        The settings of SMO.
     """
 
     smo_passes: int = 5
@@ -102,8 +102,8 @@ class SMOThenEG(Solver):
         )
 
     def carry_over(self, problem: Problem, state: HybridState, changed: Set[str]) -> HybridState:
-        """Marginals of SMO stay; potentials of EG have grown towards another optimum, and take longer to turn back
-        than SMO takes to begin again."""
+        """Marginals of SMO stay. Potentials of EG point to another optimum, and turning them back takes longer than a
+        new start with SMO."""
         if state.passes[0] < self.smo_passes:
             self.smo.carry_over(problem, state.smo_state(), changed)
             return state
@@ -129,7 +129,7 @@ class SMOThenEG(Solver):
 
 
 def _hand_over(problem: Problem, state: EGState, random: np.random.Generator) -> None:
-    """Fill in what EG needs besides marginals; those are smoothed."""
+    """Fill in the fields that EG needs besides marginals; marginals are smoothed."""
     point = state.point()
     point.theta[:], point.visited[:] = smoothed_potentials(problem, state.mu), 1
     refresh(problem, point)
@@ -139,11 +139,11 @@ def _hand_over(problem: Problem, state: EGState, random: np.random.Generator) ->
 def smoothed_potentials(problem: Problem, mu: np.ndarray) -> np.ndarray:
     """Finite potentials with marginals (1 − ε) μ + ε·uniform, ε = FLOOR; see also `conditional_potentials`.
 
-    EG cannot give mass to what has none. The mixture has the marginals of a mixture of distributions, so it is
-    consistent, and zero only where a mask is.
+    EG cannot give mass to parts without mass. The mixture is consistent, since it has the marginals of a mixture of
+    distributions, and zero only for masked parts.
     """
     uniform = np.zeros(problem.n_parts)
     problem.at_potentials(np.zeros(problem.n_parts), np.ones(problem.n_examples, np.uint8), uniform)
     theta = conditional_potentials(problem, (1.0 - FLOOR) * mu + FLOOR * uniform)
-    theta[theta == -np.inf] = 0.0  # masked: no matter what it is, but EG computes with it
+    theta[theta == -np.inf] = 0.0  # masked parts: any finite number, since EG computes with it
     return theta

@@ -1,13 +1,13 @@
-"""How P bends near some weights, roughly: a matrix in blocks, whose inverse gives quasi-Newton steps their shape.
+"""An approximate Hessian of P: a matrix in blocks, whose inverse preconditions quasi-Newton steps.
 
-The Hessian of P is l2·I + β Σ_i c_i Cov_i(φ). A row with attributes x adds about v_k x xᵀ to the block of label k,
-where v_k = μ_k (1 − μ_k) is the variance of its part. So the attributes of a label have the block Xᵀ diag(v) X, taken
-from some rows only, chosen in proportion to v; where they are too many, the sparse ones have its diagonal. Where the
-parts of a row exclude one another and one of them is always there, moving the weights of all of them together bends
-nothing but l2, and gradients have no such part: steps of single labels are balanced so that their sum is zero. (What
-part a gradient has for all that is treated as others are: quasi-Newton steps scale all of it alike.) Tied parts,
-which an example has many times over, have the covariance over examples of (true − expected) counts, which is the
-Hessian's where the model fits; elsewhere its diagonal is too large, and that of rare parts takes its place.
+The Hessian of P is l2·I + β Σ_i c_i Cov_i(φ). A row with attributes x adds about v_k x xᵀ to the block of label k, with
+v_k = μ_k (1 − μ_k), the variance of its part. So the attributes of a label have the block Xᵀ diag(v) X. It is estimated
+from a sample of rows, drawn in proportion to v. If there are too many attributes, sparse ones have only a diagonal. If
+exactly one part of a row is always present, moving the weights of all its parts together changes only the l2 term. So
+steps of single labels are balanced to have the sum zero. (The small part of a gradient that all labels share is not
+treated apart, since quasi-Newton steps scale all of it alike.) Tied parts occur many times in an example. Their block
+is the covariance over examples of (true − expected) counts, which is that of the Hessian if the model fits. If it does
+not fit, its diagonal is too large, and the diagonal for rare parts is used instead.
 """
 
 from __future__ import annotations
@@ -23,25 +23,28 @@ from partwise.core.batch_pass import scatter_pass
 from partwise.core.predict_pass import counts_pass
 from partwise.core.problem import Problem
 
-_FEWEST_COLUMNS, MOST_COLUMNS = 4, 4000  # of a block that is worth it, and that is factorised
-_ROWS_OF_SPARSE = 5  # for each column: fewer are soon fitted, and bend no more where they did
-_MOST_PASSES = 30.0  # that factorising it may cost
-SAMPLE = 3000  # rows that a block is estimated from; at least three for each column
-_LABELS_APART = 6.0  # passes that blocks of all labels may cost before labels share one
-_LABELS_APART_WEAK = 60.0  # the same where P bends far more than l2; 10 evaluations, by how fast products are
-_WEAK = 100.0  # times l2, that it then bends more than
-_ALIKE = 0.01  # labels whose variances differ by less, as at weights of zero, share a block
-_ROWS_AT_ONCE = 4096
-# Rows of a sample that have an attribute: part of its diagonal is added, or nothing.
+_FEWEST_COLUMNS, MOST_COLUMNS = 4, 4000  # columns of a block: fewer are not worth it, more are not factorised
+# Rows for each sparse column: fewer are soon fitted, and then the curvature there is gone.
+_ROWS_OF_SPARSE = 5
+_MOST_PASSES = 30.0  # passes that factorising a block may cost
+SAMPLE = 3000  # rows that a block is estimated from, or three for each column if that is more
+_LABELS_APART = 6.0  # passes that a block for each label may cost; otherwise labels share one block
+# The same if the curvature is above `_WEAK` times l2: about 10 evaluations, as measured.
+_LABELS_APART_WEAK = 60.0
+_WEAK = 100.0
+_ALIKE = 0.01  # labels whose variances differ by less share a block, as they do at zero weights
+_ROWS_AT_ONCE = 4096  # rows that are written out together
+# If fewer sampled rows than the first number have an attribute, its whole diagonal is added; from the second, nothing.
 _FEW_ROWS, _ENOUGH_ROWS = 10.0, 1000.0
-_MOST_NUMBERS = 1 << 25  # of their blocks together
-_OF_ALL = 0.1  # share of all labels in the block of one, which makes up for a sample without some columns
-_RIDGE = 0.1  # of its own diagonal that is added to the block of tied parts: they are seen once an example
-_ROUNDING = 1e-6  # of the mean of its diagonal that is added to a block from products in single precision
+_MOST_NUMBERS = 1 << 25  # numbers in the blocks of all labels together
+_OF_ALL = 0.1  # share of the mean block in the block of a label, for columns that its sample lacks
+# Share of its own diagonal that is added to the block of tied parts, which are seen once an example.
+_RIDGE = 0.1
+_ROUNDING = 1e-6  # share of its mean diagonal that is added to a block computed in single precision
 
 
 def is_worthwhile(problem: Problem) -> bool:
-    """Whether some kind of rows has attributes for a block."""
+    """Whether some kind of rows has attributes that are worth a block."""
     return problem.has_features and any(columns_of(rows) > 0 for rows in problem.scorer.kinds)
 
 
@@ -54,11 +57,11 @@ def has_whole_blocks(problem: Problem) -> bool:
 
 
 def columns_of(rows: KindRows) -> int:
-    """Attributes of a kind that go into a block: all, or the dense ones, or none where that would cost too much."""
+    """Attributes of a kind in a block: all of them, the dense ones, or none if a block would cost too much."""
     n_rows, n_dense = len(rows.wide_ptr) - 1, rows.dense_start.size
     all_wide = rows.narrow_label.size == 0 and rows.mask.size == 0
     for n in (rows.n_weights // rows.stride if all_wide else 0, n_dense):
-        passes = 2.5 * n * n / max(n_rows * rows.width, 1)  # that finding eigenvectors takes the time of
+        passes = 2.5 * n * n / max(n_rows * rows.width, 1)  # cost of finding eigenvectors
         enough = n_rows if n == n_dense else n_rows // _ROWS_OF_SPARSE
         if _FEWEST_COLUMNS <= n <= min(MOST_COLUMNS, enough) and passes <= _MOST_PASSES:
             return n
@@ -80,7 +83,7 @@ class Curvature:
                 moments = _Moments(counts, variance, self.diagonal - problem.l2)
                 self.blocks.append(_block(problem, sample, number, n_columns, moments))
             elif kind.tied and kind.width <= MOST_COLUMNS and weights.any():
-                # at zero, differences to the truth say nothing of variances
+                # at zero weights, differences to the truth say nothing about variances
                 block = tied_block(sample, number, counts, scale, problem.l2)
                 self.blocks.append(
                     _TiedBlock(problem.scorer.kinds[number].first_weight, np.linalg.inv(block))
@@ -99,21 +102,21 @@ class _Block(Protocol):
 
 
 class _Columns(NamedTuple):
-    """Where the weights of a block's attributes lie."""
+    """The positions of the weights of a block's attributes."""
 
     first: int
     shape: tuple[int, int]
     width: int
 
     def of(self, vector: np.ndarray) -> np.ndarray:
-        """Their part of a vector, (n_columns, width); a view."""
+        """The view of a vector at these weights, (n_columns, width)."""
         n_columns, stride = self.shape
         return vector[self.first : self.first + n_columns * stride].reshape(self.shape)[:, : self.width]
 
 
 class _LabelBlocks(NamedTuple):
-    """A block for each label; `inverse` is (width, n_columns, n_columns), `together` their mean, and `balance` the
-    inverse of their sum where they are balanced."""
+    """A block for each label. `inverse` is (width, n_columns, n_columns), `together` their mean, and `balance` the
+    inverse of their sum if steps are balanced."""
 
     columns: _Columns
     inverse: np.ndarray
@@ -134,7 +137,7 @@ class _LabelBlocks(NamedTuple):
 
 
 class _SharedBlock(NamedTuple):
-    """One block but for a factor for each label, by its eigenvectors; `eigenvalue` is (n_columns, width)."""
+    """One block with a factor for each label, as eigenvectors; `eigenvalue` is (n_columns, width)."""
 
     columns: _Columns
     eigenvector: np.ndarray
@@ -167,7 +170,7 @@ class _TiedBlock(NamedTuple):
 
 
 def sampled(problem: Problem) -> tuple[Problem, float]:
-    """The problem, or as many of its examples as are looked at, and how many each of them stands for."""
+    """A sample of the problem's examples, and how many examples each of them stands for."""
     n = problem.n_examples
     wanted = max(1, int(n * min(1.0, problem.looked_at / max(problem.n_parts, 1))))
     if wanted == n:
@@ -177,7 +180,7 @@ def sampled(problem: Problem) -> tuple[Problem, float]:
 
 
 def expected_counts(problem: Problem, weights: np.ndarray) -> np.ndarray:
-    """Of all parts under the loss-augmented model, (n_parts,)."""
+    """Expected counts of all parts under the loss-augmented model, (n_parts,)."""
     beta, no_parts = problem.loss.beta, np.zeros(0, np.int64)
     counts, log_total = np.zeros(problem.n_parts), np.zeros(problem.n_examples)
 
@@ -193,7 +196,7 @@ def expected_counts(problem: Problem, weights: np.ndarray) -> np.ndarray:
 
 
 def variances(problem: Problem, counts: np.ndarray) -> np.ndarray:
-    """Variance of every part times its example's weight, (n_parts,); of tied parts as if they were rare."""
+    """Variance of every part times its example's weight, (n_parts,); tied parts count as rare."""
     part_ptr, n_tied = problem.batch.part_ptr, problem.batch.n_tied
     variance = np.maximum(counts * (1.0 - counts), 0.0)
     tied = (part_ptr[1:, None] - n_tied + np.arange(n_tied)).ravel()
@@ -218,7 +221,7 @@ def diagonal_of(problem: Problem, variance: np.ndarray) -> np.ndarray:
 
 
 def uses(problem: Problem, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of a kind in the order of the examples that have them, and each time where its parts begin."""
+    """The rows of a kind in the order of their examples, and the first part of each."""
     scorer, part_ptr = problem.scorer, problem.batch.part_ptr
     mine = scorer.runs[:, KIND] == number
     runs, example = scorer.runs[mine], block_of(scorer.run_ptr)[mine]
@@ -231,8 +234,8 @@ def uses(problem: Problem, number: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _Moments(NamedTuple):
-    """Of the parts of a sample: expected counts and variances, (n_parts,); and Σ variance · (value of the attribute)²
-    of sparse attributes, (n_weights,)."""
+    """Expected counts and variances of the parts of a sample, (n_parts,), and Σ variance · (value of the attribute)² of
+    sparse attributes, (n_weights,)."""
 
     counts: np.ndarray
     variance: np.ndarray
@@ -240,12 +243,12 @@ class _Moments(NamedTuple):
 
 
 def _block(whole: Problem, sample: Problem, number: int, n_columns: int, moments: _Moments) -> _Block:
-    """Of the first attributes of a kind, from some examples of the whole."""
+    """The block of the first attributes of a kind, from a sample of the examples."""
     rows: KindRows = sample.scorer.kinds[number]
     row, part = uses(sample, number)
-    places = part[:, None] + np.arange(rows.width)
-    own = moments.variance[places]
-    is_balanced = rows.width > 1 and bool((np.abs(moments.counts[places].sum(axis=1) - 1.0) < 1e-6).all())
+    indices = part[:, None] + np.arange(rows.width)
+    own = moments.variance[indices]
+    is_balanced = rows.width > 1 and bool((np.abs(moments.counts[indices].sum(axis=1) - 1.0) < 1e-6).all())
     columns = _Columns(rows.first_weight, (n_columns, rows.stride), rows.width)
     size = max(SAMPLE, 3 * n_columns)
     chosen, weight = chosen_rows(own.sum(axis=1), size)
@@ -295,8 +298,8 @@ def _diagonal_of_columns(
 
 
 def _left_out(found: np.ndarray, values: np.ndarray, bend: np.ndarray, n_rows: int) -> np.ndarray:
-    """What to add to the diagonal `found` from some of the rows, which is `bend` by all of them: attributes that few
-    of these have bend P more than they tell."""
+    """The correction of the diagonal `found` of a sample, which is `bend` over all rows. If few rows of the sample have
+    an attribute, its estimate is too small."""
     if len(values) >= n_rows:
         return np.zeros(len(found))
     seen = np.maximum(np.count_nonzero(values, axis=0), 1)
@@ -306,7 +309,7 @@ def _left_out(found: np.ndarray, values: np.ndarray, bend: np.ndarray, n_rows: i
 
 
 def chosen_rows(weight: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """About `size` of the rows, in proportion to their weights, and the weights they have for all."""
+    """About `size` rows drawn in proportion to their weights, and the weights that make their sums unbiased."""
     if len(weight) <= 1.5 * size or not weight.any():
         return np.arange(len(weight)), weight
     so_far = np.cumsum(weight)
@@ -329,13 +332,13 @@ def written_out(rows: KindRows, row: np.ndarray, n_columns: int, dtype: Any = np
 
 
 def weighted_gram(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Xᵀ diag(weight) X in double precision, from a product in that of X."""
+    """Xᵀ diag(weight) X in double precision, from a product in the precision of X."""
     rooted = values * np.sqrt(weight)[:, None].astype(values.dtype)
     return (rooted.T @ rooted).astype(np.float64)
 
 
 def tied_block(problem: Problem, number: int, counts: np.ndarray, scale: float, l2: float) -> np.ndarray:
-    """Of parts that all examples share, (width, width)."""
+    """The block of parts that all examples share, (width, width)."""
     rows: KindRows = problem.scorer.kinds[number]
     _, part = uses(problem, number)
     difference = -counts

@@ -1,7 +1,7 @@
-"""What batch gradient methods on the primal share, for smooth losses, and the simpler of them: `cg`.
+"""The common part of batch gradient methods on the primal, for smooth losses, and nonlinear conjugate gradient: `cg`.
 
-One evaluation gives P(w), its gradient l2·w − v(p(w)) and, with α_i = p_i(w), the dual; their difference is
-‖∇P‖² / (2 l2). So every step is certified, for nothing.
+One evaluation gives P(w), its gradient l2·w − v(p(w)) and, with α_i = p_i(w), the dual. Their difference is
+‖∇P‖² / (2 l2). So every step has a certificate at no extra cost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CGState(NamedTuple):
     Attributes
     ----------
     weights, gradient, direction : ndarray (n_weights,)
-        `direction` is zero where the next one starts afresh.
+        `direction` is zero if the next one starts again from the gradient.
     value : ndarray (2,)
         P and D; nan until they are computed.
     previous : ndarray (1,)
@@ -40,25 +40,25 @@ class CGState(NamedTuple):
 
 
 class BatchGradient(Solver):
-    """Start at zero, certify from what the state holds."""
+    """Batch methods that start at zero and certify from their state."""
 
     shards = "sums"
     runs_on_gpu = True
 
     def carry_over(self, problem: Problem, state: Any, changed: Set[str]) -> Any:
-        """The weights stay; what was computed at them is forgotten."""
+        """The weights stay; values computed there are forgotten."""
         fresh = self.init(problem, np.random.default_rng(0))
         return fresh._replace(weights=state.weights)
 
     def certificate(self, problem: Problem, state: Any) -> tuple[object, Certificate]:
-        """From the evaluation of the state's own weights, in double precision: no further pass."""
+        """From the evaluation of the state's weights, in double precision, without a further pass."""
         point, _ = current_point(problem, state)
         return state, Certificate(point.value, point.dual, point.weights)
 
 
 @dataclass(frozen=True)
 class ConjugateGradient(BatchGradient):
-    """Nonlinear conjugate gradient, Polak–Ribière+, restarted where it no longer descends."""
+    """Nonlinear conjugate gradient, Polak–Ribière+, restarted when it no longer descends."""
 
     name = "cg"
     needs = Needs(loss="smooth", ridge=True, partial=True)

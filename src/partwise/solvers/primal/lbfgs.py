@@ -1,10 +1,10 @@
 """Limited-memory quasi-Newton on the primal, for smooth losses: `lbfgs`.
 
-Its steps start from the curvature of dense or few attributes (`curvature.py`), and its dual point is a mixture of the
-α_i = p_i of its last points. Entropy is concave and v linear, so that D of the mixture is at least the mixture of what
-is linear in α, less ‖v of the mixture‖² / (2 l2): gradients that point here and there cancel, and a bound follows from
-what is there already. It takes as long as some steps of small problems, and is looked for when the next step promises
-to gain no more than the tolerance. With an l1 term steps are those of `proximal.py`.
+Steps are preconditioned by the curvature of dense or few attributes (`curvature.py`). The dual point is a mixture of
+the α_i = p_i of the last points. Entropy is concave and v is linear, so D of the mixture is at least the mixture of the
+linear parts − ‖v of the mixture‖² / (2 l2). Gradients in different directions cancel, and the bound needs no further
+pass. It takes as long as some steps of small problems, so it is computed when the next step promises a gain below the
+tolerance. With an l1 term, steps are those of `proximal.py`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from partwise.solvers.primal.line_search import LineSearch, Point, SparseLineSea
 from partwise.solvers.primal.mixture_bound import mixture_bound
 from partwise.solvers.primal.proximal import proximal_direction
 
-_STEPS_BETWEEN_LOOKS = 10  # at the curvature, after one at zero
-_STEPS_BETWEEN_CLOSE_LOOKS = 25  # after another one
-_FAR = 0.4  # relative gap at the weights of a weaker l2 from which on zero is a better start: P hardly bends there
-_NEAR = 0.01  # relative decrease of P by a step below which it is worth another look
+_STEPS_BETWEEN_LOOKS = 10  # steps before the curvature is computed again, if it was computed at zero weights
+_STEPS_BETWEEN_CLOSE_LOOKS = 25  # the same if it was computed at other weights
+_FAR = 0.4  # relative gap at the weights of a weaker l2 above which zero is a better start
+_NEAR = 0.01  # relative decrease of P by a step below which the curvature is worth computing again
 
 
 class LBFGSState(NamedTuple):
-    """The current point, and the last moves with the changes of the gradient along them.
+    """The current point, and the last moves with the changes of the gradient.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class LBFGSState(NamedTuple):
     value : ndarray (3,)
         P, the best D so far, and the part of D at this point that is linear in α; nan until they are computed.
     decrease : ndarray (1,)
-        Of P by the last step, relative to P.
+        Decrease of P by the last step, relative to P.
     moves, changes : ndarray (memory, n_weights)
         Pair k lies in row k mod memory.
     linear : ndarray (memory,)
@@ -54,11 +54,11 @@ class LBFGSState(NamedTuple):
     n_pairs, n_steps : ndarray (1,) of int64
         Pairs stored so far, and steps made.
     looked, anchor : ndarray (1,) of int64, ndarray (n_weights,)
-        Steps made when the curvature was looked at last, and where; −1 for never.
+        Number of steps at which the curvature was computed last, −1 for never, and the weights then.
     direction : ndarray (n_weights,)
-        Of the next step; zero where there is none yet.
+        Direction of the next step; zero before the first.
     of_l2 : ndarray (1,)
-        What l2 all this is of; nan until something is computed.
+        The l2 of all these values; nan until something is computed.
     """
 
     weights: np.ndarray
@@ -79,12 +79,12 @@ class LBFGSState(NamedTuple):
 
 @dataclass(frozen=True)
 class LBFGS(BatchGradient):
-    """Limited-memory BFGS (Nocedal 1980), preconditioned where attributes are dense or few; starts at zero.
+    """Limited-memory BFGS (Nocedal 1980), preconditioned if attributes are dense or few; starts at zero.
 
     Parameters
     ----------
     memory : int
-        Pairs kept; each costs two vectors of weights.
+        Number of pairs kept; each takes two vectors of weights.
     """
 
     memory: int = 10
@@ -96,7 +96,7 @@ class LBFGS(BatchGradient):
             raise InputError(f"memory must be an integer of at least 1, not {self.memory!r}")
 
     def memory_needed(self, problem: Problem) -> Memory:
-        """With an l1 term, of pairs and of their products with the curvature."""
+        """Vectors of the pairs; with an l1 term, also their products with the curvature."""
         return Memory(weights=vectors_bytes(problem, (8 if problem.l1 else 2) * self.memory))
 
     def init(self, problem: Problem, random: np.random.Generator) -> LBFGSState:
@@ -110,9 +110,9 @@ class LBFGS(BatchGradient):
         )  # fmt: skip
 
     def carry_over(self, problem: Problem, state: LBFGSState, changed: Set[str]) -> LBFGSState:
-        """Where l2 alone has changed, all that was computed is of use: v, and what is linear in α, do not know it.
+        """If only l2 has changed, everything stays useful: v and the linear part of D do not depend on l2.
 
-        Not so at weights far too large for it: labels are certain there, and steps lead astray.
+        If the weights are far too large for the new l2, start at zero: P hardly bends there.
         """
         if changed != {"l2"} or np.isnan(state.value).any():
             fresh: LBFGSState = super().carry_over(problem, state, changed)
@@ -185,7 +185,7 @@ class LBFGS(BatchGradient):
             state.direction[:] = self._direction(problem, state.gradient, state, shape)
 
     def _told(self, problem: Problem, state: LBFGSState, passes: int) -> StepInfo:
-        """What the next step may gain, as an estimate of the gap, where no bound that is known is better."""
+        """The report of a step; the gap is estimated by the gain of the next step if no bound is better."""
         value, dual, _ = (float(number) for number in state.value)
         gap = value - dual
         if _is_mixed(problem) and state.n_pairs[0]:
@@ -193,7 +193,7 @@ class LBFGS(BatchGradient):
         return StepInfo(float(passes), value - gap, gap)
 
     def certificate(self, problem: Problem, state: LBFGSState) -> tuple[LBFGSState, Certificate]:
-        """Of the weights, in double precision, and of the best mixture that is known: no further pass."""
+        """P of the weights and D of the best mixture, in double precision, without a further pass."""
         if not np.isnan(state.value).any() and (_is_mixed(problem) or problem.l1):
             with on_own_thread():
                 state.value[1] = max(float(state.value[1]), self._mixed_dual(problem, state))
@@ -208,24 +208,24 @@ class LBFGS(BatchGradient):
             state.along[row] = problem.inners(state.changes, move)
             state.along[:, row] = problem.inners(state.moves, change)
             state.n_pairs[0] += 1
-        else:  # the moves that are kept must lead to one another
+        else:  # kept moves must follow each other
             state.n_pairs[0] = 0
 
     def _at(self, problem: Problem, state: LBFGSState, point: Point) -> LBFGSState:
         """The state at `point`, with the best bound of its points so far."""
         dual = point.dual
-        if problem.certified != "local":  # there, bounds of other points are of other completions
+        if problem.certified != "local":  # with partial labels, other points have other completions
             dual = max(float(state.value[1]), dual)
         value = np.array([point.value, dual, _linear_part(problem, point)])
         return state._replace(weights=point.weights, gradient=point.gradient, value=value)
 
     def _rows(self, state: LBFGSState) -> list[int]:
-        """Where the pairs lie, the oldest first."""
+        """Rows of the pairs, the oldest first."""
         n_pairs = int(state.n_pairs[0])
         return [k % self.memory for k in range(max(0, n_pairs - self.memory), n_pairs)]
 
     def _mixed_dual(self, problem: Problem, state: LBFGSState) -> float:
-        """The best bound of a mixture of the α of this point and of those where the moves began."""
+        """The best bound of a mixture of the α of this point and of the points at which the moves began."""
         rows = self._rows(state) if _is_mixed(problem) else []
         if not (rows or problem.l1):
             return -math.inf
@@ -239,7 +239,7 @@ class LBFGS(BatchGradient):
     def _direction(
         self, problem: Problem, gradient: np.ndarray, state: LBFGSState, shape: Curvature | None
     ) -> np.ndarray:
-        """−H g, from the inverse of `shape`; without one, a first step of length one.
+        """−H g with `shape` as preconditioner; without one, the first step has length one.
 
         The two loops of Nocedal 1980 as two triangular systems, in the inner products of moves with changes.
         """
@@ -264,7 +264,7 @@ class LBFGS(BatchGradient):
 
 
 def _is_mixed(problem: Problem) -> bool:
-    """Whether bounds are those of mixtures."""
+    """Whether the bounds of mixtures hold for the problem."""
     return problem.has_features and problem.certified != "local"
 
 
@@ -287,7 +287,7 @@ def _linear_part(problem: Problem, point: Point) -> float:
 
 
 def _curvature_at(problem: Problem, anchor: np.ndarray) -> Any:
-    """Computed once for as long as nobody asks for another place; the matrix itself where there is an l1 term."""
+    """The curvature at `anchor`, kept until another anchor is asked for; with an l1 term, the matrix itself."""
     last = problem.kept("curvature", dict)
     of = problem.l2, problem.l1, problem.loss
     if last.get("of") != of or not np.array_equal(last["anchor"], anchor):

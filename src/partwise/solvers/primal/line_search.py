@@ -1,4 +1,4 @@
-"""Line searches on the primal for smooth losses, also where the regulariser has an l1 term."""
+"""Line searches on the primal for smooth losses, also with an l1 term."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_HALVINGS = 40
 
 
 class Point(NamedTuple):
-    """Weights with what one evaluation there gave; the gradient is that of P without its l1 term."""
+    """Weights with their evaluation; the gradient is that of P without its l1 term."""
 
     weights: np.ndarray
     gradient: np.ndarray
@@ -24,7 +24,7 @@ class Point(NamedTuple):
 
 
 class LineSearch:
-    """P along w + t·direction; remembers the last point, which is the one a line search accepts."""
+    """P along w + t·direction. The last point is kept, since it is the one that a search accepts."""
 
     def __init__(self, problem: Problem, start: Point, direction: np.ndarray):
         self.problem, self.start, self.direction = problem, start, direction
@@ -42,11 +42,11 @@ class LineSearch:
     def search(self, curvature: float, previous_value: float | None) -> Point | None:
         """A point with enough decrease, by SciPy's strong Wolfe search or else by halving; or None.
 
-        Most searches end where they begin, and SciPy, which begins there too, takes longer than a small problem.
+        Most searches accept their first point. It is tried before SciPy, which takes longer than a small problem.
         """
         if self._ends_at_once(curvature, previous_value):
             return self._last
-        from scipy.optimize import line_search  # 20 MB that most trainings do without
+        from scipy.optimize import line_search  # takes 20 MB, and most runs do not need it
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its warning of failure is handled here
@@ -67,7 +67,7 @@ class LineSearch:
         return None
 
     def _ends_at_once(self, curvature: float, previous_value: float | None) -> bool:
-        """Whether the first distance has the strong Wolfe conditions: 1, or what would gain as much as last time."""
+        """Whether the first distance, 1 or one that would gain as much as last time, meets the Wolfe conditions."""
         distance = 1.0
         if previous_value is not None and self.slope != 0.0:
             distance = min(1.0, 2.02 * (self.start.value - previous_value) / self.slope)
@@ -86,7 +86,7 @@ def evaluate(problem: Problem, weights: np.ndarray) -> Point:
 
 
 class SparseLineSearch(LineSearch):
-    """P with an l1 term along w + t·direction, which ends at weights that are zero where they are meant to be."""
+    """P with an l1 term along w + t·direction; the full step ends at weights with the intended zeros."""
 
     def search(self, curvature: float, previous_value: float | None) -> Point | None:
         """The first of 1, 1/2, 1/4, … with enough decrease."""

@@ -1,8 +1,8 @@
 """Online learners without a learning rate: `mira`, `kbest-mira` and `perceptron` (Martins et al. 2010, §4).
 
-They pass over the data and return the average of their iterates. Their fixed point is *not* the regularised
-optimum: l2 only bounds how far one example may push the weights. Train them for a few passes (`max_passes`):
-the tolerance is rarely met, and the certificate says how far from the optimum they stopped.
+They pass over the data and return the average of their iterates. Their fixed point is *not* the regularised optimum: l2
+only bounds how far one example moves the weights. Train them for a few passes (`max_passes`). They rarely reach the
+tolerance; the certificate tells how far from the optimum they stopped.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from partwise.solvers.sampling import shuffled_chunks
 
 
 class OnlineState(NamedTuple):
-    """Weights, what their average needs, and for β = ∞ a dual point.
+    """Weights, the moments of their average, and for β = ∞ a dual point.
 
     Attributes
     ----------
     weights : ndarray (n_weights,)
-        After the last visit.
+        The weights after the last visit.
     moments : ndarray (n_weights,)
         Σ_t t (w_t − w_{t−1}) over all visits t.
     n_visits, n_passes : ndarray (1,) of int64
@@ -46,15 +46,15 @@ class OnlineState(NamedTuple):
     cost: np.ndarray
 
     def average(self) -> np.ndarray:
-        """Mean of the weights after every visit, (n_weights,)."""
+        """The mean of the weights over all visits, (n_weights,)."""
         return self.weights + (self.weights - self.moments) / max(int(self.n_visits[0]), 1)
 
 
 class _Averaged(Solver):
-    """What the three share: a new order every pass, the average, the certificate.
+    """The common part: a new order in every pass, the average, and the certificate.
 
-    The dual point is α_i = p_i(average w) for finite β, and for β = ∞ a mean over the labels met on i, one a
-    pass, later passes weighing more. Either is then moved towards the true labels as far as that raises D.
+    For finite β the dual point is α_i = p_i(average w). For β = ∞ it is a mean of the labels found for i, one in each
+    pass, and later passes weigh more. The point is then moved towards the true labels as far as that raises D.
     """
 
     minimises = False
@@ -66,7 +66,7 @@ class _Averaged(Solver):
         return OnlineState(weights, moments, np.zeros(1, np.int64), np.zeros(1, np.int64), v, np.zeros(1))
 
     def carry_over(self, problem: Problem, state: OnlineState, changed: Set[str]) -> OnlineState:
-        """The weights stay, with their average; the labels met say nothing of another problem's dual."""
+        """The weights and their average stay; labels found are no dual point of another problem."""
         state.v[:], state.cost[0], state.n_passes[0] = 0.0, 0.0, 0
         return state
 
@@ -84,7 +84,7 @@ class _Averaged(Solver):
         return state, StepInfo(1.0)
 
     def _visit(self, problem: Problem, state: OnlineState, order: np.ndarray, v: np.ndarray) -> float:
-        """Update on the examples of `order`; adds to `v` unless it is empty, and returns the cost met."""
+        """Update on the examples of `order`; add v of the labels found to `v` unless it is empty; return their cost."""
         raise NotImplementedError
 
     def certificate(self, problem: Problem, state: OnlineState) -> tuple[OnlineState, Certificate]:
@@ -120,7 +120,7 @@ def _run_pass(
     gamma: float,
     hard: bool,
 ) -> float:
-    asks = ("best",) if hard else ("sums",)  # the perceptron asks for the best label whatever the loss
+    asks = ("best",) if hard else ("sums",)  # the perceptron needs the best label for every loss
     return float(
         mira_pass(
             problem.batch, order, state.weights, state.moments, int(state.n_visits[0]), 1.0 / problem.l2,
@@ -147,10 +147,10 @@ class MIRA(_Averaged):
 
 @dataclass(frozen=True)
 class Perceptron(_Averaged):
-    """w ← w + φ(true) − φ(predicted) wherever the prediction is wrong; averaged (Collins 2002).
+    """w ← w + φ(true) − φ(predicted) if the prediction is wrong; averaged (Collins 2002).
 
-    The updates are those of β = ∞, γ = 0 whatever the problem's loss, and know no l2: the loss and l2 only
-    decide what the certificate measures. An example's weight multiplies its update.
+    The updates are those of β = ∞ and γ = 0 for every loss, and do not depend on l2. The loss and l2 decide only what
+    the certificate measures. The weight of an example multiplies its update.
     """
 
     name = "perceptron"
@@ -166,15 +166,15 @@ class KBestMIRA(_Averaged):
     Parameters
     ----------
     k : int
-        Labels for each example; with k = 1 it is `mira`.
+        Number of labels for each example; k = 1 is `mira`.
     labels : {"augmented", "predicted"}
-        Best by score plus cost, or by score alone: the prediction-based variant of Crammer et al. (2006),
-        whose updates still ask for margins as wide as the cost.
+        The labels with the best score plus cost, or with the best score: the prediction-based variant of Crammer et al.
+        (2006), whose updates still require margins as large as the cost.
 
     Notes
     -----
-    All half-spaces of an example share one slack, as in min (l2/2)‖w' − w‖² + ℓ_i(w'), the problem they
-    approximate. Labels are ranked by the structure's own `kbest`, outside compiled code: slower than `mira`.
+    All half-spaces of an example share one slack, as in min (l2/2)‖w' − w‖² + ℓ_i(w'), the problem that they
+    approximate. The structure's `kbest` ranks labels outside compiled code, so that it is slower than `mira`.
     """
 
     k: int = 5
@@ -191,7 +191,7 @@ class KBestMIRA(_Averaged):
     def _visit(self, problem: Problem, state: OnlineState, order: np.ndarray, v: np.ndarray) -> float:
         scratch, gamma = problem.scratch(np.float64), problem.loss.gamma
         ranked_gamma = gamma if self.labels == "augmented" else 0.0
-        room = self._room(problem, len(scratch.delta))
+        workspace = self._workspace(problem, len(scratch.delta))
         first_visit, cost = int(state.n_visits[0]) + 1, 0.0
         shape, shape_ptr = problem.batch.shape, problem.batch.shape_ptr
         for t, i in enumerate(order, first_visit):
@@ -202,11 +202,11 @@ class KBestMIRA(_Averaged):
             ptr = offsets([len(p) for p in parts])
             cost += half_space_visit(
                 problem.batch, i, ptr, np.concatenate(parts), state.weights, state.moments, t,
-                1.0 / problem.l2, gamma, v, room, scratch,
+                1.0 / problem.l2, gamma, v, workspace, scratch,
             )  # fmt: skip
         return cost
 
-    def _room(self, problem: Problem, size: int) -> HalfSpaces:
+    def _workspace(self, problem: Problem, size: int) -> HalfSpaces:
         rows = self.k + 1
         return HalfSpaces(
             np.zeros(problem.n_weights), np.zeros((rows, size)), np.zeros((rows, rows)), np.zeros(rows),

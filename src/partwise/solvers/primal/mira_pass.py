@@ -133,30 +133,30 @@ def augmented_scores(batch, i, weights, cost_scale, scratch):  # type: ignore
 
 
 @inner
-def _read_half_space(batch, i, j, parts, gamma, gold, count, room, scratch):  # type: ignore
-    """Row j of `room` from a label's parts; ``scratch.scores`` holds the example's scores."""
+def _read_half_space(batch, i, j, parts, gamma, gold, count, workspace, scratch):  # type: ignore
+    """Row j of `workspace` from a label's parts; ``scratch.scores`` holds the example's scores."""
     violation = -gold
     for r in range(count):
         scratch.counts[r] = 0.0
-        room.delta[j, r] = 0.0
+        workspace.delta[j, r] = 0.0
     for r in parts:
         scratch.counts[r] += 1.0
-        room.delta[j, r] -= 1.0
+        workspace.delta[j, r] -= 1.0
         violation += scratch.scores[r]
-    add_gold(batch, i, 1.0, room.delta[j])
+    add_gold(batch, i, 1.0, workspace.delta[j])
     cost = expected_cost(batch, i, scratch.counts)
-    room.violation[j] = violation + gamma * cost
-    scatter_example(batch, i, room.vector, 1.0, room.delta[j], 0.0, scratch)
-    score_example(batch, i, room.vector, 1.0, scratch.potentials, scratch)
+    workspace.violation[j] = violation + gamma * cost
+    scatter_example(batch, i, workspace.vector, 1.0, workspace.delta[j], 0.0, scratch)
+    score_example(batch, i, workspace.vector, 1.0, scratch.potentials, scratch)
     for other in range(j + 1):
-        room.gram[j, other] = finite_dot(scratch.potentials, room.delta[other], count)
-        room.gram[other, j] = room.gram[j, other]
-    scatter_example(batch, i, room.vector, -1.0, room.delta[j], 0.0, scratch)
+        workspace.gram[j, other] = finite_dot(scratch.potentials, workspace.delta[other], count)
+        workspace.gram[other, j] = workspace.gram[j, other]
+    scatter_example(batch, i, workspace.vector, -1.0, workspace.delta[j], 0.0, scratch)
     return cost
 
 
 @entry
-def half_space_visit(batch, i, ptr, parts, w, m, t, largest, gamma, v, room, scratch):  # type: ignore
+def half_space_visit(batch, i, ptr, parts, w, m, t, largest, gamma, v, workspace, scratch):  # type: ignore
     """Step number `t`, on example i: the nearest weights that satisfy the half-spaces of some labels.
 
         min ½ ‖w' − w‖² + (c_i / l2) ξ   subject to   w'·(φ(true) − φ(y_j)) ≥ γ e(y_j) − ξ,  ξ ≥ 0   (eq. 17)
@@ -167,20 +167,22 @@ def half_space_visit(batch, i, ptr, parts, w, m, t, largest, gamma, v, room, scr
     n, weight = ptr.size - 1, batch.example_weight[i]
     count = score_example(batch, i, w, 1.0, scratch.scores, scratch)
     gold = gold_score(batch, i, scratch.scores)
-    room.violation[0], room.share[0], cost = 0.0, 1.0, 0.0
+    workspace.violation[0], workspace.share[0], cost = 0.0, 1.0, 0.0
     size = 0.0
     for j in range(n):
-        own = _read_half_space(batch, i, j + 1, parts[ptr[j] : ptr[j + 1]], gamma, gold, count, room, scratch)
+        own = _read_half_space(
+            batch, i, j + 1, parts[ptr[j] : ptr[j + 1]], gamma, gold, count, workspace, scratch
+        )
         cost = own if j == 0 else cost
-        room.share[j + 1] = 0.0
-        size = max(size, abs(room.violation[j + 1]))
-    scatter_example(batch, i, v, weight, room.delta[1], 0.0, scratch)
+        workspace.share[j + 1] = 0.0
+        size = max(size, abs(workspace.violation[j + 1]))
+    scatter_example(batch, i, v, weight, workspace.delta[1], 0.0, scratch)
     scale = weight * largest
-    exchange(room.gram, scale, room.violation, room.share, n + 1, 1e-12 * size, 1000)
+    exchange(workspace.gram, scale, workspace.violation, workspace.share, n + 1, 1e-12 * size, 1000)
     for r in range(count):
         total = 0.0
         for j in range(1, n + 1):
-            total += room.share[j] * room.delta[j, r]
+            total += workspace.share[j] * workspace.delta[j, r]
         scratch.delta[r] = total
     scatter_example(batch, i, w, scale, scratch.delta, 0.0, scratch)
     scatter_example(batch, i, m, t * scale, scratch.delta, 0.0, scratch)

@@ -1,7 +1,7 @@
-"""The best lower bound of mixtures of dual points, from what is linear in them.
+"""The best lower bound of mixtures of dual points, from v and the linear part of D, which mix linearly.
 
-With an l1 term the true labels, whose v is 0, are among the points: entries of v that are beyond l1 by a rounding, and
-of which a weak l2 makes a large square, are moved back by next to nothing of them.
+With an l1 term the true labels, whose v is 0, are among the points. Some entries of v exceed l1 only by rounding, and a
+weak l2 makes large squares of them: a tiny share of the true labels moves them back.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import numpy as np
 from partwise.core.problem import Problem
 from partwise.solvers.bundle.active_set import maximise_on_simplex
 
-_OF_GAP = 0.02  # that the best mixture may be missed by
-_MOST_ROUNDS = 30
-_SHORTEST = 1e-3  # share of the way to a new mixture that is tried
+_OF_GAP = 0.02  # share of the gap by which the best mixture may be missed
+_MOST_ROUNDS = 30  # rounds of support and line search with an l1 term
+_SHORTEST = 1e-3  # smallest share of the way to a new mixture that is tried
 
 
 def mixture_bound(problem: Problem, images: np.ndarray, linear: np.ndarray, gap: float) -> float:
-    """max Σ a_k linear_k − ‖Σ a_k images_k‖² / (2 l2), shrunk by l1, over a ≥ 0 with Σ a = 1; nearly.
+    """About the maximum of Σ a_k linear_k − ‖shrink(Σ a_k images_k, l1)‖² / (2 l2) over a ≥ 0 with Σ a = 1.
 
     Parameters
     ----------
     images : ndarray (m, n_weights)
-        v of the points, the last one the best so far.
+        v of the points; the last point is the best so far.
     linear : ndarray (m,)
         D without its quadratic term.
     gap : float
-        As it is with the last point alone.
+        The gap with the last point alone.
     """
     tol = min(_OF_GAP * gap / max(float(np.abs(linear).max()), 1e-300), 1e-3)
     share = np.zeros(len(linear))
@@ -57,7 +57,7 @@ def _value(problem: Problem, images: np.ndarray, linear: np.ndarray, share: np.n
 def _on_support(
     problem: Problem, images: np.ndarray, linear: np.ndarray, share: np.ndarray, tol: float
 ) -> np.ndarray:
-    """The best mixture if entries of v beyond l1 stay so, and others within."""
+    """The best mixture if the same entries of v exceed l1 as now."""
     v = share @ images
     beyond = np.flatnonzero(np.abs(v) > problem.l1)
     own = images[:, beyond]
@@ -73,7 +73,7 @@ def _between(
     target: np.ndarray,
     value: float,
 ) -> tuple[np.ndarray, float]:
-    """The first of 1, 1/2, 1/4, … of the way to `target` that is higher, and its value."""
+    """The first point at 1, 1/2, 1/4, … of the way to `target` with a higher value, and its value."""
     way = 1.0
     while way > _SHORTEST:
         trial = share + way * (target - share)

@@ -20,9 +20,9 @@ from partwise.solvers.primal.kronecker import Piece
 from partwise.solvers.primal.line_search import Point, pseudo_gradient
 from partwise.solvers.primal.proximal_pass import sweep
 
-_MOST_SWEEPS = 300
+_MOST_SWEEPS = 300  # sweeps of coordinate descent over the model
 _OF_FALL = 1e-2  # a sweep that gains less than this share of all sweeps is the last
-_SWEEPS_OF_ACTIVE = 4  # over weights that are not zero, between two over all
+_SWEEPS_OF_ACTIVE = 4  # sweeps over weights that are not zero, between two sweeps over all
 _ROUNDING = 1e-10
 
 
@@ -44,52 +44,52 @@ def proximal_direction(
     _minimise(model, len(middle), problem.l1)
     direction = np.zeros_like(point.weights)
     for part in model:
-        direction[part.piece.place] = part.weights - point.weights[part.piece.place]
+        direction[part.piece.at] = part.weights - point.weights[part.piece.at]
     return direction
 
 
 def _scaled(
     problem: Problem, point: Point, moves: np.ndarray, changes: np.ndarray, shape: list[Piece] | None
 ) -> list[Piece]:
-    """B₀, with the factor that the last pair says."""
+    """B₀, scaled by the last pair."""
     if shape is not None:
         if not len(moves):
             return shape
-        along = sum(float(np.sum(moves[-1][each.place] * each.image(moves[-1:])[:, :, 0])) for each in shape)
+        along = sum(float(np.sum(moves[-1][each.at] * each.image(moves[-1:])[:, :, 0])) for each in shape)
         factor = float(moves[-1] @ changes[-1]) / along
         return [each.times(factor) for each in shape]
     if len(moves):
         factor = float(changes[-1] @ changes[-1]) / float(moves[-1] @ changes[-1])
-    else:  # a first move about one long
+    else:  # the first move has a length of about one
         slope = pseudo_gradient(point, problem.l1)
         factor = max(math.sqrt(float(slope @ slope)), 1e-300)
     return [Piece.diagonal(np.arange(problem.n_weights), np.full(problem.n_weights, factor))]
 
 
 class _Model(NamedTuple):
-    """What :func:`sweep` reads and writes of one piece of the weights."""
+    """The arrays of :func:`sweep` for one piece of the weights."""
 
     piece: Piece
     bend: np.ndarray
     whole: np.ndarray
     weights: np.ndarray
     slope: np.ndarray
-    room: np.ndarray
+    workspace: np.ndarray
     shared: np.ndarray
     turned: np.ndarray
 
     @classmethod
     def at(cls, piece: Piece, point: Point, shared: np.ndarray, middle: np.ndarray) -> _Model:
-        own = shared[piece.place]
+        own = shared[piece.at]
         turned = own @ middle
         bend, whole = piece.bend(), piece.whole()
-        # Pairs keep the whole matrix positive; rounding might not.
+        # The pairs keep the matrix positive definite, but rounding might not.
         added, least = np.einsum("jkr,jkr->jk", own, turned), _ROUNDING * bend
         together = np.einsum("jr,jr->j", own.sum(axis=1), turned.sum(axis=1))
         bend, whole = np.maximum(bend + added, least), np.maximum(whole + together, least.sum(axis=1))
-        room = np.zeros((2, piece.place.shape[1]))
+        workspace = np.zeros((2, piece.at.shape[1]))
         return cls(
-            piece, bend, whole, point.weights[piece.place], point.gradient[piece.place], room, own, turned
+            piece, bend, whole, point.weights[piece.at], point.gradient[piece.at], workspace, own, turned
         )
 
     def sweep(self, along: np.ndarray, l1: float, only_active: bool) -> float:
@@ -103,7 +103,7 @@ def _pairs(pieces: list[Piece], moves: np.ndarray, changes: np.ndarray) -> tuple
     if not m:
         return shared, np.zeros((0, 0))
     for piece in pieces:
-        shared[piece.place, :m] = piece.image(moves)
+        shared[piece.at, :m] = piece.image(moves)
     shared[:, m:] = changes.T
     products = moves @ changes.T
     lower, diagonal = np.tril(products, -1), np.diag(np.diag(products))
@@ -114,7 +114,7 @@ def _pairs(pieces: list[Piece], moves: np.ndarray, changes: np.ndarray) -> tuple
 
 
 def _minimise(model: list[_Model], rank: int, l1: float) -> None:
-    """Sweeps over all weights, and several over those that are not zero between two of them."""
+    """Sweeps over all weights, with several sweeps over non-zero weights between two of them."""
     along, fallen = np.zeros(rank), 0.0
     for count in range(_MOST_SWEEPS):
         only_active = count % (_SWEEPS_OF_ACTIVE + 1) > 0

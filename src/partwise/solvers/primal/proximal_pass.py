@@ -99,7 +99,7 @@ def _shift(own, mix, ridge, whole, weights, slope, moved, shared, turned, along,
 
 
 @entry
-def sweep(gram, mix, ridge, bend, whole, weights, slope, room, shared, turned, along, l1, only_active):  # type: ignore
+def sweep(gram, mix, ridge, bend, whole, weights, slope, workspace, shared, turned, along, l1, only_active):  # type: ignore
     """Minimise over the weights of one attribute after another; returns by how much the model fell.
 
     Parameters
@@ -110,7 +110,7 @@ def sweep(gram, mix, ridge, bend, whole, weights, slope, room, shared, turned, a
         The diagonal of all of it, what pairs add included, and the sum over all labels of an attribute.
     weights, slope : ndarray (n, width)
         Where the model is now, and its derivative there, without what pairs add; both change.
-    room : ndarray (2, width)
+    workspace : ndarray (2, width)
     shared, turned : ndarray (n, width, 2 m)
         U and U M, where pairs add U M Uᵀ to the curvature.
     along : ndarray (2 m,)
@@ -119,7 +119,7 @@ def sweep(gram, mix, ridge, bend, whole, weights, slope, room, shared, turned, a
         Leave weights of zero at that.
     """
     n, width = weights.shape
-    is_block, fall, moved, amount = gram.size > 0, 0.0, room[0], room[1]
+    is_block, fall, moved, amount = gram.size > 0, 0.0, workspace[0], workspace[1]
     for j in range(n):
         own = gram[j, j] if is_block else 0.0
         for k in range(width):

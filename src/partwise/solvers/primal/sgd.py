@@ -16,11 +16,10 @@ from partwise.solvers.needs import Needs
 from partwise.solvers.primal.sgd_pass import sample_loss, sgd_pass
 from partwise.solvers.sampling import shuffled_chunks
 
-_SAMPLE = 1000  # examples a trial of η₀ sees
-_RATIO = math.sqrt(10.0)
-_TELLING = 0.01  # relative improvement over the trial before, below which the two count as equal
-_FIRST_TRIAL = 0.1
-_MAX_TRIALS = 16
+_SAMPLE = 1000  # examples in a trial of η₀
+_RATIO = math.sqrt(10.0)  # of η₀ in one trial and the next
+_TELLING = 0.01  # relative improvement of a trial over the one before, below which both count as equal
+_FIRST_TRIAL, _MAX_TRIALS = 0.1, 16  # the first η₀ tried, and how many are tried at most
 
 
 class SGDState(NamedTuple):
@@ -95,7 +94,7 @@ class SGD(Solver):
         )
 
     def carry_over(self, problem: Problem, state: SGDState, changed: Set[str]) -> SGDState:
-        """The weights stay; the shrunken steps of the old schedule would hardly move them."""
+        """The weights stay. The schedule starts again: its late steps would hardly move them."""
         fresh = self.init(problem, np.random.default_rng(0))
         return fresh._replace(direction=state.direction, scale=state.scale)
 
@@ -129,7 +128,7 @@ def _is_stable(problem: Problem, step: float) -> bool:
 
 
 def _visit_all(problem: Problem, state: SGDState, order: np.ndarray, v: np.ndarray) -> float:
-    """Update on every example of `order`; adds to `v` unless it is empty, and returns the cost met."""
+    """Update on every example of `order`; add v of the labels found to `v` unless it is empty; return their cost."""
     state.scale[0], cost = sgd_pass(
         problem.batch, order, state.direction, float(state.scale[0]), int(state.n_updates[0]),
         float(state.initial_step[0]), problem.l2, *_loss_settings(problem), v,
@@ -140,13 +139,13 @@ def _visit_all(problem: Problem, state: SGDState, order: np.ndarray, v: np.ndarr
 
 
 def _loss_settings(problem: Problem) -> tuple[float, float, bool]:
-    """β (1 where it is infinite), γ, and whether to take the mode."""
+    """β (1 if it is infinite), γ, and whether to take the mode."""
     loss = problem.loss
     return 1.0 if loss.is_hard else loss.beta, loss.gamma, loss.is_hard
 
 
 def _search_step(problem: Problem, random: np.random.Generator) -> tuple[float, float]:
-    """η₀ with the lowest objective after one pass over a sample from w = 0, and the passes that took.
+    """The η₀ with the lowest objective after one pass over a sample from w = 0, and the passes of the search.
 
     Goes down from the first trial while the objective falls, or else up.
     """
@@ -159,7 +158,7 @@ def _search_step(problem: Problem, random: np.random.Generator) -> tuple[float, 
         while n_trials < _MAX_TRIALS and _is_stable(problem, step):
             value = _value_after(problem, sample, step)
             n_trials += 1
-            # Where all trials are worse than P(0), smaller steps look better only because they move less.
+            # If all trials are worse than P(0), smaller steps look better only because they move less.
             if not value < best_value - _TELLING * abs(best_value):
                 break
             best_step, best_value, step = step, value, step * ratio
@@ -167,12 +166,12 @@ def _search_step(problem: Problem, random: np.random.Generator) -> tuple[float, 
             break
     if problem.loss.is_hard:  # steps of less than half of 1/strong convexity need too many passes
         best_step = max(best_step, 0.5 / problem.l2)
-    # A trial visits the sample once to learn and once to be judged.
+    # A trial visits the sample twice: to learn and to be evaluated.
     return best_step, 2.0 * n_trials * len(sample) / problem.n_examples
 
 
 def _value_after(problem: Problem, sample: np.ndarray, step: float) -> float:
-    """Objective of the sample, its share of the regulariser included, after one pass over it."""
+    """The objective of the sample, with its share of the regulariser, after one pass over it."""
     state = SGD(step).init(problem, np.random.default_rng(0))
     _visit_all(problem, state, sample, np.zeros(0))
     weights = state.scale[0] * state.direction

@@ -28,9 +28,9 @@ from partwise.errors import InputError
 from partwise.solvers.base import Certificate, Solver, StepInfo
 from partwise.solvers.needs import Needs
 
-_SHRINK, _BACK_OFF = 0.9, 1.5  # of the trial L after a success, after a failure
-_FIRST_GUESS = 2.0**-20  # of the bound
-_ROUNDING = 1e-12
+_SHRINK, _BACK_OFF = 0.9, 1.5  # factors on the trial L after a success and after a failure
+_FIRST_GUESS = 2.0**-20  # the first trial μ, as a share of the bound
+_ROUNDING = 1e-12  # relative error that the excessive gap condition allows for
 
 
 class ExcessiveGapState(NamedTuple):
@@ -41,7 +41,7 @@ class ExcessiveGapState(NamedTuple):
     cost : ndarray (2,)
         Σ_i c_i Σ_r μ_r e_r of α_k and of a_k.
     mu, smoothness, iteration : ndarray (1,)
-        μ_k; the L last found to do; k, 0 before the first step.
+        μ_k; the last L that worked; k, which is 0 before the first step.
     log_count : ndarray (1,)
         Σ_i c_i log|Y_i|.
     """
@@ -57,7 +57,7 @@ class ExcessiveGapState(NamedTuple):
 
 
 class _Smoothed(NamedTuple):
-    """P_μ(w), and a = the distribution that attains it: v(a), its cost, d(a)."""
+    """P_μ(w), and v, cost and d of the distribution a that attains it."""
 
     value: float
     v: np.ndarray
@@ -72,8 +72,8 @@ class ExcessiveGap(Solver):
     Parameters
     ----------
     rule : {"adaptive", "fixed"}
-        Find L by trial: shrink it after every step, test P_μ(w) ≤ D(α), and go back with a larger one where
-        the test fails. Or the paper's steps, which need no test.
+        "adaptive" finds L by trial: it shrinks L after every step, tests P_μ(w) ≤ D(α), and repeats the step with a
+        larger L if the test fails. "fixed" takes the steps of the paper, which need no test.
     smoothness : float or None
         L, which bounds the curvature of the dual against d; by default `bounds.dual_smoothness`. The adaptive
         rule never goes beyond it, so that P(w) − D(α) ≤ 6 L Σ_i c_i log|Y_i| / ((k+1)(k+2)) holds for both.
@@ -91,13 +91,13 @@ class ExcessiveGap(Solver):
             check_positive("smoothness", self.smoothness)
 
     def init(self, problem: Problem, random: np.random.Generator) -> ExcessiveGapState:
-        """α at the true labels and w = 0, where nothing has been computed yet."""
+        """α at the true labels and w = 0; nothing is computed yet."""
         weights, v, smoothed_v = np.zeros((3, problem.n_weights))
         mu, smoothness, log_count = np.full((3, 1), np.nan)
         return ExcessiveGapState(weights, v, smoothed_v, np.zeros(2), mu, smoothness, np.zeros(1), log_count)
 
     def carry_over(self, problem: Problem, state: ExcessiveGapState, changed: Set[str]) -> ExcessiveGapState:
-        """The condition holds for the old problem only: everything starts afresh."""
+        """Start again: the condition holds for the old problem only."""
         return self.init(problem, np.random.default_rng(0))
 
     def step(
@@ -157,16 +157,16 @@ class ExcessiveGap(Solver):
         middle = ((1.0 - tau) * state.v + tau * state.smoothed_v) / problem.l2  # w(α̂)
         pull = tau / mu
         inverse = 1.0 / float(state.mu[0])
-        ahead = problem.at_weights(
+        target = problem.at_weights(
             inverse * state.weights + pull * middle, 1.0, problem.loss.gamma * (inverse + pull)
         )
         weights = (1.0 - tau) * state.weights + tau * middle
         smoothed = _smoothed(problem, weights, mu, float(state.log_count[0]))
-        ahead_cost = float(problem.batch.example_weight @ ahead.cost)
-        cost = np.array([(1.0 - tau) * state.cost[0] + tau * ahead_cost, smoothed.cost])
+        target_cost = float(problem.batch.example_weight @ target.cost)
+        cost = np.array([(1.0 - tau) * state.cost[0] + tau * target_cost, smoothed.cost])
         new = state._replace(
             weights=weights,
-            v=(1.0 - tau) * state.v + tau * ahead.v,
+            v=(1.0 - tau) * state.v + tau * target.v,
             smoothed_v=smoothed.v,
             cost=cost,
             mu=np.array([mu]),
@@ -178,7 +178,7 @@ class ExcessiveGap(Solver):
     def certificate(
         self, problem: Problem, state: ExcessiveGapState
     ) -> tuple[ExcessiveGapState, Certificate]:
-        """P(w_k), one pass, against D(α_k), for which v(α_k) and its cost suffice."""
+        """P(w_k), which takes a pass, and D(α_k) from v(α_k) and its cost."""
         return state, Certificate(problem.primal(state.weights), _dual(problem, state), state.weights)
 
 

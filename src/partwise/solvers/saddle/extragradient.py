@@ -4,22 +4,22 @@ Training is a game (Taskar, Lacoste-Julien, Jordan 2006): w minimises and the di
 
     L(w, α) = (l2/2)‖w‖² − w·v(α) + Σ_i weight_i ( γ Σ_r μ_{i,r} e_{i,r} + H(α_i)/β ).
 
-Both players look one step ahead, then move from where they were by the gradients found there:
+Both players take a trial step, then move from their old points by the gradients found at the trial points:
 
     w' = (w + τ v(α)) / (1 + τ l2),     θ' = (θ + σ (s(w) + γ e)) / (1 + σ/β)
     w⁺ = (w + τ v(α')) / (1 + τ l2),    θ⁺ = (θ + σ (s(w') + γ e)) / (1 + σ/β)
 
-Steps of α are proximal in the Kullback–Leibler divergence, so that only potentials θ matter; and as all examples
-share σ, one vector u and two numbers stand for them, θ = score(u) + κ γ e + ρ θ⁰.
+Steps of α are proximal in the Kullback–Leibler divergence, so that only potentials θ matter. All examples share σ, so
+that one vector u and two numbers represent them: θ = score(u) + κ γ e + ρ θ⁰.
 
-Regulariser and entropy belong to the proximal steps, not to the gradients, and the strong convexity they bring lets
-later steps weigh more. With a_k = A_k τ_k = C_k σ_k, A_{k+1} = A_k + a_k l2 and C_{k+1} = C_k + a_k/β,
+Regulariser and entropy belong to the proximal steps, not to the gradients. Their strong convexity lets later steps
+weigh more. With a_k = A_k τ_k = C_k σ_k, A_{k+1} = A_k + a_k l2 and C_{k+1} = C_k + a_k/β,
 
     Σ_k a_k ( L(w'_k, α) − L(w, α'_k) ) ≤ A_j ‖w − w_j‖²/2 + C_j KL(α ‖ α_j)     for all w, α; sums from any j on
 
-as long as every step passes the test of mirror-prox (`Step.excess` ≤ 0). So the mean of the points looked at, weighted
-by a_k, has a gap of O(1/k²) for β = ∞, and for finite β one that falls geometrically. τσ alone is free. The test
-cannot fail for τσ = 1/B², B² = Σ_i weight_i max_y,z ‖φ(x_i, y) − φ(x_i, z)‖²/4; it mostly allows far more.
+as long as every step passes the test of mirror-prox (`Step.excess` ≤ 0). So the mean of the trial points, weighted by
+a_k, has a gap of O(1/k²) for β = ∞, and a gap that falls geometrically for finite β. Only τσ is free. The test cannot
+fail for τσ = 1/B², B² = Σ_i weight_i max_y,z ‖φ(x_i, y) − φ(x_i, z)‖²/4. It usually allows much more.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ from partwise.core.problem import Problem
 from partwise.solvers.base import Certificate, Solver, StepInfo
 from partwise.solvers.needs import Needs
 
+# The ratio of the test that τσ aims at, and the least and largest factor on τσ at a time.
 _TARGET, _SHRINK, _GROWTH = 0.8, 0.7, 10.0
-_ROUNDING = 1e-14
+_ROUNDING = 1e-14  # relative error of the log-partition that the test allows for
 GOLD_POTENTIAL = 10.0  # θ⁰ of the true labels' rows: near them, but every labelling has a share
-_LARGE = 1e100
+_LARGE = 1e100  # A and C are scaled down above this size
 
 
 class ExtragradientState(NamedTuple):
-    """Both players, what is known at them, the weights of the steps, and two means.
+    """Both players with their evaluations, the weights of the steps, and two means.
 
     Attributes
     ----------
@@ -55,9 +56,9 @@ class ExtragradientState(NamedTuple):
     terms : ndarray (4,)
         A, C, τσ and the safe 1/B².
     mean_weights, mean_v : ndarray (2, n_weights)
-        Of the points looked at since the last two powers of two in the number of steps.
+        Means of the trial points since the last two powers of two in the number of steps.
     mean_sums : ndarray (2, 3)
-        Sum of the a_k, and the means of entropy and cost.
+        Sums of the a_k, and the means of entropy and cost.
     n_steps : ndarray (1,) of int64
     """
 
@@ -117,14 +118,14 @@ class Labels(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Where both players look, where they go, and by how much the test of mirror-prox is missed.
+    """The trial points and the new points of both players, and the test of mirror-prox.
 
-    `excess` is ⟨F(z') − F(z), z' − z⁺⟩ less the distances from z to z' and from there to z⁺, `ratio` the one by
-    the other; nan where rounding decides.
+    `excess` is ⟨F(z') − F(z), z' − z⁺⟩ − the distances from z to z' and from z' to z⁺. `ratio` is their quotient, nan
+    if rounding decides.
     """
 
-    ahead_weights: np.ndarray
-    ahead: Labels
+    middle_weights: np.ndarray
+    middle: Labels
     weights: np.ndarray
     labels: Labels
     excess: float
@@ -166,7 +167,7 @@ class Extragradient(Solver):
         return state
 
     def _start(self, problem: Problem, state: ExtragradientState) -> None:
-        """First weights of the steps; means begin anew."""
+        """The first weights of the steps; means start again."""
         spread = float(problem.batch.example_weight @ problem.squared_radii()) / 4.0
         safe = 1.0 / spread if spread > 0.0 else 1.0
         state.terms[:] = _first_ratio(problem), 1.0, problem.n_examples * safe, safe
@@ -218,7 +219,7 @@ class Extragradient(Solver):
 
 
 def _first_ratio(problem: Problem) -> float:
-    """A/C: what balances the two distances to the optimum, or for finite β keeps the ratio that steps tend to.
+    """A/C that balances both distances to the optimum; for finite β, the ratio that steps tend to.
 
     KL(α* ‖ uniform) ≤ log |Y|, and (l2/2)‖w*‖² ≤ P(0).
     """
@@ -233,19 +234,24 @@ def _first_ratio(problem: Problem) -> float:
 def _try(problem: Problem, weights: np.ndarray, labels: Labels, tau: float, sigma: float) -> Step:
     l2, shrink = problem.l2, 1.0 + sigma * problem.loss.inverse_beta
     kappa, rho = (labels.kappa + sigma) / shrink, labels.rho / shrink
-    ahead_weights = (weights + tau * labels.v) / (1.0 + tau * l2)
-    ahead = Labels.at(problem, (labels.u + sigma * weights) / shrink, kappa, rho)
-    new_weights = (weights + tau * ahead.v) / (1.0 + tau * l2)
-    new = Labels.at(problem, (labels.u + sigma * ahead_weights) / shrink, kappa, rho)
-    back, forth = ahead_weights - new_weights, ahead_weights - weights
+    middle_weights = (weights + tau * labels.v) / (1.0 + tau * l2)
+    middle = Labels.at(problem, (labels.u + sigma * weights) / shrink, kappa, rho)
+    new_weights = (weights + tau * middle.v) / (1.0 + tau * l2)
+    new = Labels.at(problem, (labels.u + sigma * middle_weights) / shrink, kappa, rho)
+    back, forth = middle_weights - new_weights, middle_weights - weights
     inner = problem.inner
-    product = inner(ahead.v - new.v, forth) - inner(ahead.v - labels.v, back)
+    product = inner(middle.v - new.v, forth) - inner(middle.v - labels.v, back)
     distance = ((1.0 + tau * l2) * inner(back, back) + inner(forth, forth)) / (2.0 * tau)
-    distance += (shrink * new.divergence(ahead, problem) + ahead.divergence(labels, problem)) / sigma
-    noise = _ROUNDING * max(abs(p.log_total) for p in (labels, ahead, new)) / sigma
+    distance += (shrink * new.divergence(middle, problem) + middle.divergence(labels, problem)) / sigma
+    noise = _ROUNDING * max(abs(p.log_total) for p in (labels, middle, new)) / sigma
     excess = product - distance - noise
     return Step(
-        ahead_weights, ahead, new_weights, new, excess, product / distance if distance > noise else np.nan
+        middle_weights,
+        middle,
+        new_weights,
+        new,
+        excess,
+        product / distance if distance > noise else np.nan,
     )
 
 
@@ -266,7 +272,7 @@ def _keep(state: ExtragradientState, weights: np.ndarray, labels: Labels) -> Non
 
 
 def _into_means(state: ExtragradientState, weight: float, step: Step) -> None:
-    """Early points are far off: the older mean, which is used, spans the last half to three quarters."""
+    """Add the trial points to both means. The older one is used: it spans the last half to three quarters."""
     state.n_steps[0] += 1
     count = int(state.n_steps[0])
     if count & (count - 1) == 0:
@@ -276,8 +282,8 @@ def _into_means(state: ExtragradientState, weight: float, step: Step) -> None:
     for k in range(2):
         state.mean_sums[k, 0] += weight
         share = weight / state.mean_sums[k, 0]
-        state.mean_weights[k] += share * (step.ahead_weights - state.mean_weights[k])
-        state.mean_v[k] += share * (step.ahead.v - state.mean_v[k])
+        state.mean_weights[k] += share * (step.middle_weights - state.mean_weights[k])
+        state.mean_v[k] += share * (step.middle.v - state.mean_v[k])
         state.mean_sums[k, 1:] += share * (
-            np.array([step.ahead.entropy, step.ahead.cost]) - state.mean_sums[k, 1:]
+            np.array([step.middle.entropy, step.middle.cost]) - state.mean_sums[k, 1:]
         )

@@ -60,7 +60,16 @@ def passes(structure: Any, length: int, scale: float) -> dict[str, Callable[[], 
 
 def cases(only: str) -> dict[str, Callable[[], Any]]:
     """All questions by name."""
-    from partwise.structures import Chain, Grammar, Multiclass, SemiMarkov
+    from partwise.structures import (
+        Chain,
+        Grammar,
+        Graph,
+        Multiclass,
+        Projective,
+        SecondOrderProjective,
+        SemiMarkov,
+        Spanning,
+    )
 
     generator, found = np.random.default_rng(0), {}
     grammar = [(a, b, c) for a in range(12) for b in range(12) for c in range(12) if (a + b + c) % 7 == 0]
@@ -92,11 +101,24 @@ def cases(only: str) -> dict[str, Callable[[], Any]]:
     makers["grammar of 12"] = lambda s: (
         Grammar(12, grammar), 10, (scores_of(generator, s, 10, 12), scores_of(generator, s, len(grammar))),
     )  # fmt: skip
+    makers["projective trees of 20 words"] = lambda s: (Projective(), 20, (scores_of(generator, s, 21, 21),))
+    makers["spanning trees of 20 words"] = lambda s: (Spanning(), 20, (scores_of(generator, s, 21, 21),))
+    makers["second-order trees of 10 words"] = lambda s: (
+        SecondOrderProjective(), 10, tuple(scores_of(generator, s, *(11,) * axes) for axes in (2, 3, 3)),
+    )  # fmt: skip
+    vertex = np.arange(36).reshape(6, 6)
+    across, down = (vertex[:, :-1], vertex[:, 1:]), (vertex[:-1], vertex[1:])
+    grid = np.concatenate([np.column_stack([a.ravel(), b.ravel()]) for a, b in (across, down)])
+    makers["grid of 6 × 6"] = lambda s: (
+        Graph(), 0, (scores_of(generator, s, 36, 2), grid, scores_of(generator, s, len(grid), 2, 2)),
+    )  # fmt: skip
     for name, make in makers.items():
         for scale, size in ((1.0, ""), (1e4, ", large scores")):
             if only in name:
                 structure, length, scores = make(scale)
-                questions = {**answers(structure, scores), **passes(structure, length, scale)}
+                questions = answers(structure, scores)
+                if length:  # Shapes of graphs are more than a length.
+                    questions |= passes(structure, length, scale)
                 found.update({f"{name}{size}: {what}": ask for what, ask in questions.items()})
     return found
 

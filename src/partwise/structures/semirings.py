@@ -13,6 +13,8 @@ semiring, which chooses the operations when the recursion is compiled:
 On the way back from the result to the parts, :func:`choose` takes one alternative of an item: the best (``BEST``), or
 one drawn with its probability (:class:`Drawn`). :func:`share` divides an item among all alternatives (``SHARED``), or
 gives it to the chosen one.
+
+If every item goes on in one other item only, as in chains, `items.py` also keeps lists of the k best.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import numpy as np
 from partwise.compiled.boundary import Reals
 from partwise.compiled.dispatch import chosen_by_type, fragment, inner
 from partwise.compiled.simd_rows import LANES, add_scaled, raise_to
+from partwise.structures.items import draw
 
 
 class Linear(NamedTuple):
@@ -229,18 +232,7 @@ def _choose_best(how, semiring, row, count, use):  # type: ignore
 @inner
 def _choose_drawn(how, semiring, row, count, use):  # type: ignore
     weigh(semiring, row, count)
-    total = 0.0
-    for k in range(count):
-        total += row[k]
-    left, found = how.uniforms[use] * total, -1
-    for k in range(count):
-        if row[k] > 0.0:
-            # The last possible alternative takes the rest, so that rounding cannot choose an impossible one.
-            if found >= 0 and left < 0.0:
-                break
-            found = k
-            left -= row[k]
-    return found
+    return draw(row, count, how.uniforms[use])
 
 
 @chosen_by_type

@@ -216,7 +216,10 @@ class CachedCallback(_CFunc or object):  # type: ignore[misc]
         if self.is_only_loaded:
             raise _NotCached
         with OPTIMISE_ONCE.compiling_callback():
-            return super()._compile_uncached()
+            compiled = super()._compile_uncached()
+            # Optimise now: Numba does it when the address is first asked for, after the hook is gone.
+            compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)
+            return compiled
 
 
 class PlainCallback:

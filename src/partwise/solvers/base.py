@@ -102,9 +102,10 @@ class Certificate:
         return self.primal - self.dual
 
     def is_limited_by_rounding(self, tol: float) -> bool:
-        """Whether the gap misses `tol` because of its rounding."""
+        """Whether the gap misses `tol` because of its rounding, and further steps cannot help."""
         wanted = tol * abs(self.primal)
-        return wanted < self.gap <= self.rounding + max(wanted, self.rounding)
+        is_large = self.rounding > 0.5 * wanted
+        return is_large and wanted < self.gap <= self.rounding + max(wanted, self.rounding)
 
     def is_drowned(self, tol: float) -> bool:
         """Whether rounding in the solver's own passes hides what is left of the gap."""

@@ -31,24 +31,23 @@ def with_rounding(problem: Problem, found: Certificate, tol: float) -> Certifica
     primal, primal_error = found.primal, loss_error + sums * abs(found.primal)
     # The dual adds up entropies, if β is finite, and products of expected counts and scores.
     dual, dual_error = found.dual, (1.0 if problem.loss.is_hard else 2.0) * loss_error + sums * dual_size
-    rounding = noise = primal_error + dual_error
+    noise = primal_error + dual_error
     allowed = _NEGLIGIBLE * min(tol, 1.0) * abs(primal)
     if noise > allowed and found.gap <= _MUCH * noise:
         careful = careful_point(problem, found.weights, allowed / problem.n_examples)
         if careful is not None:
             primal, primal_error = careful.loss + penalty, careful.loss_error + sums * penalty
-            rounding = primal_error + careful.dual_error
             if careful.dual - careful.dual_error > dual - dual_error:
                 dual, dual_error = careful.dual, careful.dual_error
-    if not math.isfinite(primal_error + dual_error):
+    rounding = primal_error + dual_error
+    if not math.isfinite(rounding):
         return found
     seen = min(dual - primal, _ROUNDING_SEEN * max(abs(primal), abs(dual)))
-    if primal_error + dual_error < seen:  # the bounds tell themselves that rounding was more
+    if rounding < seen:  # the bounds tell themselves that rounding was more
         primal_error = dual_error = seen
         rounding = max(rounding, 2.0 * seen)
     is_positive = problem.certified in ("exact", "relaxation") and dual + dual_error >= 0.0
     primal, dual = primal + primal_error, dual - dual_error
-    dual = (
-        max(dual, 0.0) if is_positive else dual
-    )  # no loss is negative: rounding alone can take the dual below zero
+    if is_positive:  # no loss is negative: rounding alone can take the dual below zero
+        dual = max(dual, 0.0)
     return replace(found, primal=primal, dual=dual, rounding=rounding, noise=noise)

@@ -243,14 +243,14 @@ def large(tmp_path, monkeypatch) -> Path:
 def test_limits_decide_on_shards_and_on_where_state_is(large, monkeypatch):
     def fitted(limit: float | None, **given: Any) -> tuple[Any, Any]:
         data = open_dataset(large, **given)
-        model = SequenceLabeler(**data.parameters, max_passes=1, memory_limit=limit).fit(data)
-        return model._training.problem, memory.memory_estimate(model._training.problem, memory_limit=limit)
+        model = SequenceLabeler(**data.parameters, solver="eg-gap", max_passes=1, memory_limit=limit).fit(data)
+        problem = model._training.problem
+        return problem, memory.memory_estimate(problem, "eg-gap", memory_limit=limit)
 
     problem, estimate = fitted(None)
     assert problem.held.n_shards == 1 and not problem.keeps_state_on_disk
     everything = problem.n_bytes + 8 * problem.n_parts + problem.batch.gold_part.nbytes
     beside = memory.bytes_beside(problem.n_weights, problem.n_examples, 1)
-    monkeypatch.setattr(memory, "bytes_of_history", lambda n_weights: 0)
     enough = (beside + everything) / (1.0 - room._MARGIN)
     assert estimate.on_disk == "data on disk" and estimate.streamed == problem.n_bytes
     problem, _ = fitted(1.01 * enough)

@@ -88,7 +88,6 @@ class SkipChains(LabelTask):
 
     command, kind, nouns = "skip-chain", "sequences", ("sentences", "words")
     formats = ("tagged",)
-    Options = SkipChainOptions
 
     def labels(self, X: Any) -> list[list[str]]:
         return [list(map(str, own)) for own in self.estimator.predict(X)]
@@ -134,7 +133,7 @@ class SkipChains(LabelTask):
         return {"format": "words, with spaces between them", "example": "Green met Miller before Green spoke"}
 
 
-register("skip_chains", SkipChains, SkipChainLabeler)
+register("skip_chains", SkipChains, SkipChainOptions, SkipChainLabeler)
 
 if __name__ == "__main__":
     main()

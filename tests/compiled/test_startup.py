@@ -20,6 +20,7 @@ from partwise import (
     SegmentLabeler,
     SequenceLabeler,
 )
+from partwise.tasks import tasks_by_command
 
 SENTENCES = [["the", "dog", "barks"], ["a", "cat", "sleeps"]] * 3
 TAGS = [["D", "N", "V"]] * 6
@@ -45,7 +46,8 @@ def test_the_package_loads_nothing_by_itself() -> None:
     "command",
     [
         ["predict"],
-        *(["train", what] for what in ("sequence", "dependency", "constituency", "segments", "graph")),
+        ["encode", "sequence"],
+        *(["train", command] for command in tasks_by_command()),
     ],
 )
 def test_help_loads_nothing_heavy(command: list[str]) -> None:

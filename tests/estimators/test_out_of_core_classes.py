@@ -243,7 +243,9 @@ def large(tmp_path, monkeypatch) -> Path:
 def test_limits_decide_on_shards_and_on_where_state_is(large, monkeypatch):
     def fitted(limit: float | None, **given: Any) -> tuple[Any, Any]:
         data = open_dataset(large, **given)
-        model = SequenceLabeler(**data.parameters, solver="eg-gap", max_passes=1, memory_limit=limit).fit(data)
+        model = SequenceLabeler(**data.parameters, solver="eg-gap", max_passes=1, memory_limit=limit).fit(
+            data
+        )
         problem = model._training.problem
         return problem, memory.memory_estimate(problem, "eg-gap", memory_limit=limit)
 

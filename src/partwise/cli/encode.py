@@ -46,16 +46,17 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while e
 
 def encode_command(name: str) -> Callable[..., None] | None:
     """The command that encodes data of the task called `name`; None if the task's data cannot be encoded."""
-    from partwise.tasks import task_class
+    from partwise.tasks import encode_options, task_class
 
-    task = task_class(name)
-    if task.Encoding is None:
+    offered = encode_options(name)
+    if offered is None:
         return None
 
     def encode(
         *, train: Train, output: Output, options: Any, json: OneObject = False, quiet: Quiet = False
     ) -> None:
         _check_output(output)
+        task = task_class(name)
         options.check()
         task.check_format(options.data().format)
         with _naming(train):
@@ -67,8 +68,8 @@ def encode_command(name: str) -> Callable[..., None] | None:
             words = f"{output}: read as {found.format}; {sizes}"
             console.print(words, markup=False, highlight=False, soft_wrap=True)
 
-    encode.__annotations__["options"] = task.Encoding
-    encode.__doc__ = task.Encoding.__doc__
+    encode.__annotations__["options"] = offered
+    encode.__doc__ = offered.__doc__
     return encode
 
 

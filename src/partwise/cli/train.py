@@ -13,9 +13,9 @@ from partwise.errors import InputError
 
 def train_command(name: str) -> Callable[..., None]:
     """The command that trains a model of the task called `name`."""
-    from partwise.tasks import task_class
+    from partwise.tasks import encode_options, train_options
 
-    task = task_class(name)
+    offered = train_options(name)
 
     def with_folders(
         *, files: Files, objective: Objective, options: Any, streaming: Streaming, running: Running
@@ -25,9 +25,9 @@ def train_command(name: str) -> Callable[..., None]:
     def without(*, files: Files, objective: Objective, options: Any, running: Running) -> None:
         _train(name, files, objective, options, Streaming(), running)
 
-    command = without if task.Encoding is None else with_folders
-    command.__annotations__["options"] = task.Options
-    command.__doc__ = task.Options.__doc__
+    command = without if encode_options(name) is None else with_folders
+    command.__annotations__["options"] = offered
+    command.__doc__ = offered.__doc__
     return command
 
 
@@ -38,14 +38,14 @@ def _train(
     name: str, files: Files, objective: Objective, options: Any, streaming: Streaming, running: Running
 ) -> None:
     from partwise.cli.training import Job, check_model_path, run_training
-    from partwise.tasks import task_class, trained_class
+    from partwise.tasks import encode_options, task_class, trained_class
 
     task = task_class(name)
     options.check()
     check_model_path(files.model, {"TRAIN": files.train, "--dev": files.dev, **options.files()})
     task.check_format(options.data().format)
     parameters = {**objective.parameters(), **running.parameters(), **options.parameters()}
-    if task.Encoding is not None and os.path.isdir(files.train):
+    if encode_options(name) is not None and os.path.isdir(files.train):
         data = _encoded(task, files.train, options, streaming, running.quiet)
     else:
         streaming.check_unused()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from partwise.errors import InputError
 
 if TYPE_CHECKING:
+    from partwise.tasks.options import TrainOptions
     from partwise.tasks.task import Task
 
 
@@ -26,15 +27,21 @@ class Entry(NamedTuple):
     command : str
         NAME of ``partwise train NAME``.
     task : str or subclass of Task
+    options : str or subclass of TrainOptions
+        What ``partwise train NAME`` offers. The docstring is the help of the command. Help loads nothing else.
     estimators : tuple of str or class
         The classes whose models are of this task; ``partwise train`` makes the first one.
+    encoding : str or subclass of TrainOptions, optional
+        What ``partwise encode NAME`` offers.
     dataset : str or class, optional
         Reads the folders of ``partwise encode NAME``.
     """
 
     command: str
     task: str | type
+    options: str | type
     estimators: tuple[str | type, ...]
+    encoding: str | type | None = None
     dataset: str | type | None = None
 
 
@@ -42,33 +49,53 @@ TASKS: dict[str, Entry] = {
     "sequences": Entry(
         "sequence",
         "sequences.task:Sequences",
+        "sequences.options:SequenceOptions",
         ("sequences.labeler:SequenceLabeler", "sequences.kernel:KernelSequenceLabeler"),
+        "sequences.options:EncodeOptions",
         "sequences.dataset:EncodedSequences",
     ),
-    "segments": Entry("segments", "segments.task:Segments", ("segments.labeler:SegmentLabeler",)),
+    "segments": Entry(
+        "segments",
+        "segments.task:Segments",
+        "segments.options:SegmentOptions",
+        ("segments.labeler:SegmentLabeler",),
+    ),
     "classes": Entry(
         "classify",
         "classes.task:Classes",
-        (
-            "classes.classifier:Classifier",
-            "classes.kernel:KernelClassifier",
-        ),
+        "classes.options:ClassOptions",
+        ("classes.classifier:Classifier", "classes.kernel:KernelClassifier"),
+        "classes.options:EncodeOptions",
         "classes.dataset:EncodedClasses",
     ),
     "dependencies": Entry(
-        "dependency", "dependencies.task:DependencyTrees", ("dependencies.parser:DependencyParser",)
+        "dependency",
+        "dependencies.task:DependencyTrees",
+        "dependencies.options:DependencyOptions",
+        ("dependencies.parser:DependencyParser",),
     ),
-    "graphs": Entry("graph", "graphs.task:LabelledGraphs", ("graphs.labeler:GraphLabeler",)),
+    "graphs": Entry(
+        "graph",
+        "graphs.task:LabelledGraphs",
+        "graphs.options:GraphOptions",
+        ("graphs.labeler:GraphLabeler",),
+    ),
     "constituents": Entry(
-        "constituency", "constituents.task:ConstituentTrees", ("constituents.parser:ConstituencyParser",)
+        "constituency",
+        "constituents.task:ConstituentTrees",
+        "constituents.options:ConstituentOptions",
+        ("constituents.parser:ConstituencyParser",),
     ),
     "label_sets": Entry(
-        "multilabel", "label_sets.task:LabelSets", ("label_sets.classifier:MultilabelClassifier",)
+        "multilabel",
+        "label_sets.task:LabelSets",
+        "label_sets.options:LabelSetOptions",
+        ("label_sets.classifier:MultilabelClassifier",),
     ),
 }
 
 
-def register(name: str, task: type[Task], *estimators: type) -> None:
+def register(name: str, task: type[Task], options: type[TrainOptions], *estimators: type) -> None:
     """Add a task of your own; its estimators have ``_task = name``.
 
     Models of these classes can then be loaded, and the command line, reports and the server know the task.
@@ -77,15 +104,27 @@ def register(name: str, task: type[Task], *estimators: type) -> None:
     ----------
     name : str
     task : subclass of Task
+    options : subclass of TrainOptions
+        What ``partwise train`` offers.
     *estimators : classes
         ``partwise train`` makes the first one.
     """
-    TASKS[name] = Entry(task.command, task, estimators)
+    TASKS[name] = Entry(task.command, task, options, estimators)
 
 
 def task_class(name: str) -> type[Task]:
     """The `Task` called `name` in the registry."""
     return _loaded(TASKS[name].task)
+
+
+def train_options(name: str) -> type[TrainOptions]:
+    """What ``partwise train`` offers for the task called `name`."""
+    return _loaded(TASKS[name].options)
+
+
+def encode_options(name: str) -> type[TrainOptions] | None:
+    """What ``partwise encode`` offers for the task called `name`; None if its data cannot be encoded."""
+    return _loaded(TASKS[name].encoding)
 
 
 def tasks_by_command() -> dict[str, str]:
@@ -133,7 +172,7 @@ def _estimators() -> Iterator[tuple[str, str | type]]:
             yield where.partition(":")[2] if isinstance(where, str) else where.__name__, where
 
 
-def _loaded(where: str | type) -> Any:
+def _loaded(where: str | type | None) -> Any:
     if not isinstance(where, str):
         return where
     module, _, name = where.partition(":")

@@ -14,7 +14,7 @@ from partwise.core.losses import Loss
 from partwise.errors import InputError
 from partwise.report.output import write_text
 from partwise.tasks import task_of
-from partwise.tasks.options import DataOptions, TrainOptions
+from partwise.tasks.options import DataOptions
 from partwise.tasks.page import Evidence, Term, difference, shown_terms, term_of
 
 Write = Callable[[TextIO], None]
@@ -94,10 +94,6 @@ class Task(ABC):
     kind : str
         How pages draw an answer: "trees", "constituents" and "graphs" have drawings of their own. Any other kind is
         drawn as a row of words with labels.
-    Options : subclass of TrainOptions
-        What ``partwise train NAME`` offers. The docstring is the help of the command.
-    Encoding : subclass of TrainOptions or None
-        What ``partwise encode NAME`` offers.
     rereads_format : bool
         Whether the format of each new file is found by looking at the file, whatever the format of the training data.
     draws_trees : bool
@@ -115,8 +111,6 @@ class Task(ABC):
     command: ClassVar[str]
     formats: ClassVar[tuple[str, ...]]
     kind: ClassVar[str]
-    Options: ClassVar[type[TrainOptions]]
-    Encoding: ClassVar[type[TrainOptions] | None] = None
     rereads_format: ClassVar[bool] = False
     draws_trees: ClassVar[bool] = False
     longest: ClassVar[int] = 2000
@@ -129,7 +123,7 @@ class Task(ABC):
     @classmethod
     @abstractmethod
     def training_data(cls, path: str, options: Any) -> LabelledData:
-        """Read a training file; `options` is an instance of `Options`."""
+        """Read a training file; `options` is what ``partwise train NAME`` was given."""
 
     @classmethod
     def dev_data(cls, path: str, options: Any, train: LabelledData) -> tuple[Any, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,40 +12,12 @@ from partwise.errors import InputError
 from partwise.report.probabilities import as_text
 from partwise.scoring.labelling import labelling_scores
 from partwise.tasks.classes.data import is_attributes
+from partwise.tasks.classes.options import ClassOptions, EncodeOptions
 from partwise.tasks.classes.reading import FORMATS, ClassFile, classes_of, read_classes, stream_classes
 from partwise.tasks.labels import LabelTask, label_scores
-from partwise.tasks.options import ColumnOptions, DataOptions, option
+from partwise.tasks.options import DataOptions
 from partwise.tasks.page import text_or
 from partwise.tasks.task import LabelledData, Scores, Wanted, add_each, json_lines
-
-
-@dataclass
-class ClassOptions(ColumnOptions):
-    """Train a classifier on a libsvm file, a table (CSV, TSV) with a column of classes, or an npz file.
-
-    TRAIN may also be a folder that `partwise encode classify` wrote. Training then reads from the disk, with the
-    --pairs of `partwise encode classify`.
-    """
-
-    label_column: str = option("-1", "Column of the class: a number or, in CSV, a name.", reading=True)
-
-    def data(self) -> DataOptions:
-        column = self.label_column
-        is_number = column.lstrip("+-").isdecimal()
-        return replace(super().data(), label_column=int(column) if is_number else column)
-
-
-@dataclass
-class EncodeOptions(ClassOptions):
-    """Encode rows with classes for `partwise train classify`.
-
-    TRAIN is read once, in the formats that `partwise train classify` reads, and never held whole: weights and a few
-    numbers a row are what must fit in memory. The folder appears when it is complete.
-    """
-
-    pairs: str = option(
-        "all", "Weights for observed (feature, class) pairs, or all.", choices=("observed", "all")
-    )
 
 
 class Classes(LabelTask):
@@ -56,7 +28,6 @@ class Classes(LabelTask):
 
     command, kind, nouns = "classify", "classes", ("rows",)
     formats = FORMATS
-    Options, Encoding = ClassOptions, EncodeOptions
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)

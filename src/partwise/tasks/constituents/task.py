@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,6 +18,7 @@ from partwise.report.output import write_page_to, write_text
 from partwise.scoring.brackets import bracket_scores
 from partwise.scoring.metrics import confusion
 from partwise.tasks.constituents.data import as_sentences, by_sentence
+from partwise.tasks.constituents.options import ConstituentOptions
 from partwise.tasks.constituents.page import (
     expected_words,
     nodes_of,
@@ -28,61 +28,9 @@ from partwise.tasks.constituents.page import (
 )
 from partwise.tasks.constituents.reading import FORMATS, SentenceBatch, stream_sentences
 from partwise.tasks.constituents.scores import show_scores, tree_scores
-from partwise.tasks.options import DataOptions, FormatOption, option, template_lines
+from partwise.tasks.options import DataOptions
 from partwise.tasks.page import Evidence, LabelRow, Term, paired, percent, shortened
 from partwise.tasks.task import LabelledData, Scores, Task, Wanted, Write, add_each, json_lines
-
-
-@dataclass
-class ConstituentOptions(FormatOption):
-    """Train a constituency parser on a treebank in Penn brackets or export format.
-
-    The grammar is read off TRAIN. Rules, words and spans have weights. The memory that training needs is printed
-    before training starts. Ctrl-C saves the model trained so far.
-    """
-
-    direction: str = option(
-        "right",
-        "How trees become binary: right, left, or head (outward from it).",
-        choices=("right", "left", "head"),
-    )
-    horizontal: str = option("0", "Siblings that symbols of binary trees remember: a number, or all.")
-    vertical: int = option(1, "2: symbols say the label above, too.", min=1)
-    word_templates: str = option("default", "Features of words: default, or a file with one template a line.")
-    span_templates: str = option("default", "Features of spans: default, or a file with one template a line.")
-    split_templates: str = option(
-        "none", "Features of splits: none, default, or a file with one template a line."
-    )
-    functions: bool = option(False, "Learn function tags (NP-SBJ).", switch="--functions/--no-functions")
-    tags: bool = option(
-        True, "Whether tags are part of the input, or of the parse.", switch="--tags/--no-tags", reading=True
-    )
-    max_length: int | None = option(None, "Train on sentences up to this many words.", min=1, reading=True)
-    cost: str = option(
-        "constituents",
-        "The costs of losses with a margin: constituents or rules.",
-        choices=("constituents", "rules"),
-    )
-    min_count: int = option(1, "Drop features seen less often in true trees.")
-
-    def parameters(self) -> dict[str, Any]:
-        if self.horizontal != "all" and not self.horizontal.isdecimal():
-            raise InputError(f"--horizontal must be a number or all, not {self.horizontal!r:.40}")
-        names = ("word_templates", "span_templates", "split_templates")
-        found = super().parameters() | {name: _templates(getattr(self, name)) for name in names}
-        return found | {"horizontal": None if self.horizontal == "all" else int(self.horizontal)}
-
-    def files(self) -> dict[str, str | None]:
-        named = {
-            "--word-templates": self.word_templates,
-            "--span-templates": self.span_templates,
-            "--split-templates": self.split_templates,
-        }
-        return {option: path for option, path in named.items() if path not in ("default", "none")}
-
-
-def _templates(text: str) -> Any:
-    return {"none": None, "default": text}[text] if text in ("none", "default") else template_lines(text)
 
 
 class ConstituentTrees(Task):
@@ -93,7 +41,6 @@ class ConstituentTrees(Task):
 
     command, kind = "constituency", "constituents"
     formats = FORMATS
-    Options = ConstituentOptions
     rereads_format = draws_trees = True
     longest = 100
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,71 +15,15 @@ from partwise.errors import InputError
 from partwise.report.output import write_page_to, write_text
 from partwise.scoring.attachment import attachment_scores
 from partwise.scoring.metrics import confusion
+from partwise.tasks.dependencies.options import DependencyOptions
 from partwise.tasks.dependencies.page import expected_words, heads_by_probability, read_sentence, tags_of
 from partwise.tasks.dependencies.scores import show_scores, tree_scores
-from partwise.tasks.options import DataOptions, FormatOption, option, template_lines
+from partwise.tasks.options import DataOptions
 from partwise.tasks.page import Evidence, LabelRow, percent, shortened
 from partwise.tasks.task import LabelledData, Scores, Task, Wanted, Write, add_each, json_lines
 
 if TYPE_CHECKING:
     from partwise.data import DependencyCorpus
-
-
-@dataclass
-class DependencyOptions(FormatOption):
-    """Train a dependency parser on a treebank in CoNLL-U, CoNLL-X or .dp format.
-
-    Every pair of words is scored, and the best tree is found exactly. With --order 2, pairs of arcs that share a word
-    are scored, too: exactly for projective trees, by a relaxation for all trees. By default, a small model of tags
-    prunes arcs before long training; its recall is printed. Ctrl-C saves the model trained so far.
-    """
-
-    structure: str = option(
-        "spanning",
-        "spanning (all trees) or projective (no crossing arcs).",
-        choices=("spanning", "projective"),
-    )
-    order: int = option(1, "1: arcs by themselves; 2: siblings and grandparents too.")
-    single_root: str = option(
-        "auto",
-        "Whether one word depends on the root: yes, no, or auto as in TRAIN.",
-        choices=("auto", "yes", "no"),
-    )
-    labelled: bool = option(True, "Learn relations too.", switch="--labelled/--unlabelled")
-    templates: str = option("mcdonald", "Arc features: mcdonald, pos, or a file with one template a line.")
-    prune: str = option("auto", "Heads that a small model leaves each word; none, auto.")
-    cost: str = option(
-        "auto",
-        "The costs of losses with a margin: heads, labelled (relations too), or auto.",
-        choices=("auto", "heads", "labelled"),
-    )
-    non_projective: str = option(
-        "skip",
-        "Crossing arcs in TRAIN, with --structure projective: skip or error.",
-        choices=("skip", "error"),
-    )
-    min_count: int = option(1, "Drop features seen less often on true arcs.")
-
-    def parameters(self) -> dict[str, Any]:
-        is_file = self.files()["--templates"] is not None
-        return super().parameters() | {
-            "single_root": {"auto": "auto", "yes": True, "no": False}[self.single_root],
-            "templates": template_lines(self.templates, "arc templates") if is_file else self.templates,
-            "prune": _heads_kept(self.prune),
-        }
-
-    def files(self) -> dict[str, str | None]:
-        from partwise.features.arcs import ARCS
-
-        return {"--templates": None if self.templates in ARCS.presets else self.templates}
-
-
-def _heads_kept(text: str) -> Any:
-    if text in ("auto", "none"):
-        return None if text == "none" else text
-    if not text.isdecimal() or int(text) < 1:
-        raise InputError(f"--prune must be auto, none or a number of heads, not {text!r:.40}")
-    return int(text)
 
 
 class DependencyTrees(Task):
@@ -91,7 +34,6 @@ class DependencyTrees(Task):
 
     command, kind = "dependency", "trees"
     formats = FORMATS
-    Options = DependencyOptions
     rereads_format = draws_trees = True
     longest = 200
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,39 +13,11 @@ from partwise.data.graphs import GraphExample, Graphs
 from partwise.data.jsonl import json_object
 from partwise.errors import InputError
 from partwise.report.probabilities import Distribution, distributions
+from partwise.tasks.graphs.options import GraphOptions
 from partwise.tasks.graphs.page import expected_graph, node_name
 from partwise.tasks.labels import LabelTask
-from partwise.tasks.options import DataOptions, TrainOptions, option
 from partwise.tasks.page import Parts, paired, text_or
 from partwise.tasks.task import LabelledData, Wanted, json_lines
-
-
-@dataclass
-class GraphOptions(TrainOptions):
-    """Train a labeler of the nodes of graphs, which TRAIN holds as JSON lines.
-
-    A line is {"nodes": [{"features": ..., "label": ...}, ...], "edges": [[0, 1], ...]}. Features are an object, a list
-    of strings or a list of numbers. Edges may have features, too. Ctrl-C saves the model trained so far.
-    """
-
-    inference: str = option(
-        "auto",
-        "exact, tree-reweighted, loopy, or auto: exact if its tables fit.",
-        choices=("auto", "exact", "tree-reweighted", "loopy"),
-    )
-    edges: str = option(
-        "directed",
-        "directed, if the order of an edge's nodes matters, or symmetric.",
-        choices=("directed", "symmetric"),
-    )
-    pairs: str = option(
-        "all", "Weights for all (attribute, label) pairs, or observed.", choices=("all", "observed")
-    )
-    min_count: int = option(1, "Drop named attributes seen less often.")
-    hash_size: int | None = option(None, "Hash named attributes to this many numbers.")
-
-    def data(self) -> DataOptions:
-        return DataOptions("jsonl")
 
 
 class LabelledGraphs(LabelTask):
@@ -54,7 +25,6 @@ class LabelledGraphs(LabelTask):
 
     command, kind, nouns = "graph", "graphs", ("graphs", "nodes")
     formats, longest = ("jsonl",), 500
-    Options = GraphOptions
 
     # -- labels ---------------------------------------------------------------------------------
 

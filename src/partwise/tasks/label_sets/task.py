@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ from partwise.report.probabilities import as_text, distributions
 from partwise.report.score_tables import print_label_set_scores
 from partwise.scoring.label_sets import label_set_scores
 from partwise.tasks.classes.task import expected_row, read_row
+from partwise.tasks.label_sets.options import LabelSetOptions
 from partwise.tasks.label_sets.reading import (
     FORMATS,
     LabelMatrix,
@@ -22,34 +22,10 @@ from partwise.tasks.label_sets.reading import (
     read_label_sets,
     stream_label_sets,
 )
-from partwise.tasks.options import FormatOption, option
 from partwise.tasks.page import Evidence, LabelRow, Term, percent, shortened, shown_terms
 from partwise.tasks.task import LabelledData, Scores, Task, Wanted, add_each, json_lines
 
 _YES, _NO = "yes", "no"
-
-
-@dataclass
-class LabelSetOptions(FormatOption):
-    """Train a classifier that gives each example a set of labels, chosen together.
-
-    TRAIN holds libsvm lines with labels separated by commas (a,b 1:0.5 3:1), or JSON lines: {"features": ...,
-    "labels": ["a", "b"]}, where features are an object, a list of strings or a list of numbers. A line without labels
-    is an example with the empty set.
-    """
-
-    graph: str = option(
-        "full",
-        "Pairs of labels with weights: full (all), tree (the most informative tree), or none.",
-        choices=("full", "tree", "none"),
-    )
-    inference: str = option(
-        "auto",
-        "exact, tree-reweighted, or auto: exact if its tables fit.",
-        choices=("auto", "exact", "tree-reweighted"),
-    )
-    min_count: int = option(1, "Drop named features seen less often.")
-    hash_size: int | None = option(None, "Hash named features to this many numbers.")
 
 
 class LabelSets(Task):
@@ -60,7 +36,6 @@ class LabelSets(Task):
     """
 
     command, kind, formats = "multilabel", "label_sets", FORMATS
-    Options = LabelSetOptions
 
     def names(self) -> list[str]:
         return [str(label) for label in self.estimator._known_labels()]

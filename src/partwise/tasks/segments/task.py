@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from partwise.errors import InputError
-from partwise.tasks.options import option
 from partwise.tasks.page import Parts
 from partwise.tasks.segments.data import iob2, read_segments
 from partwise.tasks.sequences.data import lengths_of
-from partwise.tasks.sequences.options import SequenceFileOptions
 from partwise.tasks.sequences.reading import PredictionBatch
 from partwise.tasks.sequences.task import Sequences
 from partwise.tasks.task import Wanted, add_each
@@ -20,40 +16,10 @@ from partwise.tasks.task import Wanted, add_each
 _LEAST_SHOWN = 0.001  # pages leave out segments that are less probable
 
 
-@dataclass
-class SegmentOptions(SequenceFileOptions):
-    """Train a labeler of segments: chunks and names as wholes, without labels of single words.
-
-    TRAIN is read as by "train sequence". Its labels are those of a chunk scheme (O, B-NP, I-NP ...), from which the
-    segments are taken. --template chooses the features of positions. The memory that training needs is printed before
-    training starts. Ctrl-C saves the model trained so far.
-    """
-
-    max_length: str = option("auto", "Most positions of a segment; auto covers 99.9 % of those in TRAIN.")
-    segment_template: str = option(
-        "auto", "Features of segments: default, length, or a file; auto fits the data."
-    )
-
-    def parameters(self) -> dict[str, Any]:
-        length: Any = self.max_length
-        if length != "auto":
-            if not length.isdecimal() or int(length) < 1:
-                raise InputError(f"--max-length must be auto or a number of positions, not {length!r:.40}")
-            length = int(length)
-        return super().parameters() | {"max_length": length}
-
-    def files(self) -> dict[str, str | None]:
-        from partwise.features.segment_templates import PRESETS
-
-        is_file = self.segment_template not in ("auto", *PRESETS)
-        return {**super().files(), "--segment-template": self.segment_template if is_file else None}
-
-
 class Segments(Sequences):
     """Segmentation of sequences: files and pages show labels of positions in the scheme IOB2 beside the segments."""
 
     command, kind, longest = "segments", "segments", 500
-    Options, Encoding = SegmentOptions, None
 
     def labels(self, X: Any) -> list[list[str]]:
         return self.estimator.predict_labels(X)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from partwise.data import FORMATS
 from partwise.data.conll import Columns
@@ -12,11 +12,10 @@ from partwise.errors import InputError
 from partwise.report.output import write_text
 from partwise.report.probabilities import as_text
 from partwise.tasks.labels import LabelTask
-from partwise.tasks.options import DataOptions, TrainOptions
+from partwise.tasks.options import DataOptions
 from partwise.tasks.sequences.options import (
     EncodeOptions,
     SequenceFileOptions,
-    SequenceOptions,
     preset_for,
     template_note,
 )
@@ -36,8 +35,6 @@ class Sequences(LabelTask):
 
     command, kind, nouns = "sequence", "sequences", ("sequences", "tokens")
     formats = FORMATS
-    Options: ClassVar[type[TrainOptions]] = SequenceOptions
-    Encoding: ClassVar[type[TrainOptions] | None] = EncodeOptions
 
     # -- labels ---------------------------------------------------------------------------------
 

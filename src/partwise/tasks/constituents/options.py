@@ -1,0 +1,61 @@
+"""What `partwise train constituency` offers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from partwise.errors import InputError
+from partwise.tasks.options import FormatOption, option, template_lines
+
+
+@dataclass
+class ConstituentOptions(FormatOption):
+    """Train a constituency parser on a treebank in Penn brackets or export format.
+
+    The grammar is read off TRAIN. Rules, words and spans have weights. The memory that training needs is printed
+    before training starts. Ctrl-C saves the model trained so far.
+    """
+
+    direction: str = option(
+        "right",
+        "How trees become binary: right, left, or head (outward from it).",
+        choices=("right", "left", "head"),
+    )
+    horizontal: str = option("0", "Siblings that symbols of binary trees remember: a number, or all.")
+    vertical: int = option(1, "2: symbols say the label above, too.", min=1)
+    word_templates: str = option("default", "Features of words: default, or a file with one template a line.")
+    span_templates: str = option("default", "Features of spans: default, or a file with one template a line.")
+    split_templates: str = option(
+        "none", "Features of splits: none, default, or a file with one template a line."
+    )
+    functions: bool = option(False, "Learn function tags (NP-SBJ).", switch="--functions/--no-functions")
+    tags: bool = option(
+        True, "Whether tags are part of the input, or of the parse.", switch="--tags/--no-tags", reading=True
+    )
+    max_length: int | None = option(None, "Train on sentences up to this many words.", min=1, reading=True)
+    cost: str = option(
+        "constituents",
+        "The costs of losses with a margin: constituents or rules.",
+        choices=("constituents", "rules"),
+    )
+    min_count: int = option(1, "Drop features seen less often in true trees.")
+
+    def parameters(self) -> dict[str, Any]:
+        if self.horizontal != "all" and not self.horizontal.isdecimal():
+            raise InputError(f"--horizontal must be a number or all, not {self.horizontal!r:.40}")
+        names = ("word_templates", "span_templates", "split_templates")
+        found = super().parameters() | {name: _templates(getattr(self, name)) for name in names}
+        return found | {"horizontal": None if self.horizontal == "all" else int(self.horizontal)}
+
+    def files(self) -> dict[str, str | None]:
+        named = {
+            "--word-templates": self.word_templates,
+            "--span-templates": self.span_templates,
+            "--split-templates": self.split_templates,
+        }
+        return {option: path for option, path in named.items() if path not in ("default", "none")}
+
+
+def _templates(text: str) -> Any:
+    return {"none": None, "default": text}[text] if text in ("none", "default") else template_lines(text)

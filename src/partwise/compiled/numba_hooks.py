@@ -216,7 +216,11 @@ class CachedCallback(_CFunc or object):  # type: ignore[misc]
         if self.is_only_loaded:
             raise _NotCached
         with OPTIMISE_ONCE.compiling_callback():
-            return super()._compile_uncached()
+            compiled = super()._compile_uncached()
+            # Numba links and optimises a callback only when its address is first asked for. Asked for later, without
+            # our method, its inner functions stay visible, and meet those of other callbacks that have the same names.
+            compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)
+        return compiled
 
 
 class PlainCallback:

@@ -1,4 +1,4 @@
-"""All uses of Numba that its documentation does not promise, each with what happens where Numba has none of it.
+"""All uses of Numba that its documentation does not promise, each with what happens if Numba lacks it.
 
 | hook | private part of Numba | without it |
 |---|---|---|

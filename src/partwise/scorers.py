@@ -1,4 +1,4 @@
-"""What model selection of scikit-learn calls with an estimator and data: the names of ``sklearn_crfsuite.scorers``."""
+"""Scorers for scikit-learn's model selection, under the names of ``sklearn_crfsuite.scorers``."""
 
 from sklearn.metrics import make_scorer
 

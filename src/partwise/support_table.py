@@ -80,7 +80,7 @@ def _one_attribute(n_rows: int) -> AttributeRows:
 
 
 def refusal(solver: str, loss: Loss, structure: str) -> str | None:
-    """Why the solver refuses, in words that name neither it nor the loss; None where it works."""
+    """Why the solver refuses, in words that name neither it nor the loss; None if it works."""
     problem = tiny_problem(*STRUCTURES[structure], loss)
     try:
         check_solver(problem, SOLVERS[solver])

@@ -63,6 +63,16 @@ n_stored = [next(iter(each.inspect_llvm().values())).count("alloca") for each in
 print(n_stored[0] == n_stored[1], "alloca" in next(iter(doubled.inspect_llvm().values())))
 """
 
+CALLBACK = """
+from partwise.structures.chain.forward_backward import CHAIN
+
+oracle = CHAIN("best")
+oracle.compile()
+lines = oracle._callback.inspect_llvm().splitlines()
+defined = [line for line in lines if line.startswith("define") and "partwise" in line]
+print(len(defined) > 0, any("linkonce" in line for line in defined))
+"""
+
 
 def output_of(script: str, folder: Path) -> str:
     path = folder / "script.py"
@@ -90,3 +100,9 @@ def test_training_works_with_an_unknown_version_of_numba(tmp_path: Path) -> None
 
 def test_functions_of_others_are_optimised_as_usual(tmp_path: Path) -> None:
     assert output_of(OTHERS, tmp_path).split() == ["True", "True"]
+
+
+def test_callbacks_keep_their_inner_functions_to_themselves(tmp_path: Path) -> None:
+    # Two processes number functions alike. Visible ones of code that another process compiled can take the place of
+    # this one's.
+    assert output_of(CALLBACK, tmp_path).split() == ["True", "False"]

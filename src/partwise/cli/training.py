@@ -51,7 +51,7 @@ class Job:
     dev: tuple[Any, Any] | None = None
 
     def record(self, seconds: float, scores: Scores | None) -> dict[str, Any]:
-        """What model files say of their training, beside what the estimator says."""
+        """Facts about the training for the model file, beside those of the estimator."""
         main = None if scores is None else scores.main
         training = {"path": self.source, "seconds": seconds, "dev": main, "n_examples": self.data.n_examples}
         return {"data": self.task.options.as_dict(), "training": training}

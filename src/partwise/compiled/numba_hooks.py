@@ -1,4 +1,4 @@
-"""All uses of Numba that its documentation does not promise, each with what happens where Numba has none of it.
+"""All uses of Numba that its documentation does not promise, each with what happens if Numba lacks it.
 
 | hook | private part of Numba | without it |
 |---|---|---|
@@ -217,9 +217,10 @@ class CachedCallback(_CFunc or object):  # type: ignore[misc]
             raise _NotCached
         with OPTIMISE_ONCE.compiling_callback():
             compiled = super()._compile_uncached()
-            # Optimise now: Numba does it when the address is first asked for, after the hook is gone.
+            # Numba links and optimises a callback only when its address is first asked for. Asked for later, without
+            # our method, its inner functions stay visible, and meet those of other callbacks that have the same names.
             compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)
-            return compiled
+        return compiled
 
 
 class PlainCallback:

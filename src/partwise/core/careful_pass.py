@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """Losses and the model's dual point without cancellation, for certificates of problems whose losses are tiny.
 
-ℓ = (1/β) log Σ_y exp β(s(y) − s(true)) loses all its digits where it is far below the rounding of s(true). Then
+ℓ = (1/β) log Σ_y exp β(s(y) − s(true)) loses all its digits if it is far below the rounding of s(true). Then
 βℓ = log(1 + Σ_{y ≠ true} exp β(s(y) − s(true))), and all other labellings are divided by the first true part g_j that
 they miss: they have g_1 … g_{j−1} and not g_j. Each group is one log-partition with the potentials of g_1 … g_{j−1}
 raised and that of g_j lowered, so that any structure whose sums are exact can do it. All terms are positive, and their
@@ -68,7 +68,7 @@ def careful_pass(  # type: ignore
 ):
     """ℓ_i, and H(α_i)/β + γ (expected cost) and v of the model's own α, with bounds on their rounding.
 
-    `error` comes with the rounding of ℓ_i as other passes compute it, and is replaced where it is more than `allowed`
+    `error` comes with the rounding of ℓ_i as other passes compute it, and is replaced if it is more than `allowed`
     and ℓ_i can be computed without cancellation. `slack` bounds the rounding of `value` together with that of v's
     part in the dual.
     """

@@ -1,4 +1,4 @@
-"""What passes compute at a dual point or at weights."""
+"""The values and gradients that passes compute at a dual point or at weights."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Problem:
 
     @property
     def certified(self) -> str:
-        """What a certificate is true of, see `core/exactness.py`."""
+        """The problem that a certificate is true of, see `core/exactness.py`."""
         return self.structure.exactness
 
     @property

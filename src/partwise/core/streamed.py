@@ -1,4 +1,9 @@
-"""Problems whose data lie on disk. Examples are visited shard by shard; the next shard is read meanwhile."""
+"""Problems whose data lie on disk. Examples are visited shard by shard; the next shard is read meanwhile.
+
+The arrays of such a problem are maps of files, so compiled code and solvers see no difference. A *shard* is a set of
+examples, drawn anew for every pass as blocks of consecutive examples: fixed shards take several times as many passes.
+`Problem.shards` gives online solvers one shard at a time, `Problem.in_order` is for passes over all examples, and
+`Problem.zeros` makes state that is mapped, too. The format is in `storage/folder.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""CRFsuite's own text format: ``label TAB attribute[:value] TAB ...``, one item a line."""
+r"""CRFsuite's own text format: ``label TAB attribute[:value] TAB ...``, one item per line."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def read_dependencies(
     path : str or path
         UTF-8 text, plain or gzipped; "-" is standard input.
     format : {"auto", "conllu", "conllx", "dp"}
-        CoNLL-U; CoNLL-X with 10, 8 or 6 columns; or word, tag, head and perhaps relation, one word a line. "auto"
+        CoNLL-U; CoNLL-X with 10, 8 or 6 columns; or word, tag, head and perhaps relation, one word per line. "auto"
         looks at the first lines, never at the file's name (see `detect_dependency_format`).
     need_heads : bool
         Whether a missing head is an error; False for sentences to be parsed.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ProjectiveCount:
-    """What `keep_projective` found.
+    """The result of `keep_projective`.
 
     Attributes
     ----------

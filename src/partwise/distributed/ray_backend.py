@@ -57,7 +57,7 @@ class RayActors:
 
     def collect(self, worker: int, keep: bool = False) -> Any:
         reference = self._under_way.pop(worker)
-        if keep:  # it stays where it is; whether it can be had is found out when it is asked for
+        if keep:  # it stays on its node; a later request finds out whether it can still be read
             return reference
         try:
             return self._ray.get(reference, timeout=_GETTING)

@@ -1,4 +1,4 @@
-"""A problem whose sums over all examples are added up from shards, for solvers that need nothing else."""
+"""A problem whose sums over all examples are added up from shards, for solvers that need only such sums."""
 
 from __future__ import annotations
 

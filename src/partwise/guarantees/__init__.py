@@ -1,4 +1,4 @@
-"""What can be said before training, and of data not seen: rates of convergence and a bound on the loss."""
+"""Theory in numbers: rates of convergence, known before training, and a bound on the loss of unseen data."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _HALVINGS = 30
 
 @dataclass(frozen=True)
 class GeneralizationBound:
-    """What eq. 7 gives.
+    """The bound of eq. 7.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class _Sample:
         found: list[tuple[np.ndarray, ...]] = []
         for i, length in enumerate(self.shapes.lengths.tolist()):
             own = slice(self.part_ptr[i], self.part_ptr[i + 1])
-            if self.is_tied[own].any():  # where a tied part is used is not in its count
+            if self.is_tied[own].any():  # the count of a tied part does not say at which positions it is used
                 return None
             try:
                 labellings = list(islice(self.structure.labellings(length), _MOST_LABELLINGS + 1))
@@ -184,7 +184,7 @@ class _Sample:
         """min over λ ≥ 0 of max_ŷ [ loss(ŷ) + λ ( score(ŷ) + γ E(ŷ, y*) − score(y*) ) ], y* the best labelling.
 
         Only y* is asked for in place of all y′, which leaves more ŷ within the margin. E is a sum over the parts of
-        ŷ, and a number for those of y* that ŷ has not; where tied parts are used is not known, so that none are taken
+        ŷ, and a number for those of y* that ŷ has not; tied parts are left out, because their positions are not known
         to be in common.
         """
         in_best = np.where(self.is_tied, 0.0, np.minimum(self.best, 1.0))

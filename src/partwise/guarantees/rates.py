@@ -33,7 +33,7 @@ class Rate:
     source : str
         Paper, theorem, equation.
     step : float
-        The step size η that it asks for; nan where the method has none.
+        The step size η of the theorem; nan if the method has none.
     constant, decay : float
         The bound is ``constant · exp(−decay · passes)`` for decay > 0; else ``constant / passes``, or where
         `is_quadratic` ``constant / ((passes + 1)(passes + 2))``.
@@ -50,7 +50,7 @@ class Rate:
     in_expectation: bool = False
 
     def bound(self, passes: float) -> float:
-        """What D* − D(α) is at most after so many passes."""
+        """The upper bound of D* − D(α) after so many passes."""
         if not passes >= 0.0:
             raise InputError(f"passes must be 0 or more, not {passes!r:.40}")
         if self.decay > 0.0:

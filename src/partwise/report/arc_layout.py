@@ -84,7 +84,7 @@ def arcs(heads: Sequence[int], places: Sequence[float], widths: Sequence[float])
     """
     level = levels(heads)
     begins = [_begin(word, head, places) for word, head in enumerate(heads)]
-    # What goes up: at both ends of arcs, and above the root's words without end.
+    # Vertical lines: at both ends of arcs, and from the root's words to the top.
     ups = [(begins[word], level[word]) for word, head in enumerate(heads) if head > 0]
     ups += [(places[word], level[word] or len(heads)) for word, head in enumerate(heads) if head >= 0]
     ups.sort()

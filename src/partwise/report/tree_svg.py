@@ -31,7 +31,7 @@ class Tree:
     marginals : sequence of float (n,), or None
         Probability of each word's arc, between 0 and 1: how opaque it is drawn.
     gold_heads, gold_relations : sequences (n,), or None
-        The truth, where it is known.
+        The true tree, if it is known.
     """
 
     forms: Sequence[str]

@@ -24,7 +24,7 @@ _OUTSIDE = ("O", ".")
 
 
 class Rates:
-    """Precision, recall and F1 of counts `n_true`, `n_predicted` and `n_correct`; 0 where there is nothing."""
+    """Precision, recall and F1 of counts `n_true`, `n_predicted` and `n_correct`; 0 if a denominator is 0."""
 
     n_true: int
     n_predicted: int
@@ -55,7 +55,7 @@ class ChunkCounts(Rates):
 
 @dataclass
 class ChunkScores(ChunkCounts):
-    """What conlleval reports; rates are between 0 and 1.
+    """The numbers that conlleval reports; rates are between 0 and 1.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ def chunk_scores(y_true: Sequence, y_pred: Sequence, *, strict: bool = False) ->
     """Score predicted chunks as conlleval does.
 
     IOB1, IOB2, IOE1, IOE2 and bracket labels are counted by the rules of conlleval.pl, also
-    where a sequence breaks its own scheme (``I-NP`` after ``O`` starts a chunk).
+    if a sequence breaks its own scheme (``I-NP`` after ``O`` starts a chunk).
 
     Parameters
     ----------

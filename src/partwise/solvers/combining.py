@@ -13,7 +13,7 @@ def combine_pass(v, copies, inverse, l1, first, last, workspace, sums):  # type:
     """v ← v + Σ_k d_k with d_k = (u_k − v) · inverse, for entries first … last − 1.
 
     Adds ‖Σ_k d_k‖², Σ_k ‖d_k‖² and ‖shrink(v, l1)‖² to `sums`; `workspace` is for BLOCK numbers. Sums have loops
-    without stores (see docs/design.md).
+    without stores (see the traps in `compiled/__init__.py`).
     """
     together, apart, norm = 0.0, 0.0, 0.0
     for start in range(first, last, BLOCK):

@@ -102,7 +102,7 @@ def _unfinished(target: Path) -> Iterator[BinaryIO]:
 
 
 def _open_unfinished(target: Path) -> tuple[int, str | None]:
-    """Descriptor and name: none where the system has nameless files, which end with their process."""
+    """Descriptor and name. The name is None if the system has nameless files, which end with their process."""
     if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
         try:
             descriptor = os.open(target.parent, os.O_TMPFILE | os.O_RDWR, 0o666)

@@ -60,7 +60,7 @@ class ArrayFile:
         self.n += len(array)
 
     def close(self) -> dict[str, Any]:
-        """What the header says of it."""
+        """Its entry in the header."""
         self._handle.flush()
         os.fsync(self._handle.fileno())
         self._handle.close()
@@ -132,7 +132,7 @@ def writing_folder(path: str | os.PathLike[str]) -> Iterator[FolderWriter]:
 
 
 def folder_target(path: str | os.PathLike[str]) -> Path:
-    """Where a folder will be; raises, naming the reason, where it cannot."""
+    """The path of a folder to be made. Raises an error with the reason if it cannot be made there."""
     target = Path(os.path.abspath(os.fspath(path)))
     if os.path.lexists(target):
         raise InputError("already exists: remove it first, or choose another name", path)

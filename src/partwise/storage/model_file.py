@@ -31,7 +31,7 @@ _DTYPES = {
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
 }  # fmt: skip
 _LARGEST_JSON = 100_000_000  # safetensors' own limit on all it calls header
-# What code that rebuilds an estimator can raise when the values it is given make no sense together.
+# Errors that code which rebuilds an estimator can raise if its values make no sense together.
 _NONSENSE = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
     ValueError,
@@ -176,7 +176,7 @@ def estimator_from(header: dict[str, Any], arrays: dict[str, np.ndarray], path: 
 
 
 def _in_order(data: bytes) -> tuple[bytes, memoryview]:
-    """What safetensors wrote, with metadata in a fixed order, so that equal models are equal files."""
+    """The bytes that safetensors wrote, with metadata in a fixed order, so that equal models are equal files."""
     end = 8 + int.from_bytes(data[:8], "little")
     text = json.dumps(json.loads(data[8:end]), sort_keys=True, separators=(",", ":")).encode("ascii")
     text += b" " * (-len(text) % 8)

@@ -37,7 +37,7 @@ __all__ = [
     "to_module",
 ]
 
-# What needs solvers, and what needs estimators, is loaded when it is asked for.
+# Names that need solvers or estimators are loaded on first use.
 _HOMES = {"Head": "head", "fit_head": "head", "ModelModule": "export", "to_module": "export"}
 
 

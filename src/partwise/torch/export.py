@@ -170,7 +170,7 @@ class ModelModule(torch.nn.Module):
         return criterion(*self(features), target=target, lengths=self._lengths(features))
 
     def predict(self, X: Any) -> Any:
-        """What `predict` of the model gives, under the module's weights."""
+        """The same labels as `predict` of the model, under the module's weights."""
         given, encoded = _encoded(self.model, X)
         found = self.argmax(self._features(given, encoded)) if given.any() else torch.zeros(0)
         return _named(self.model, found, given)

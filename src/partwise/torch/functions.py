@@ -1,4 +1,4 @@
-"""What users call: answers about a batch of scores."""
+"""The functions that users call: answers about a batch of scores."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def log_partition(
         How much of the padding each example fills; a mask is True at its first positions.
     validate : bool, optional
         Whether numbers are checked as well as shapes: NaN and +inf, lengths. The default is to do so on the CPU, and
-        not on a GPU, where it costs a transfer; there wrong numbers then give wrong numbers.
+        not on a GPU, because that costs a transfer. Invalid numbers there give invalid results.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def marginals(structure: Structure, *scores: Any, lengths: Any = None, validate:
     Returns
     -------
     Tensor, or tuple of Tensor
-        In the shapes of the scores, 0 in the padding; one for each tensor of scores where there are several. A chain's
+        In the shapes of the scores, 0 in the padding; one for each tensor of scores if there are several. A chain's
         edges have a block (L, L) for every pair of neighbours even where their scores are shared; shared transitions
         of segments and rules of grammars have expected numbers for every example.
     """
@@ -215,7 +215,7 @@ def sample(
 def kbest(
     structure: Structure, *scores: Any, lengths: Any = None, k: int = 5, validate: bool | None = None
 ) -> list[list[tuple[Any, float]]]:
-    """The k best labellings of every example with their scores, best first; fewer where there are fewer.
+    """The k best labellings of every example with their scores, best first; fewer if the example has fewer labellings.
 
     Returns
     -------

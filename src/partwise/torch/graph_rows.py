@@ -65,5 +65,5 @@ class GraphFeed(Feed):
 
 
 def feed_for(structure: Structure) -> Feed:
-    """What feeds the score tensors of any structure."""
+    """The rows that feed the score tensors of any structure."""
     return GraphFeed(structure) if isinstance(structure, Graph) else Feed(structure)

@@ -1,6 +1,6 @@
 """The entries of score tensors that each row of features feeds.
 
-Rows feed the parts of a problem (`docs/design.md`, rows and runs). The scores of a layer are padded tensors. A row of a
+Rows feed the parts of a problem (`docs/design.md`). The scores of a layer are padded tensors. A row of a
 kind feeds the entries ``[..., position, :]`` of one tensor. The entries of a tied kind belong to all examples.
 """
 

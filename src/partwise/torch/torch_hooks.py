@@ -1,4 +1,4 @@
-"""All uses of PyTorch that its documentation does not promise, each with what happens where PyTorch has none of it.
+"""All uses of PyTorch that its documentation does not promise, each with what happens if PyTorch lacks it.
 
 The hooks are on for the versions in `KNOWN`, which are those that the extra `torch` in `pyproject.toml` allows, and
 only if PyTorch has the attribute. Without them every call takes the slower way that transformations need.
@@ -20,7 +20,7 @@ _is_batched: Any = getattr(_functorch, "is_batchedtensor", None)
 
 
 def is_transformed(tensors: tuple[torch.Tensor, ...]) -> bool:
-    """Whether `torch.func` or forward-mode differentiation follows the tensors; True where that is not known."""
+    """Whether `torch.func` or forward-mode differentiation follows the tensors; True if that is not known."""
     if _is_wrapped is None:
         return True
     level = getattr(torch.autograd.forward_ad, "_current_level", 0)  # −1 outside forward-mode differentiation
@@ -28,5 +28,5 @@ def is_transformed(tensors: tuple[torch.Tensor, ...]) -> bool:
 
 
 def is_batched(value: Any) -> bool:
-    """Whether `torch.func.vmap` has hidden an axis of the value; False where that is not known."""
+    """Whether `torch.func.vmap` has hidden an axis of the value; False if that is not known."""
     return _is_batched is not None and isinstance(value, torch.Tensor) and _is_batched(value)

@@ -65,7 +65,7 @@ class ModelServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         host, port = str(self.server_address[0]), self.server_address[1]
         name = f"[{host}]" if ":" in host else host
         return f"http://{name}:{port}/"

@@ -1,4 +1,9 @@
-"""The lean dual point, whose tied potentials take one byte each: its arrays, its reference, and its evaluation."""
+"""The lean dual point, whose tied potentials take one byte each: its arrays, its reference, and its evaluation.
+
+Tied parts (pairs of labels, rules) may be most of what an example keeps. At the optimum their potentials are β times
+the tied weights, the same for all examples. A lean point keeps each potential as the distance from a reference, which
+certificates renew. The distance takes one byte and is rounded at random, so that small steps are not lost. A visit
+computes the marginals from these potentials; v follows exactly, and certificates are as true as others."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def best(
     arcs, lengths, rows, origins, members, first, gain, heads, value, N, SINGLE: tl.constexpr,
     RAGGED: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Fill `heads` (B, N − 1), −1 where there is none, and `value` (B,) from `arcs` (B, N, N) by [head, modifier].
+    """Fill `heads` (B, N − 1), −1 if there is none, and `value` (B,) from `arcs` (B, N, N) by [head, modifier].
 
     `rows` (B, N, N) of float64, by [modifier, head], has −inf where there is no arc and changes; `first` and `gain`
     (B, N) are the best head of each and its score. `origins` (B, N, N) of int16 begin at 0, where an arc ends at the

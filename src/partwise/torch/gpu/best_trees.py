@@ -89,7 +89,7 @@ def _spanning(
         missing = missing | (place > lengths[:, None, None])
     rows = arcs.transpose(1, 2).double().masked_fill(missing, -torch.inf).contiguous()
     gain, first = rows.max(2)
-    if single_root:  # the root only where there is no other head
+    if single_root:  # the root only if there is no other head
         gain, first = rows[:, :, 1:].max(2)
         alone = gain == -torch.inf
         gain, first = torch.where(alone, rows[:, :, 0], gain), torch.where(alone, 0, first + 1)

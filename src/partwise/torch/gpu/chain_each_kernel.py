@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Sums over label sequences on a GPU where neighbours have transitions of their own: two programs per sequence.
+"""Sums over label sequences on a GPU if each pair of neighbours has its own transitions: two programs per sequence.
 
 On logarithms, since reading the transitions takes longer than their exponentials. With α̂ normalised to a maximum of 0
 at every position and m the maxima taken out, side 0 goes from the first position to the middle h, side 1 from the last:

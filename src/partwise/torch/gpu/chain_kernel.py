@@ -109,7 +109,7 @@ def _sweep(node, sums, moved, smallest, X, n, L, LANES: tl.constexpr, SIDE: tl.c
         p = tl.exp(s - m)
         tl.store(sums + t * L + j, least, mask=inside)
         tl.store(moved + t, m)
-        # What the next step reads is asked for a step before; nodes are shifted by the largest sum of the step before.
+        # Each step loads the data of the next one. Nodes are shifted by the largest sum of the previous step.
         s = tl.load(node + (t + turn) * L + j, mask=j < tl.where(count > 1, L, 0), other=float("-inf"))
         m = largest(s)
         for step in range(1, count):

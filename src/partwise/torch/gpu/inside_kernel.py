@@ -6,7 +6,7 @@ With d + 1 words in a span, t̂ a cell of the chart divided by its largest entry
     ω(m)    = exp( c(i, m) + c(m+1, j) − top )                             splits of a span, top their maximum
     M(B, C) = Σ_m ω(m) t̂(B; i, m) t̂(C; m+1, j)                             `pairs`
     b(A)    = exp( s(A; i, j) ) Σ_{B, C} W(B, C, A) M(B, C)                 `parents`, W = exp( rule − largest rule )
-    t(A)    = b(A) + exp( s(A; i, j) ) Σ_B U(A, B) b(B)                     `unaries`, where there are any
+    t(A)    = b(A) + exp( s(A; i, j) ) Σ_B U(A, B) b(B)                     `unaries`, if there are any
 
 (Lari and Young 1990), the first two as products of matrices. Columns of b are the parents of binary rules. Numbers that
 are possible and below ``FLOOR`` are raised to it, so that no product of four underflows, and `small` says so: Z is then
@@ -34,7 +34,7 @@ def raised(x, small):
 
 @triton.jit
 def split_scores(scale, i, j, m, inside, T):
-    """Logarithms of the scales of a span's two parts, for splits behind words `m`; −inf where there are none."""
+    """Logarithms of the scales of a span's two parts, for splits behind words `m`; −inf if there are none."""
     left = tl.load(scale + i * T + m, mask=inside, other=float("-inf"))
     return left + tl.load(scale + (m + 1) * T + j, mask=inside, other=float("-inf"))
 

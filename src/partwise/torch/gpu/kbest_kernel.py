@@ -18,7 +18,7 @@ def kbest(
     node, edge, lengths, ways, back, label, value, T, L, edge_stride, position_stride,
     K: tl.constexpr, LANES: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """Fill `label` (B, K, T) of int16 and `value` (B, K), −inf where there are fewer.
+    """Fill `label` (B, K, T) of int16 and `value` (B, K), −inf if there are fewer than K.
 
     `ways` (B, 2, K, L) and `back` (B, T, K, L) of int16 are workspace. A back-pointer is label · K + rank.
     """

@@ -37,7 +37,7 @@ def _weights(scores, top, n, N, h, m):
 
 @triton.jit
 def _largest(scores, n, N, m, ROWS: tl.constexpr, TILE: tl.constexpr):
-    """The largest score of every word, 0 where there is none, and the root's weights."""
+    """The largest score of every word, 0 if there is none, and the root's weights."""
     root = tl.load(scores + m + 1, mask=m < n, other=float("-inf")).to(tl.float64)
     top = root
     for first in range(0, n, TILE):

@@ -22,7 +22,7 @@ def fits(batch: ScoreBatch, k: int) -> bool:
 
 
 def kbest(batch: ScoreBatch, k: int) -> list[list[tuple[Any, float]]]:
-    """Labels, int64 arrays, and scores of the k best of every example, best first; fewer where there are fewer."""
+    """Labels, int64 arrays, and scores of the k best of every example, best first; fewer if an example has fewer."""
     inputs = chain.ChainSums(batch, batch.scores)
     n, length, width, workspace = inputs.n, inputs.length, inputs.n_labels, max(2, triton.next_power_of_2(k))
     whole = {"dtype": torch.int16, "device": inputs.node.device}

@@ -1,4 +1,4 @@
-"""Chains of many labels with shared transitions on a GPU: products of matrices, one launch a position."""
+"""Chains of many labels with shared transitions on a GPU: products of matrices, one launch per position."""
 
 from __future__ import annotations
 

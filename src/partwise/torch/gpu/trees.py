@@ -51,7 +51,7 @@ class TreeSums:
         else:
             self.common |= {"TILE": 16, "num_warps": {16: 2, 32: 4, 64: 4, 128: 8, 256: 8}[rows]}
 
-        # Where counts begin in the workspace of the backward pass depends on the number of sentences.
+        # The offset of the counts in the workspace of the backward pass depends on the number of sentences.
         self.key = (
             self.projective,
             structure.single_root,

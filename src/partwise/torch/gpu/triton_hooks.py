@@ -1,4 +1,4 @@
-"""All uses of Triton that its documentation does not promise, with what happens where Triton has none of it.
+"""All uses of Triton that its documentation does not promise, with what happens if Triton lacks it.
 
 A compiled kernel can be launched again without Triton looking up types and sizes. Versions in `KNOWN` hand the
 launcher the arguments as they are, arguments and constants in the order of the parameters. With another version every

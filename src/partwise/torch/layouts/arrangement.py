@@ -36,7 +36,7 @@ class Arrangement(NamedTuple):
     def to_tensors(
         self, values: np.ndarray, sizes: tuple[tuple[int, ...], ...], dtype: Any = np.float64
     ) -> list[np.ndarray]:
-        """Values of all parts as arrays of the tensors' sizes, summed where an entry scores several."""
+        """Values of all parts as arrays of the tensors' sizes, summed if an entry scores several."""
         return [
             own.to_entries(values, size, np.dtype(dtype)) for own, size in zip(self.maps, sizes, strict=True)
         ]

@@ -15,7 +15,7 @@ from partwise.torch.layouts.part_map import PartMap
 
 
 class ClassLayout(Layout):
-    """One tensor, one example a row; a labelling is a class, and a batch of them int64 (B,)."""
+    """One tensor, one example per row. A labelling is a class, and a batch of them int64 (B,)."""
 
     names = ("scores",)
     structure: Multiclass

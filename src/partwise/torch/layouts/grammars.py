@@ -75,7 +75,7 @@ class GrammarLayout(Layout):
         return Arrangement(structure, structure.specification(), shapes, part_ptr, tuple(places))
 
     def has_entry_costs(self, batch: ScoreBatch) -> bool:
-        """Not where spans have no scores, nor where one scores two parts, of which one may be wrong."""
+        """False if spans have no scores, or if one score is of two parts, of which one may be wrong."""
         return len(batch.scores) == 3 and not len(self.structure.unaries)
 
     def flat_labels(self, target: Any, lengths: np.ndarray) -> np.ndarray:

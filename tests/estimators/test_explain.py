@@ -31,10 +31,9 @@ def test_contributions_add_up_to_the_score_of_compiled_code(kind: tuple[Sequence
     model, data = kind
     for i in range(8):
         explanation = model.explain(data[i])
-        [labels], [scores] = (
-            model.predict([data[i]]),
-            model._model.best(model._query([data[i]], None, None).scorer, None, 1)[1:],
-        )
+        [labels] = model.predict([data[i]])
+        [query] = model._queries([data[i]])
+        _, scores = query.best()
         assert explanation.labels == labels
         assert explanation.score == pytest.approx(float(scores[0]), abs=1e-9)
         assert explanation.score == math.fsum(each.contribution for each in explanation.contributions)

@@ -112,11 +112,15 @@ def encode_labels(
         return np.fromiter(map(index.__getitem__, flat), np.int64, len(flat))
     except (KeyError, TypeError):
         at = next(k for k, each in enumerate(flat) if not isinstance(each, Hashable) or each not in index)
-        known = ", ".join(map(str, labels[:8])) + (", …" if len(labels) > 8 else "")
-        raise InputError(
-            f"{place(at, lengths, name)}: the label {flat[at]!r:.60} was not in training, "
-            f"where the labels are {known}"
-        ) from None
+        what = f"{place(at, lengths, name)}: the label {flat[at]!r:.60} was not in training"
+        raise InputError(what + known_labels(labels)) from None
+
+
+def known_labels(labels: Sequence[Any]) -> str:
+    """The end of a message on a label that training has not seen."""
+    if not len(labels):
+        return ""
+    return f", where the labels are {', '.join(map(str, labels[:8]))}{', …' if len(labels) > 8 else ''}"
 
 
 def place(at: int, lengths: np.ndarray, name: str = "y") -> str:

@@ -21,7 +21,7 @@ from partwise.estimators.checks import (
 )
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import AttributeEncoder
-from partwise.estimators.labels import checked_classes, classes_array, is_label
+from partwise.estimators.labels import checked_classes, classes_array, is_label, known_labels
 from partwise.estimators.matrices import check_finite
 from partwise.features.vocabulary import check_vocabulary_settings
 from partwise.storage.checks import expect_number, expect_texts
@@ -33,6 +33,8 @@ class MatrixInput:
     """Examples as rows of a matrix, for estimators with `_encoder`, if X came as dicts or lists of strings."""
 
     _encoder: AttributeEncoder | None
+    _known_labels: Any
+    coef_: np.ndarray
     n_features_in_: int
     feature_names_in_: np.ndarray
 
@@ -43,12 +45,29 @@ class MatrixInput:
             return read_attributes(self._encoder, X, self.n_features_in_)
         return read_matrix(self, X)
 
+    def _alone(self, x: Any) -> Any:
+        """One example as X."""
+        is_matrix = hasattr(x, "iloc") or getattr(x, "ndim", 1) == 2
+        return x if is_matrix and self._encoder is None else [x]
+
     def _names(self) -> list[str]:
         """Names of the features."""
         if self._encoder is not None:
             return self._encoder.names()
         names = getattr(self, "feature_names_in_", None)
         return [f"x{k}" for k in range(self.n_features_in_)] if names is None else list(names)
+
+    def top_features(self, n: int = 10, label: Any = None) -> list[tuple[str, Any, float]]:
+        """The `n` largest weights by size: (feature, label, weight), of one label if given."""
+        self._require_fitted()  # type: ignore[attr-defined]
+        labels, names = self._known_labels(), self._names()
+        if label is not None and label not in labels:
+            raise InputError(f"label {label!r:.60} was not in training{known_labels(labels)}")
+        rows = range(len(labels)) if label is None else [labels.index(label)]
+        table = self.coef_[list(rows)]
+        order = np.argsort(-np.abs(table), axis=None, kind="stable")[:n]
+        places = zip(*np.unravel_index(order, table.shape), strict=True)
+        return [(names[j], labels[rows[i]], float(table[i, j])) for i, j in places if table[i, j]]
 
     def _input_state(self) -> dict[str, Any]:
         """Entries of a model file's header."""

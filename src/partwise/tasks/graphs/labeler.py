@@ -15,6 +15,7 @@ from partwise.errors import InputError
 from partwise.estimators.base import Training
 from partwise.estimators.checks import check_choice, training_weights
 from partwise.estimators.encoded import Encoded
+from partwise.estimators.explain import Explanations
 from partwise.estimators.influence import InfluenceMixin
 from partwise.estimators.labels import classes_array
 from partwise.estimators.linear import CompactModel
@@ -22,10 +23,8 @@ from partwise.estimators.saving import check_labels_can_be_saved, stored_part
 from partwise.estimators.warm_start import WarmStarting
 from partwise.features.vocabulary import check_vocabulary_settings
 from partwise.storage.checks import expect_text
-from partwise.tasks.graphs.answers import GraphAnswers
 from partwise.tasks.graphs.data import GraphCorpus, LabelledGraphs
 from partwise.tasks.graphs.encoder import GraphEncoder
-from partwise.tasks.graphs.explain import GraphExplanations
 from partwise.tasks.graphs.given import flat_labels
 from partwise.tasks.graphs.labels import NodeLabels
 from partwise.tasks.graphs.predictions import GraphPredictions, own_labels
@@ -40,9 +39,7 @@ _MOST_ENTRIES = 2**28
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GraphLabeler(
-    GraphPredictions, GraphExplanations, InfluenceMixin, GraphAnswers, CompactModel, WarmStarting
-):
+class GraphLabeler(GraphPredictions, Explanations, InfluenceMixin, CompactModel, WarmStarting):
     """Markov random field over the nodes of given graphs: CRF, max-margin, and all losses between.
 
     Parameters
@@ -82,6 +79,7 @@ class GraphLabeler(
     ['a', 'a', 'b']
     """
 
+    _task = "graphs"
     inference: Literal["auto", "exact", "tree-reweighted", "loopy"] = "auto"
     edges: Literal["directed", "symmetric"] = "directed"
     pairs: Literal["observed", "all"] = "all"
@@ -195,6 +193,33 @@ class GraphLabeler(
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+    # -- what commands and pages ask ------------------------------------------------------------
+
+    def _known_labels(self) -> list[Any]:
+        return self._labels.every()
+
+    def _shown_settings(self) -> dict[str, Any]:
+        return {"inference": self.inference_, "edges": self.edges, "pairs": self.pairs}
+
+    def _shown_sizes(self) -> dict[str, Any]:
+        sizes: dict[str, Any] = {}
+        for name, own in self._labels.classes.items():
+            sizes[f"labels of {name}"] = len(own)
+        for name, own in self._encoder.own.items():
+            sizes[f"attributes of {name}"] = sum(map(sum, own.sizes))
+        for kind in self._encoder.factors:
+            if kind.tied:
+                sizes[f"attributes of {kind.name}"] = 0
+        return sizes | {"non-zero weights": int(np.count_nonzero(self.coef_))}
+
+    def _training_facts(self) -> dict[str, Any]:
+        return {"inference": self.inference_, "why": self._why_inference} if self._why_inference else {}
+
+    def _training_notes(self) -> list[str]:
+        if not self._why_inference:
+            return []
+        return [f"{self.inference_} inference, as exact inference does not fit: {self._why_inference}"]
 
 
 def _classes(stored: Any, kinds: list[str]) -> dict[str, np.ndarray]:

@@ -208,7 +208,7 @@ class CRF(SequenceLabeler):
     @property
     def attributes_(self) -> list[str]:
         self._require_fitted()
-        return self._names_of_attributes()
+        return self._encoder.names()
 
     @property
     def num_attributes_(self) -> int:

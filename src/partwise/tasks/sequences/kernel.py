@@ -23,7 +23,7 @@ from partwise.mercer.support import Support
 from partwise.storage.checks import expect_array
 from partwise.structures import Chain
 from partwise.tasks.sequences.data import SequenceData, lengths_of
-from partwise.tasks.sequences.predictions import PredictionMixin
+from partwise.tasks.sequences.predictions import SequencePredictions
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
+class KernelSequenceLabeler(SequencePredictions, KernelEstimator):
     """Chain with kernel functions between positions; weights are never formed.
 
     Parameters
@@ -64,6 +64,8 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
     """
 
     edges: Literal["tied", "kernel"] = "tied"
+
+    _score_name = "accuracy"  # type: ignore[assignment]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

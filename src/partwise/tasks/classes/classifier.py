@@ -92,11 +92,7 @@ class Classifier(ClassPredictions, MatrixInput, ClassExplanations, ClassifierPro
     hash_size: int | None = None
 
     _task = "classes"
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    _accepts_sparse = True
 
     # -- training -------------------------------------------------------------------------------
 

@@ -80,6 +80,7 @@ class GraphLabeler(GraphPredictions, Explanations, InfluenceMixin, CompactModel,
     """
 
     _task = "graphs"
+    _requires_y = True
     inference: Literal["auto", "exact", "tree-reweighted", "loopy"] = "auto"
     edges: Literal["directed", "symmetric"] = "directed"
     pairs: Literal["observed", "all"] = "all"
@@ -188,11 +189,6 @@ class GraphLabeler(GraphPredictions, Explanations, InfluenceMixin, CompactModel,
                 raise InputError(f"the tables of kind {kind.name!r:.60} are too large")
         self.classes_ = self._labels.as_attribute()
         return structure_for(self.inference_, encoder, self._labels.sizes), encoder
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
 
     # -- what commands and pages ask ------------------------------------------------------------
 

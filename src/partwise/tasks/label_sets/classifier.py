@@ -91,6 +91,7 @@ class MultilabelClassifier(
     """
 
     _task = "label_sets"
+    _accepts_sparse = True
     graph: Any = "full"
     inference: Literal["auto", "exact", "tree-reweighted"] = "auto"
     fit_intercept: bool = True
@@ -99,7 +100,6 @@ class MultilabelClassifier(
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
         tags.classifier_tags.multi_class = False
         return tags

@@ -77,18 +77,13 @@ class SegmentLabeler(SegmentPredictions, Explanations, Transitions, CompactModel
     """
 
     _task = "segments"
+    _accepts_sparse = _requires_y = True
     max_length: int | Literal["auto"] = "auto"
     pairs: Literal["observed", "all"] = "observed"
     template: Any = None
     segment_template: Any = "auto"
     outside: str = "O"
     min_count: int = 1
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
 
     # -- training -------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from partwise.estimators.kernel_base import KernelData, KernelEstimator
 from partwise.estimators.labels import classes_array
 from partwise.estimators.matrices import looks_like_matrix, stack
 from partwise.estimators.model import LinearModel, Pairs
-from partwise.mercer.functions import PRECOMPUTED
 from partwise.mercer.support import Support
 from partwise.storage.checks import expect_array
 from partwise.structures import Chain
@@ -65,13 +64,8 @@ class KernelSequenceLabeler(SequencePredictions, KernelEstimator):
 
     edges: Literal["tied", "kernel"] = "tied"
 
+    _requires_y = True
     _score_name = "accuracy"  # type: ignore[assignment]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
-        return tags
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train.

@@ -96,6 +96,7 @@ class SequenceLabeler(
     """
 
     _task = "sequences"
+    _accepts_sparse = _requires_y = True
     pairs: Literal["observed", "all"] = "observed"
     cost: str | np.ndarray = "hamming"
     transitions: Literal["all", "observed"] = "all"
@@ -104,12 +105,6 @@ class SequenceLabeler(
     template: Any = None
     min_count: int = 1
     hash_size: int | None = None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
 
     # -- training -------------------------------------------------------------------------------
 

@@ -126,27 +126,13 @@ class ClassData:
     ) -> ClassData:
         """Check everything; examples of weight zero are left out."""
         from sklearn.utils.multiclass import check_classification_targets
-        from sklearn.utils.validation import _check_sample_weight, validate_data
 
-        encoder = None
-        check_vocabulary_settings(getattr(estimator, "min_count", 1), getattr(estimator, "hash_size", None))
-        X = as_examples(X)
-        if is_attributes(X):
-            X, encoder = _from_attributes(estimator, X, reset)
-        else:
-            check_targets(y, type(estimator).__name__)
-            refuse_masked(y, "y")
-            options = {"accept_sparse": "csr", "dtype": np.float64, "reset": reset}
-            X, y = validate_data(estimator, as_checked(X), y, **options)
-            check_finite(X.data if is_sparse(X) else X, "X")
+        X, y, encoder = read_examples(estimator, X, y, reset)
         y = _checked_targets(y)
         if len(y) != X.shape[0]:
             raise InputError(f"y has {len(y)} classes for {X.shape[0]} examples")
         check_classification_targets(y)
-        if sample_weight is not None:
-            weights = real_numbers(sample_weight, "sample_weight")
-            sample_weight = weights if weights.ndim else float(weights)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = example_weights(sample_weight, X)
         known, codes = np.unique(y, return_inverse=True)
         if classes is not None:
             checked_classes(classes)
@@ -187,6 +173,43 @@ class ClassData:
             codes=np.concatenate([self.codes, other.codes]),
             weights=np.concatenate([self.weights, other.weights]),
         )
+
+
+def read_examples(
+    estimator: Any, X: Any, y: Any, reset: bool = True, multi_output: bool = False
+) -> tuple[Any, Any, AttributeEncoder | None]:
+    """Training data checked: X as a float64 array or CSR matrix, y, and the encoder of dicts or lists of strings.
+
+    Parameters
+    ----------
+    reset : bool
+        Whether the estimator learns from X what features there are.
+    multi_output : bool
+        Whether y may have several columns.
+    """
+    from sklearn.utils.validation import validate_data
+
+    check_vocabulary_settings(getattr(estimator, "min_count", 1), getattr(estimator, "hash_size", None))
+    X = as_examples(X)
+    if is_attributes(X):
+        return _from_attributes(estimator, X, y, reset)
+    check_targets(y, type(estimator).__name__)
+    refuse_masked(y, "y")
+    y = y.toarray() if multi_output and is_sparse(y) else y
+    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "reset": reset}
+    X, y = validate_data(estimator, as_checked(X), y, multi_output=multi_output, **options)
+    check_finite(X.data if is_sparse(X) else X, "X")
+    return X, y, None
+
+
+def example_weights(sample_weight: Any, X: Any) -> np.ndarray:
+    """Weights of all examples, float64 (n,), none of them negative."""
+    from sklearn.utils.validation import _check_sample_weight
+
+    if sample_weight is not None:
+        weights = real_numbers(sample_weight, "sample_weight")
+        sample_weight = weights if weights.ndim else float(weights)
+    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
 
 def class_factors(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -309,15 +332,14 @@ def is_attributes(X: Any) -> bool:
     )
 
 
-def _from_attributes(estimator: Any, X: Any, reset: bool) -> tuple[Any, AttributeEncoder]:
+def _from_attributes(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any, AttributeEncoder]:
     if not reset:
         raise InputError("partial_fit reads matrices only; call fit with all the dicts instead")
     encoder = AttributeEncoder()
     encoded = encoder.fit_transform([[x] for x in X], estimator.min_count, estimator.hash_size)
     estimator.n_features_in_ = encoder.n_attributes
-    if hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_
-    return as_matrix(encoded, encoder.n_attributes), encoder
+    estimator.__dict__.pop("feature_names_in_", None)
+    return as_matrix(encoded, encoder.n_attributes), y, encoder
 
 
 def as_matrix(encoded: Encoded, n_attributes: int) -> Any:

@@ -160,7 +160,10 @@ class Explanations:
     _encoder: Any
     _model: LinearModel
     _known_labels: Any
+    _queries: Any
+    _ranked: Any
     _require_model: Any
+    predict: Any
     _words: ClassVar[tuple[str, str]] = ("sequence", "labelling")  # an example, and what it is given
     _has_text_labellings: ClassVar[bool] = False
     _n_ranked: ClassVar[int] = 2  # best labellings among which a runner-up is looked for
@@ -186,8 +189,8 @@ class Explanations:
         """
         self._require_model()
         X = self._alone(x)
-        [query] = self._queries(X)  # type: ignore[attr-defined]
-        shown, labels = self._given(query, self.predict(X)[0] if y is None else y, "y")  # type: ignore[attr-defined]
+        [query] = self._queries(X)
+        shown, labels = self._given(query, self.predict(X)[0] if y is None else y, "y")
         terms, other = self._terms(query, labels), None
         if against is not None:
             other, labels = self._rival(query, X, labels, against)
@@ -240,7 +243,7 @@ class Explanations:
             return self._given(query, against, "against")
         if against != "runner-up":
             raise InputError(f"against must be 'runner-up' or a {labelling}, not {against!r:.40}")
-        for found, _ in self._ranked(X, self._n_ranked)[0]:  # type: ignore[attr-defined]
+        for found, _ in self._ranked(X, self._n_ranked)[0]:
             shown, theirs = self._given(query, found, "against")
             if not np.array_equal(theirs, labels):
                 return shown, theirs

@@ -31,8 +31,7 @@ from partwise.tasks.classes.data import (
     with_always_on,
 )
 from partwise.tasks.classes.dataset import EncodedClasses
-from partwise.tasks.classes.explain import ClassExplanations
-from partwise.tasks.classes.predictions import ClassPredictions
+from partwise.tasks.classes.predictions import ClassExplanations, ClassPredictions
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -271,6 +271,9 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
     def _known_labels(self) -> list[Any]:
         return list(self.relations_)
 
+    def _labels_in(self, X: Any, y: Any) -> set[Any]:
+        return set(getattr(X, "relations", None) or ())
+
     def _shown_settings(self) -> dict[str, Any]:
         return {
             "structure": self.structure,

@@ -12,10 +12,8 @@ from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.estimators.base import Training
 from partwise.estimators.checks import check_choice, training_weights
 from partwise.estimators.encoded import Encoded
-from partwise.estimators.explain import Explanations
 from partwise.estimators.influence import InfluenceMixin
 from partwise.estimators.labels import classes_array
 from partwise.estimators.linear import CompactModel
@@ -28,7 +26,7 @@ from partwise.tasks.graphs.encoder import GraphEncoder
 from partwise.tasks.graphs.given import flat_labels
 from partwise.tasks.graphs.labels import NodeLabels
 from partwise.tasks.graphs.predictions import GraphPredictions, own_labels
-from partwise.tasks.graphs.structures import INFERENCE, graph_shapes, shaped, structure_for
+from partwise.tasks.graphs.structures import INFERENCE, shaped, structure_for
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -39,7 +37,7 @@ _MOST_ENTRIES = 2**28
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GraphLabeler(GraphPredictions, Explanations, InfluenceMixin, CompactModel, WarmStarting):
+class GraphLabeler(GraphPredictions, InfluenceMixin, CompactModel, WarmStarting):
     """Markov random field over the nodes of given graphs: CRF, max-margin, and all losses between.
 
     Parameters
@@ -158,14 +156,6 @@ class GraphLabeler(GraphPredictions, Explanations, InfluenceMixin, CompactModel,
             )
             for kind, size, each, entries in zip(own, encoder.sizes, rows, true, strict=True)
         }
-
-    def _labelled(self, training: Training, x: Any, labels: Any) -> tuple[Encoded, np.ndarray]:
-        """One graph encoded as for training, and the numbers of its labels."""
-        corpus, encoder = self._corpus([x]), training.encoder
-        codes = self._labels.codes(flat_labels([labels], corpus.lengths), corpus)
-        structure: Any = training.problem.structure
-        rows, shapes = encoder.transform(corpus), structure.shapes_of(graph_shapes(encoder, corpus))
-        return Encoded(corpus.lengths, rows, shapes), codes
 
     def _label_state(self) -> list[Any]:
         labels = [own.tolist() for own in self._labels.classes.values()]

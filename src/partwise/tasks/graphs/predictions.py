@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from itertools import pairwise, product
@@ -19,6 +18,7 @@ from partwise.estimators.base import n_threads
 from partwise.estimators.checks import checked_weights
 from partwise.estimators.encoded import Encoded, OwnRows
 from partwise.estimators.explain import TopKind, Use
+from partwise.estimators.labels import share_right
 from partwise.estimators.model import Excluded
 from partwise.estimators.predictions import Predictions, Query
 from partwise.structures.graphs.layout import blocks_of
@@ -150,20 +150,9 @@ class GraphPredictions(Predictions):
         for at, label in enumerate(flat):
             if not isinstance(label, Hashable):
                 raise InputError(f"{place(at, corpus, 'y')} has {label!r:.60}, which cannot be a label")
-        unknown = set(flat) - {None, *self._labels.every()}
-        if unknown:
-            names = ", ".join(sorted(map(repr, unknown))[:5])
-            warnings.warn(
-                f"y has labels that were not in training and so count as errors: {names}", stacklevel=2
-            )
-        predicted = [label for own in self.predict(X) for label in own.tolist()]
-        right = np.array([a == b for a, b in zip(flat, predicted, strict=True)], bool)
-        counted = np.array([label is not None for label in flat], bool)
-        weights = (
-            np.repeat(checked_weights(sample_weight, len(corpus.lengths), "graphs"), corpus.lengths) * counted
-        )
-        total = float(weights.sum())
-        return float(weights @ right / total) if total else 0.0
+        predicted = (label for own in self.predict(X) for label in own.tolist())
+        weights = np.repeat(checked_weights(sample_weight, len(corpus.lengths), "graphs"), corpus.lengths)
+        return share_right(flat, predicted, self._labels.every(), weights)
 
     # -- examples and labellings ----------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from partwise.errors import InputError
 from partwise.estimators.base import Training
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import choose_encoder, encoder_from, encoder_state
-from partwise.estimators.explain import Explanations, Transitions
+from partwise.estimators.explain import Transitions
 from partwise.estimators.influence import InfluenceMixin
 from partwise.estimators.labels import classes_array, split
 from partwise.estimators.linear import CompactModel
@@ -43,7 +43,6 @@ _MASKS = ("allowed", "allowed_start", "allowed_end")
 @dataclass(eq=False, repr=False, kw_only=True)
 class SequenceLabeler(
     SequencePredictions,
-    Explanations,
     Transitions,
     InfluenceMixin,
     CompactModel,
@@ -244,6 +243,9 @@ class SequenceLabeler(
         return result.reshape(n_labels, n_labels)
 
     # -- what commands and pages ask ------------------------------------------------------------
+
+    def _labels_in(self, X: Any, y: Any) -> set[Any]:
+        return set() if y is None else {label for own in y for label in own}
 
     def _shown_settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = {"order": self.order, "scheme": self.scheme, "pairs": self.pairs}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain as joined
 from itertools import pairwise
-from operator import eq
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,14 @@ from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered, checked_weights
 from partwise.estimators.encoders import as_sequences
 from partwise.estimators.explain import TopKind, Use
-from partwise.estimators.labels import encode_labels, flat_labels, labels_of_one, place, split
+from partwise.estimators.labels import (
+    check_hashable,
+    encode_labels,
+    flat_labels,
+    labels_of_one,
+    share_right,
+    split,
+)
 from partwise.estimators.model import Excluded, LinearModel
 from partwise.estimators.predictions import Predictions, Query
 from partwise.scoring.labelling import looks_like_chunks
@@ -128,21 +133,9 @@ class SequencePredictions(Predictions):
         predicted = self.predict(X)
         lengths = np.array([len(each) for each in predicted], np.int64)
         flat = flat_labels(y, lengths)
-        try:
-            unknown = set(flat) - {None, *self.classes_.tolist()}
-        except TypeError:
-            at = next(k for k, label in enumerate(flat) if not isinstance(label, Hashable))
-            raise InputError(f"{place(at, lengths)}: the label {flat[at]!r:.60} is not hashable") from None
-        if unknown:
-            names = ", ".join(sorted(map(repr, unknown))[:5])
-            warnings.warn(
-                f"y has labels that were not in training and so count as errors: {names}", stacklevel=2
-            )
-        counted = np.array([label is not None for label in flat], bool)
-        right = np.fromiter(map(eq, flat, joined.from_iterable(predicted)), bool, len(flat))
-        weights = np.repeat(checked_weights(sample_weight, len(lengths)), lengths) * counted
-        total = float(weights.sum())
-        return float(weights @ right / total) if total else 0.0
+        check_hashable(flat, lengths)
+        weights = np.repeat(checked_weights(sample_weight, len(lengths)), lengths)
+        return share_right(flat, joined.from_iterable(predicted), self.classes_.tolist(), weights)
 
     # -- examples and labellings ----------------------------------------------------------------
 

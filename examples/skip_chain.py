@@ -89,16 +89,6 @@ class SkipChains(LabelTask):
     command, kind, nouns = "skip-chain", "sequences", ("sentences", "words")
     formats = ("tagged",)
 
-    def labels(self, X: Any) -> list[list[str]]:
-        return [list(map(str, own)) for own in self.estimator.predict(X)]
-
-    def kbest(self, X: Any, k: int) -> list[list[tuple[list[str], float]]]:
-        ranked = self.estimator.predict_kbest(X, k=k)
-        return [[(list(map(str, own)), value) for own, value in found] for found in ranked]
-
-    def tokens(self, x: list[str]) -> list[str]:
-        return x
-
     @classmethod
     def training_data(cls, path: str, options: SkipChainOptions) -> LabelledData:
         data = read_tagged(path)

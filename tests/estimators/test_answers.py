@@ -74,7 +74,7 @@ PUBLIC = {
         predict_marginals predict_marginals_array predict_single""",
     "SegmentLabeler": f"""{LABELLINGS} {WEIGHTS} max_length_ n_cut_ position_labels predict_labels
         predict_position_marginals_array top_transitions transition_coef_""",
-    "MultilabelClassifier": f"{CLASSIFIERS} coef_ inference_ intercept_ pair_coef_ pairs_ top_features",
+    "MultilabelClassifier": f"{CLASSIFIERS} {WEIGHTS} inference_ intercept_ pair_coef_ pairs_",
 }
 
 

@@ -49,10 +49,13 @@ def scores_of_arcs(parser, sentence):
         return result
 
     arc = table(encoder.arcs, model.maps["arc"], model.weights_of("arc"), 1)[:, :, 0]
-    if encoder.relations is None:
+    if "relation" not in encoder.features:
         return arc, None
     return arc, table(
-        encoder.relations, model.maps["relation"], model.weights_of("relation"), len(parser.relations_)
+        encoder.features["relation"],
+        model.maps["relation"],
+        model.weights_of("relation"),
+        len(parser.relations_),
     )
 
 

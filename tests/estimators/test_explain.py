@@ -8,6 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
+from test_answers import FITTED
 from toy_sequences import TEMPLATE, X, Y, as_matrices, as_rows
 
 from partwise import InputError, SequenceLabeler
@@ -31,10 +32,9 @@ def test_contributions_add_up_to_the_score_of_compiled_code(kind: tuple[Sequence
     model, data = kind
     for i in range(8):
         explanation = model.explain(data[i])
-        [labels], [scores] = (
-            model.predict([data[i]]),
-            model._model.best(model._query([data[i]], None, None).scorer, None, 1)[1:],
-        )
+        [labels] = model.predict([data[i]])
+        [query] = model._queries([data[i]])
+        _, scores = query.best()
         assert explanation.labels == labels
         assert explanation.score == pytest.approx(float(scores[0]), abs=1e-9)
         assert explanation.score == math.fsum(each.contribution for each in explanation.contributions)
@@ -128,3 +128,29 @@ def test_what_cannot_be_explained_is_said() -> None:
     one = SequenceLabeler().fit([[{"a": 1.0}]], [["only"]])
     with pytest.raises(InputError, match="no other labelling"):
         one.explain([{"a": 1.0}], against="runner-up")
+
+
+@pytest.mark.parametrize("name", [name for name, (model, _, _) in FITTED.items() if model._has_weights])
+def test_every_linear_model_is_explained_by_the_same_walk(name: str) -> None:
+    model, data, truth = FITTED[name]
+    model.fit(data, truth)
+    for x in data[:3]:
+        whole = model.explain(x)
+        terms = getattr(whole, "contributions", None) or whole.terms
+        assert whole.score == math.fsum(term.contribution for term in terms)
+        if name == "Classifier":
+            best = model.coef_ @ x + model.intercept_
+        else:
+            [query] = model._queries([x])
+            _, best = query.best()
+        assert whole.score == pytest.approx(float(np.max(best)), abs=1e-6)
+        if name == "ConstituencyParser":  # these sentences have one tree each
+            with pytest.raises(InputError, match="no other tree"):
+                model.explain(x, against="runner-up")
+        else:
+            lead = model.explain(x, against="runner-up")
+            assert 0 <= lead.score == math.fsum(term.contribution for term in lead.contributions)
+    sizes = [abs(weight) for _, _, weight in model.top_features(3)]
+    assert sizes == sorted(sizes, reverse=True)
+    with pytest.raises(InputError, match="was not in training"):
+        model.top_features(label="no such label")

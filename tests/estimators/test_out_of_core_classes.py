@@ -71,7 +71,7 @@ def _on_disk(path: Path, given: dict[str, Any] | None = None, **parameters: Any)
 @pytest.mark.parametrize(("pairs", "loss", "is_merged"), [("all", "log", True), ("observed", "hinge", False)])
 def test_same_problem_and_model_as_in_memory(name, pairs, loss, is_merged, folder, tmp_path, monkeypatch):
     """Every array that compiled code reads is the same, so that training is, bit for bit."""
-    monkeypatch.setattr("partwise.tasks.classes.streaming._LINES", 17)  # several batches
+    monkeypatch.setattr("partwise.tasks.classes.reading._BATCH", 17)  # several batches
     monkeypatch.setattr("partwise.tasks.classes.streaming._NUMBERS", 100)
     if not is_merged:
         monkeypatch.setattr("partwise.tasks.classes.data._SORTED_UP_TO", 0)

@@ -36,6 +36,10 @@ class Answers:
         """The labels of training, in the order of their numbers."""
         return self.classes_.tolist()
 
+    def _labels_in(self, X: Any, y: Any) -> set[Any]:
+        """The labels of labelled data, if they are plain ones."""
+        return set()
+
     def _shown_settings(self) -> dict[str, Any]:
         """Parameters worth showing beside loss, l2, solver and tol, by the words that name them."""
         return {}

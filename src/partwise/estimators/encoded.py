@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,3 +71,16 @@ class Encoded(NamedTuple):
         """The rows by the name of their kind, with where their weights lie."""
         names = [kind.name for kind in structure.kinds if not kind.tied]
         return {name: RowData(maps[name], *own) for name, own in zip(names, self.own, strict=False)}
+
+
+class ListedNames:
+    """An encoder that has the names of all attributes of a kind as a list, made once."""
+
+    names: Any
+
+    def named(self, kind: str, ids: list[int]) -> list[str]:
+        """Names of some attributes of a kind of rows, dense ones numbered first."""
+        made = self.__dict__.setdefault("_names_made", {})
+        if kind not in made:
+            made[kind] = self.names(kind)
+        return [made[kind][k] for k in ids]

@@ -16,7 +16,7 @@ from partwise.data.conll import Columns
 from partwise.data.frames import as_dicts, as_rows, is_frame, unpacked
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered, is_sparse
-from partwise.estimators.encoded import Encoded, KindSize, OwnRows
+from partwise.estimators.encoded import Encoded, KindSize, ListedNames, OwnRows
 from partwise.estimators.lookup import AttributeLookup
 from partwise.estimators.matrices import MatrixEncoder, looks_like_matrix
 from partwise.estimators.saving import prefixed, unprefixed
@@ -32,7 +32,7 @@ from partwise.storage.checks import (
     expect_texts,
 )
 
-ALWAYS = "(always)"  # the edge attribute that stands for the tied transition
+ALWAYS = "(transition)"  # the edge attribute that every edge has
 
 
 def choose_encoder(X: Any, template: Any) -> AttributeEncoder | ColumnEncoder | MatrixEncoder:
@@ -84,7 +84,7 @@ def _with_dicts(X: Any) -> Any:
     return [as_dicts(each) if is_frame(each) else each for each in X] if any(map(is_frame, X)) else X
 
 
-class AttributeEncoder:
+class AttributeEncoder(ListedNames):
     """Tokens given as dicts or lists of strings, numbered by a vocabulary."""
 
     kind = "attributes"
@@ -118,11 +118,8 @@ class AttributeEncoder:
         """Without the lookup, which is made again when it is needed."""
         return {"vocabulary": self.vocabulary, "_lookup": None}
 
-    def names(self) -> list[str]:
+    def names(self, kind: str = "node") -> list[str]:
         return self.vocabulary.names()
-
-    def edge_names(self) -> list[str]:
-        return []
 
     @property
     def sizes(self) -> tuple[KindSize, ...]:
@@ -147,7 +144,7 @@ class AttributeEncoder:
         return cls(DictVocabulary.from_state({"names": names, "hash_size": hash_size}))
 
 
-class ColumnEncoder:
+class ColumnEncoder(ListedNames):
     """Columns of strings through a template; edge attributes where the template has them."""
 
     kind = "columns"
@@ -196,10 +193,9 @@ class ColumnEncoder:
         values = None if rows.values is None else np.insert(rows.values, rows.row_ptr[1:], 1.0)
         return (OwnRows(AttributeRows(rows.row_ptr + np.arange(n_rows + 1), ids, values)),)
 
-    def names(self) -> list[str]:
-        return _names(self.node)
-
-    def edge_names(self) -> list[str]:
+    def names(self, kind: str = "node") -> list[str]:
+        if kind == "node":
+            return _names(self.node)
         return [] if self.edge is None else _names(self.edge) + [ALWAYS] * self.always
 
     @property

@@ -1,21 +1,28 @@
-"""Why a prediction: exact contributions of every feature and transition; the largest weights of a model."""
+"""Why a prediction: exact contributions of every feature of every part; the largest weights of a model.
+
+A score is a sum over the parts of a labelling, and the score of a part one over the attributes of its row. So one walk
+explains every linear model. A task only says which parts a labelling uses and what they are called.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from partwise.core.maps import FeatureMap
 from partwise.errors import InputError
-from partwise.estimators.encoded import Encoded
-from partwise.estimators.labels import encode_labels, labels_of_one
+from partwise.estimators.encoded import OwnRows
+from partwise.estimators.labels import known_labels
 from partwise.estimators.model import LinearModel
-from partwise.structures import Chain
+from partwise.estimators.predictions import Query
+from partwise.structures.contract import Shapes, Structure
+
+INTERCEPT = "(intercept)"  # the attribute that all rows of a classifier have
 
 
 class Contribution(NamedTuple):
@@ -99,135 +106,250 @@ class Explanation:
         return "\n".join(lines)
 
 
-class ExplanationMixin:
-    """Explanations of an estimator that has `_encoder`, `_model` and `classes_`."""
+class Use(NamedTuple):
+    """A part that a labelling uses, and how a task calls it.
+
+    Attributes
+    ----------
+    kind : str
+        The kind of rows that feed the part.
+    row, column : int
+        The row of the example, 0 for a tied kind, and the part among those of the row.
+    position : int or tuple of int
+        Where the part stands.
+    label : label, or tuple of labels
+    prefix : str
+        What comes before the names of attributes; the whole name if the kind is tied.
+    """
+
+    kind: str
+    row: int
+    column: int
+    position: Any
+    label: Any
+    prefix: str = ""
+
+
+class TopKind(NamedTuple):
+    """A kind of rows whose weights `top_features` shows.
+
+    Attributes
+    ----------
+    kind : str
+    shown : list
+        By column, the label that is shown.
+    asked : list
+        By column, the label whose weights users ask for by it.
+    prefix : str
+        What comes before the names of attributes; the whole name if the kind is tied.
+    """
+
+    kind: str
+    shown: Sequence[Any]
+    asked: Sequence[Any]
+    prefix: str = ""
+
+
+class Explanations:
+    """Explanations of an estimator that also has `Predictions`.
+
+    A task says how a labelling is read (`_given`), which parts it uses and what they are called (`_uses`), and what
+    the columns of each kind stand for (`_top_kinds`). The encoder names attributes (`named`).
+    """
 
     _encoder: Any
     _model: LinearModel
-    classes_: np.ndarray
+    _known_labels: Any
+    _queries: Any
+    _ranked: Any
+    _require_model: Any
+    predict: Any
+    _words: ClassVar[tuple[str, str]] = ("sequence", "labelling")  # an example, and what it is given
+    _has_text_labellings: ClassVar[bool] = False
+    _n_ranked: ClassVar[int] = 2  # best labellings among which a runner-up is looked for
+    _merges: ClassVar[bool] = (
+        False  # whether a difference has one term for each attribute, of both labellings
+    )
 
-    def explain(self, x: Any, y: Any = None, against: Any = None) -> Explanation:
-        """Contributions to the score of a labelling of one sequence; they add up to it.
+    def explain(self, x: Any, y: Any = None, against: Any = None) -> Any:
+        """Contributions to the score of a labelling of one example; they add up to it.
 
         Parameters
         ----------
-        x : one sequence, as in X
-        y : list of labels, optional
-            By default the best labelling.
-        against : "runner-up" or list of labels, optional
-            Explain the difference to the second best labelling (the best other than `y`), or to a given one.
-            A positive contribution speaks for `y`.
+        x : one example, as in X
+        y : labelling, optional
+            By default the best one.
+        against : "runner-up" or labelling, optional
+            Explain the difference to the second best labelling (the best other than `y`), or to a given one. A
+            positive contribution speaks for `y`.
+
+        Returns
+        -------
+        Explanation
         """
-        [labels] = self.predict([x]) if y is None else [labels_of_one(y, "y")]  # type: ignore[attr-defined]
-        other = None
-        if isinstance(against, str):
-            if against != "runner-up":
-                raise InputError(f"against must be 'runner-up' or a list of labels, not {against!r}")
-            best = self.predict_kbest([x], k=2)[0]  # type: ignore[attr-defined]
-            other = next((found for found, _ in best if found != labels), None)
-            if other is None:
-                raise InputError("this sequence has no other labelling to compare with")
-        elif against is not None:
-            other = labels_of_one(against, "against")
-        terms = self._terms(x, labels)
-        if other is not None:
-            theirs = self._terms(x, other)
-            shared = {each[:3] for each in terms} & {each[:3] for each in theirs}
-            negative = [each._replace(contribution=-each.contribution) for each in theirs]
-            terms = [each for each in terms + negative if each[:3] not in shared]
-        terms = sorted(terms, key=lambda each: each.position)
-        return Explanation(labels, other, math.fsum(each.contribution for each in terms), terms)
+        self._require_model()
+        X = self._alone(x)
+        [query] = self._queries(X)
+        shown, labels = self._given(query, self.predict(X)[0] if y is None else y, "y")
+        terms, other = self._terms(query, labels), None
+        if against is not None:
+            other, labels = self._rival(query, X, labels, against)
+            terms = self._difference(terms, self._terms(query, labels))
+        terms = sorted((term for term in terms if term.weight), key=self._place)
+        return self._explained(shown, other, math.fsum(term.contribution for term in terms), terms)
 
-    def _terms(self, x: Any, y: Sequence[Any]) -> list[Contribution]:
-        encoded: Encoded = self._encoder.transform([x])
-        length, model = int(encoded.lengths[0]), self._model
-        if len(y) != length:
-            raise InputError(f"y has {len(y)} labels, but x has {length} positions")
-        codes = encode_labels(list(y), self.classes_.tolist(), encoded.lengths).tolist()
-        if min(codes, default=0) < 0:
-            raise InputError("y must give a label at every position")
-        terms, names = [], self._names_of_attributes()
-        for t, code in enumerate(codes):
-            for attribute, value in _row(encoded, self._encoder.n_dense, t):
-                weight = weight_of(model.maps["node"], model.weights_of("node"), attribute, code)
-                if weight:
-                    terms.append(Contribution(t, names[attribute], y[t], value, weight, weight * value))
-        return terms + self._edge_terms(encoded, codes, y)
+    # -- for subclasses -------------------------------------------------------------------------
 
-    def _edge_terms(self, encoded: Encoded, codes: list[int], y: Sequence[Any]) -> list[Contribution]:
-        model, chain = self._model, self._model.structure
-        assert isinstance(chain, Chain)
-        if chain.tied:
-            return [
-                Contribution(t, "(transition)", run, 1.0, weight, weight)
-                for t, run, weight in _tied_terms(chain, model.tied_weights, codes, y)
-                if weight
-            ]
-        terms, names = [], self._encoder.edge_names()
-        rows = encoded.edge_rows
-        if rows is None:
-            return []
-        edge_map, edge_weights = model.maps["edge"], model.weights_of("edge")
-        for t, (before, here) in enumerate(pairwise(codes), start=1):
-            for k in range(rows.row_ptr[t - 1], rows.row_ptr[t]):
-                attribute = int(rows.ids[k])
-                weight = weight_of(edge_map, edge_weights, attribute, before * chain.n_labels + here)
-                value = 1.0 if rows.values is None else float(rows.values[k])
-                name = "(transition)" if names[attribute] == "(always)" else names[attribute]
-                if weight:
-                    terms.append(Contribution(t, name, (y[t - 1], y[t]), value, weight, weight * value))
+    def _alone(self, x: Any) -> Any:
+        """X with one example."""
+        return [x]
+
+    def _given(self, query: Query, y: Any, name: str) -> tuple[Any, Any]:
+        """A labelling as explanations show it, and as the structure has it; raises if it cannot be one."""
+        raise NotImplementedError
+
+    def _uses(self, query: Query, labels: Any) -> Iterable[Use]:
+        """The parts of a labelling."""
+        raise NotImplementedError
+
+    def _top_kinds(self) -> Iterable[TopKind]:
+        """The kinds of rows that `top_features` shows."""
+        raise NotImplementedError
+
+    def _term(self, use: Use, attribute: str, value: float, weight: float) -> Any:
+        return Contribution(use.position, attribute, use.label, value, weight, weight * value)
+
+    def _place(self, term: Any) -> Any:
+        """What terms are sorted by."""
+        return term.position
+
+    def _difference(self, mine: list[Any], theirs: list[Any]) -> list[Any]:
+        """The terms of two labellings' difference; those that they share are left out."""
+        if self._merges:
+            return merged(mine, theirs)
+        ours, others = Counter(mine), Counter(theirs)  # counted, since a labelling may have a term twice
+        negative = (term._replace(contribution=-term.contribution) for term in (others - ours).elements())
+        return [*(ours - others).elements(), *negative]
+
+    def _explained(self, shown: Any, other: Any, score: float, terms: list[Any]) -> Any:
+        return Explanation(shown, other, score, terms)
+
+    # -- generic --------------------------------------------------------------------------------
+
+    def _rival(self, query: Query, X: Any, labels: Any, against: Any) -> tuple[Any, Any]:
+        """The labelling to compare with."""
+        example, labelling = self._words
+        if not isinstance(against, str) or (self._has_text_labellings and against != "runner-up"):
+            return self._given(query, against, "against")
+        if against != "runner-up":
+            raise InputError(f"against must be 'runner-up' or a {labelling}, not {against!r:.40}")
+        for found, _ in self._ranked(X, self._n_ranked)[0]:
+            shown, theirs = self._given(query, found, "against")
+            if not np.array_equal(theirs, labels):
+                return shown, theirs
+        raise InputError(f"this {example} has no other {labelling} to compare with")
+
+    def _terms(self, query: Query, labels: Any) -> list[Any]:
+        """The terms of a labelling's score: each attribute of each row that it uses."""
+        terms, own, sources = [], iter(query.encoded.own), {}
+        for kind in self._model.structure.kinds:
+            rows = None if kind.tied else next(own)
+            sources[kind.name] = rows, self._model.maps[kind.name], self._model.weights_of(kind.name)
+        for use in self._uses(query, labels):
+            rows, feature_map, weights = sources[use.kind]
+            found = []
+            for attribute, value in row_of(rows, feature_map.n_dense, use.row):
+                weight = weight_of(feature_map, weights, attribute, use.column)
+                if weight or self._merges:
+                    found.append((attribute, value, weight))
+            names = self._attributes(use.kind, [attribute for attribute, _, _ in found])
+            for name, (_, value, weight) in zip(names, found, strict=True):
+                terms.append(self._term(use, use.prefix + name, value, weight))
         return terms
 
-    def _names_of_attributes(self) -> list[str]:
-        """Dense attributes first, then sparse ones; made once per model."""
-        if getattr(self._encoder, "_names_made", None) is None:
-            self._encoder._names_made = self._encoder.names()
-        return self._encoder._names_made
+    def _attributes(self, kind: str, ids: list[int]) -> list[str]:
+        """Names of attributes; the one of a tied kind has no name."""
+        is_tied = any(each.tied for each in self._model.structure.kinds if each.name == kind)
+        return [""] * len(ids) if is_tied else self._encoder.named(kind, ids)
 
     def top_features(self, n: int = 10, label: Any = None) -> list[tuple[str, Any, float]]:
         """The `n` largest weights by size: (attribute, label, weight), of one label if given."""
-        self._require_fitted()  # type: ignore[attr-defined]
-        model, labels = self._model, self.classes_.tolist()
-        attribute, code, index = model.maps["node"].pairs()
-        weight = model.weights_of("node")[index]
-        if label is not None:
-            if label not in labels:
-                raise InputError(f"label {label!r} was not in training")
-            chosen = np.flatnonzero(code == labels.index(label))
-            attribute, code, weight = attribute[chosen], code[chosen], weight[chosen]
-        order = np.argsort(-np.abs(weight), kind="stable")[:n]
-        names = self._names_of_attributes()
-        return [(names[attribute[k]], labels[code[k]], float(weight[k])) for k in order if weight[k]]
+        self._require_model()
+        kinds, found = list(self._top_kinds()), []
+        if label is not None and not any(label in kind.asked for kind in kinds):
+            labels = list(dict.fromkeys(each for kind in kinds for each in kind.asked if each is not None))
+            raise InputError(f"label {label!r:.60} was not in training{known_labels(labels)}")
+        for kind in kinds:
+            attribute, column, index = self._model.maps[kind.kind].pairs()
+            weight = self._model.weights_of(kind.kind)[index]
+            if label is not None:
+                chosen = np.array([each == label for each in kind.asked], bool)[column]
+                attribute, column, weight = attribute[chosen], column[chosen], weight[chosen]
+            order = np.argsort(-np.abs(weight), kind="stable")[:n]
+            names = self._attributes(kind.kind, attribute[order].tolist())
+            rows = zip(names, column[order].tolist(), weight[order].tolist(), strict=True)
+            found += [(kind.prefix + name, kind.shown[k], value) for name, k, value in rows if value]
+        return sorted(found, key=lambda each: -abs(each[2]))[:n]
+
+
+class Transitions:
+    """The largest weights of an estimator that has `transition_coef_`, (n_labels, n_labels)."""
+
+    classes_: np.ndarray
+    transition_coef_: Any
 
     def top_transitions(self, n: int = 10) -> list[tuple[Any, Any, float]]:
         """The `n` largest transition weights by size: (before, after, weight)."""
         self._require_fitted()  # type: ignore[attr-defined]
-        weights = self.transition_coef_  # type: ignore[attr-defined]
+        weights: np.ndarray = self.transition_coef_
         if weights.ndim > 2:
             raise InputError("top_transitions is for models of order 1; see transition_coef_")
         labels, n_labels = self.classes_.tolist(), len(self.classes_)
-        order = np.argsort(-np.abs(weights.ravel()), kind="stable")[:n]
-        return [
-            (labels[k // n_labels], labels[k % n_labels], float(weights.flat[k]))
-            for k in order
-            if weights.flat[k]
-        ]
+        order = np.argsort(-np.abs(weights.ravel()), kind="stable")[:n].tolist()
+        found = [(labels[k // n_labels], labels[k % n_labels], float(weights.flat[k])) for k in order]
+        return [each for each in found if each[2]]
 
-    @property
-    def state_features_(self) -> dict[tuple[str, Any], float]:
-        """All weights of attributes, as sklearn_crfsuite gives them: {(attribute, label): weight}."""
-        self._require_fitted()  # type: ignore[attr-defined]
-        model, labels, names = self._model, self.classes_.tolist(), self._names_of_attributes()
-        attribute, code, index = model.maps["node"].pairs()
-        weights = model.weights_of("node")[index]
-        rows = zip(attribute.tolist(), code.tolist(), weights.tolist(), strict=True)
-        return {(names[a], labels[c]): w for a, c, w in rows if w}
+    def _shown_transitions(self, n: int, label: Any = None) -> list[tuple[Any, Any, float]]:
+        if self.transition_coef_.ndim > 2:
+            return []
+        found = self.top_transitions(len(self.classes_) ** 2)
+        return [each for each in found if label is None or label in each[:2]][:n]
 
-    @property
-    def transition_features_(self) -> dict[tuple[Any, Any], float]:
-        """All weights of transitions, as sklearn_crfsuite gives them: {(before, after): weight}."""
-        n_labels = len(getattr(self, "classes_", ()))
-        return {(before, after): weight for before, after, weight in self.top_transitions(n_labels**2)}
+
+def merged(mine: list[Contribution], theirs: list[Contribution]) -> list[Contribution]:
+    """The terms of a difference, one for each attribute of a position; both lists have the same attributes."""
+    weights = {term[:2]: term.weight for term in theirs}
+    found = [term._replace(weight=term.weight - weights[term[:2]]) for term in mine]
+    return [term._replace(contribution=term.weight * term.value) for term in found]
+
+
+def rows_and_columns(
+    structure: Structure, shapes: Shapes, parts: np.ndarray
+) -> Iterator[tuple[str, int, int]]:
+    """Kind, row and column of the parts of one example, kind after kind."""
+    first, counts = 0, iter(structure.row_counts(shapes))
+    for kind in structure.kinds:
+        end = first + kind.width * (1 if kind.tied else int(next(counts)[0]))
+        for part in parts[(parts >= first) & (parts < end)].tolist():
+            yield kind.name, *divmod(part - first, kind.width)
+        first = end
+
+
+def row_of(rows: OwnRows | None, n_dense: int, k: int) -> list[tuple[int, float]]:
+    """Attributes and values of row k, dense attributes numbered first; of a tied row, its one attribute."""
+    if rows is None:
+        return [(0, 1.0)]
+    row: list[tuple[int, float]] = []
+    if rows.dense is not None:
+        row += [(j, float(value)) for j, value in enumerate(rows.dense[k]) if value]
+    if rows.sparse is not None:
+        own = slice(int(rows.sparse.row_ptr[k]), int(rows.sparse.row_ptr[k + 1]))
+        ids = (n_dense + rows.sparse.ids[own].astype(np.int64)).tolist()
+        values = rows.sparse.values  # compiled code reads them in single precision
+        row += zip(
+            ids, [1.0] * len(ids) if values is None else values[own].astype(np.float32).tolist(), strict=True
+        )
+    return row
 
 
 def weight_of(feature_map: FeatureMap, weights: np.ndarray, attribute: int, label: int) -> float:
@@ -243,35 +365,6 @@ def weight_of(feature_map: FeatureMap, weights: np.ndarray, attribute: int, labe
         if feature_map.narrow_label[first + k] == label:
             return float(weights[start + k])
     return 0.0
-
-
-def _row(encoded: Encoded, n_dense: int, t: int) -> list[tuple[int, float]]:
-    """Attributes and values of position t."""
-    row: list[tuple[int, float]] = []
-    if encoded.node_dense is not None:
-        row += [(k, float(value)) for k, value in enumerate(encoded.node_dense[t]) if value]
-    rows = encoded.node_rows
-    if rows is not None:
-        for k in range(int(rows.row_ptr[t]), int(rows.row_ptr[t + 1])):
-            value = 1.0 if rows.values is None else float(np.float32(rows.values[k]))
-            row.append((n_dense + int(rows.ids[k]), value))
-    return row
-
-
-def _tied_terms(
-    chain: Chain, weights: np.ndarray, codes: list[int], y: Sequence[Any]
-) -> list[tuple[int, tuple[Any, ...], float]]:
-    """(position, run of labels, weight) of every transition."""
-    n_labels, order = chain.n_labels, chain.order
-    if order == 1:
-        table = weights.reshape(n_labels, n_labels)
-        return [(t, (y[t - 1], y[t]), float(table[codes[t - 1], codes[t]])) for t in range(1, len(codes))]
-    table = weights.reshape((n_labels + 1,) * order + (n_labels,))
-    padded, names = [n_labels] * order + codes, ["(start)"] * order + list(y)
-    return [
-        (t, tuple(names[t : t + order + 1]), float(table[tuple(padded[t : t + order + 1])]))
-        for t in range(len(codes))
-    ]
 
 
 def _term(term: Contribution) -> str:

@@ -18,8 +18,9 @@ from partwise.core.scorer import Scorer
 from partwise.errors import InputError
 from partwise.estimators.base import Training, n_threads
 from partwise.estimators.encoded import Encoded
-from partwise.estimators.labels import encode_labels, labels_of_one
+from partwise.estimators.explain import Explanations
 from partwise.estimators.model import LinearModel
+from partwise.estimators.predictions import Predictions, Query
 
 
 class Influence(NamedTuple):
@@ -29,12 +30,10 @@ class Influence(NamedTuple):
     contribution: float
 
 
-class InfluenceMixin:
+class InfluenceMixin(Explanations, Predictions):
     """For an estimator that keeps the `_training` of its last fit."""
 
-    classes_: np.ndarray
     _training: Training
-    n_jobs: int | None
 
     def influential_examples(self, x: Any, y: Any = None, n: int | None = 5) -> list[Influence]:
         """Training sequences that contribute most, by size, to the score of a labelling of one sequence.
@@ -57,22 +56,15 @@ class InfluenceMixin:
                 "influential_examples needs the dual state of training, which models that were loaded, "
                 "copied or unpickled do not have: call it after fit, in the same process"
             )
-        labels = self.predict([x])[0] if y is None else labels_of_one(y, "y")  # type: ignore[attr-defined]
-        features = _feature_vector(training.problem, *self._labelled(training, x, labels))
+        X = self._alone(x)
+        encoded = self._encode(self._source(X), training.encoder, training.problem.structure)
+        query = Query(self._model, encoded, source=self._source(X))
+        _, labels = self._given(query, self.predict(X)[0] if y is None else y, "y")
+        features = _feature_vector(training.problem, encoded, labels)
         shares = _shares(training, features, n_threads(self.n_jobs))
         original = np.flatnonzero(training.data.lengths > 0)
         order = np.argsort(-np.abs(shares), kind="stable")[:n]
         return [Influence(int(original[k]), float(shares[k])) for k in order]
-
-    def _labelled(self, training: Training, x: Any, labels: Any) -> tuple[Encoded, np.ndarray]:
-        """One example encoded as for training, and the numbers of its labels."""
-        encoded = training.encoder.transform([x])
-        if len(labels) != encoded.lengths[0]:
-            raise InputError(f"y has {len(labels)} labels, but x has {encoded.lengths[0]} positions")
-        codes = encode_labels(labels, self.classes_.tolist(), encoded.lengths)
-        if (codes < 0).any():
-            raise InputError("y must give a label at every position")
-        return encoded, codes
 
 
 def _feature_vector(problem: Problem, encoded: Encoded, codes: np.ndarray) -> np.ndarray:

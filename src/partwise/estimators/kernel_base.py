@@ -14,7 +14,7 @@ from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.estimators.base import Fitted, StructuredEstimator, n_threads
 from partwise.estimators.saving import stored_labels
-from partwise.mercer.functions import KernelFunction
+from partwise.mercer.functions import PRECOMPUTED, KernelFunction
 from partwise.mercer.gram import Gram
 from partwise.mercer.problem import KernelProblem
 from partwise.mercer.support import Support
@@ -126,6 +126,14 @@ class KernelEstimator(FittedSupport, StructuredEstimator):
         if not isinstance(self.support_tol, (int, float)) or not 0 <= self.support_tol < np.inf:
             raise InputError(f"support_tol must be a finite number >= 0, not {self.support_tol!r:.60}")
         return loss
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._is_precomputed()
+        return tags
+
+    def _is_precomputed(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
 
     def _kernel_function(self, X: np.ndarray, weights: np.ndarray | None = None) -> KernelFunction:
         return KernelFunction.of(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import warnings
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain, pairwise
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -48,11 +50,8 @@ def labels_of_one(labels: Any, name: str) -> list[Any]:
 
 def distinct_labels(flat: Sequence[Any], lengths: np.ndarray) -> list[Any]:
     """The labels that occur, None aside: sorted, or in order of first occurrence where they do not sort."""
-    try:
-        distinct = dict.fromkeys(flat)
-    except TypeError:
-        at = next(k for k, label in enumerate(flat) if not isinstance(label, Hashable))
-        raise InputError(f"{place(at, lengths)}: the label {flat[at]!r:.60} is not hashable") from None
+    check_hashable(flat, lengths)
+    distinct = dict.fromkeys(flat)
     distinct.pop(None, None)
     if not distinct:
         raise InputError("y has no labels at all; at least one position must have one")
@@ -64,6 +63,15 @@ def distinct_labels(flat: Sequence[Any], lengths: np.ndarray) -> list[Any]:
         return sorted(distinct)
     except TypeError:
         return list(distinct)
+
+
+def check_hashable(flat: Sequence[Any], lengths: np.ndarray) -> None:
+    """Raise, naming the place, at the first label that cannot be one because it is not hashable."""
+    try:
+        set(flat)
+    except TypeError:
+        at = next(k for k, label in enumerate(flat) if not isinstance(label, Hashable))
+        raise InputError(f"{place(at, lengths)}: the label {flat[at]!r:.60} is not hashable") from None
 
 
 def is_label(label: Any) -> bool:
@@ -112,17 +120,45 @@ def encode_labels(
         return np.fromiter(map(index.__getitem__, flat), np.int64, len(flat))
     except (KeyError, TypeError):
         at = next(k for k, each in enumerate(flat) if not isinstance(each, Hashable) or each not in index)
-        known = ", ".join(map(str, labels[:8])) + (", …" if len(labels) > 8 else "")
-        raise InputError(
-            f"{place(at, lengths, name)}: the label {flat[at]!r:.60} was not in training, "
-            f"where the labels are {known}"
-        ) from None
+        what = f"{place(at, lengths, name)}: the label {flat[at]!r:.60} was not in training"
+        raise InputError(what + known_labels(labels)) from None
+
+
+def known_labels(labels: Sequence[Any]) -> str:
+    """The end of a message on a label that training has not seen."""
+    if not len(labels):
+        return ""
+    return f", where the labels are {', '.join(map(str, labels[:8]))}{', …' if len(labels) > 8 else ''}"
 
 
 def place(at: int, lengths: np.ndarray, name: str = "y") -> str:
     """Sequence and position of an index over all positions, in words."""
     sequence, position = locate(at, lengths)
     return f"{name}: sequence {sequence}, position {position}"
+
+
+def share_right(
+    true: Sequence[Any], predicted: Iterable[Any], known: Sequence[Any], weights: np.ndarray
+) -> float:
+    """The share of labels that are right; those that are None do not count.
+
+    Labels that were not in training can never be predicted and count as errors; a warning names them.
+
+    Parameters
+    ----------
+    true, predicted : labels of all positions
+    known : sequence of labels
+        Those of training.
+    weights : float64 array (n_positions,)
+    """
+    unknown = set(true) - {None, *known}
+    if unknown:
+        names = ", ".join(sorted(map(repr, unknown))[:5])
+        warnings.warn(f"y has labels that were not in training and so count as errors: {names}", stacklevel=3)
+    counted = weights * np.array([label is not None for label in true], bool)
+    right = np.fromiter(map(eq, true, predicted), bool, len(true))
+    total = float(counted.sum())
+    return float(counted @ right / total) if total else 0.0
 
 
 def split(flat: Any, lengths: np.ndarray) -> list[Any]:

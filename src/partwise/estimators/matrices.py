@@ -12,7 +12,7 @@ from partwise.core.rows import AttributeRows
 from partwise.data.frames import is_frame, is_numeric
 from partwise.errors import InputError
 from partwise.estimators.checks import checked_csr, is_sparse, refuse_masked
-from partwise.estimators.encoded import Encoded, KindSize, OwnRows
+from partwise.estimators.encoded import Encoded, KindSize, ListedNames, OwnRows
 from partwise.storage.checks import expect_number, expect_text, expect_texts
 
 DENSE_ABOVE = 0.5  # share of nonzeros from which dense loops beat sparse ones
@@ -35,7 +35,7 @@ def looks_like_matrix(X: Any) -> bool:
     return False
 
 
-class MatrixEncoder:
+class MatrixEncoder(ListedNames):
     """Sequences given as (length, d) matrices; columns are attributes, dense or sparse as the data is."""
 
     kind = "matrix"
@@ -75,11 +75,8 @@ class MatrixEncoder:
         rows, dense = split_storage(matrix, self.storage)
         return Encoded(lengths, (OwnRows(rows, dense),))
 
-    def names(self) -> list[str]:
+    def names(self, kind: str = "node") -> list[str]:
         return self.column_names or [f"x{k}" for k in range(self.n_columns)]
-
-    def edge_names(self) -> list[str]:
-        return []
 
     @property
     def sizes(self) -> tuple[KindSize, ...]:

@@ -11,11 +11,14 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import update_wrapper
 from types import MethodType
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Estimator:
     """Parameters are the arguments of ``__init__``, kept unchanged under their names."""
+
+    _accepts_sparse: ClassVar[bool] = False
+    _requires_y: ClassVar[bool] = False
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
@@ -71,9 +74,10 @@ class Estimator:
         return dict(self.__dict__)
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import Tags, TargetTags
+        from sklearn.utils import InputTags, Tags, TargetTags
 
-        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+        target_tags, input_tags = TargetTags(self._requires_y), InputTags(sparse=self._accepts_sparse)
+        return Tags(estimator_type=None, target_tags=target_tags, input_tags=input_tags)
 
     # -- metadata routing -----------------------------------------------------------------------
 
@@ -113,6 +117,7 @@ class ClassifierProtocol(Estimator):
     """What scikit-learn expects of classifiers besides."""
 
     _estimator_type = "classifier"
+    _requires_y = True
     predict: Callable[[Any], Any]
 
     def __sklearn_tags__(self) -> Any:
@@ -121,7 +126,6 @@ class ClassifierProtocol(Estimator):
         tags = super().__sklearn_tags__()
         tags.estimator_type = "classifier"
         tags.classifier_tags = ClassifierTags()
-        tags.target_tags.required = True
         return tags
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

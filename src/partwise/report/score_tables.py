@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,27 +37,31 @@ def print_label_set_scores(console: Any, scores: LabelSetScores) -> None:
 
 
 def _label_table(scores: LabellingScores | LabelSetScores) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    table.add_column("label", overflow="fold")
-    for title in ("precision", "recall", "F1", "true"):
-        table.add_column(title, justify="right")
-    for row in scores.per_label:
-        rates = (f"{100 * rate:.2f}" for rate in (row.precision, row.recall, row.f1))
-        table.add_row(escape(str(row.label)), *rates, f"{row.support:,}")
-    return table
+    rows = ((str(row.label), row.precision, row.recall, row.f1, row.support) for row in scores.per_label)
+    return number_table(["label"], ["precision", "recall", "F1", "true"], rows)
 
 
 def _confusion_table(scores: LabellingScores) -> Table:
+    return number_table(["true", "predicted"], ["times"], scores.confusions)
+
+
+def number_table(texts: list[str], numbers: list[str], rows: Iterable[Iterable[Any]]) -> Table:
+    """A table of some columns of text and then of numbers: rates in per cent, counts with commas, None as nothing."""
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    table.add_column("true", overflow="fold")
-    table.add_column("predicted", overflow="fold")
-    table.add_column("times", justify="right")
-    for true, predicted, count in scores.confusions:
-        table.add_row(escape(true), escape(predicted), f"{count:,}")
+    for title in texts:
+        table.add_column(title, overflow="fold")
+    for title in numbers:
+        table.add_column(title, justify="right")
+    for row in rows:
+        table.add_row(*(escape(cell) if isinstance(cell, str) else in_words(cell) for cell in row))
     return table
+
+
+def in_words(value: float | None) -> str:
+    """A rate in per cent, or a count."""
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else f"{100 * value:.2f}"

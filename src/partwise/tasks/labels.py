@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -23,7 +22,7 @@ _MOST_LABELS = 8  # labels of a position that pages show: their tables have eigh
 class LabelTask(Task):
     """A task that gives each position of an example one label.
 
-    A subclass fills in the methods of the first part; the other parts follow from them.
+    A subclass changes methods of the first part if its data are not sequences of words; the other parts follow.
 
     Attributes
     ----------
@@ -33,15 +32,16 @@ class LabelTask(Task):
 
     nouns: ClassVar[tuple[str, ...]]
 
-    # -- filled in by a subclass -------------------------------------------------------------------
+    # -- for subclasses -------------------------------------------------------------------
 
-    @abstractmethod
     def labels(self, X: Any) -> list[list[str]]:
         """The predicted labels of every example."""
+        return [list(map(str, own)) for own in self.estimator.predict(X)]
 
-    @abstractmethod
     def kbest(self, X: Any, k: int) -> list[list[tuple[list[str], float]]]:
         """The k best labellings of every example, with their probabilities or scores."""
+        ranked = self.estimator.predict_kbest(X, k=k)
+        return [[(list(map(str, own)), value) for own, value in found] for found in ranked]
 
     def arrays(self, X: Any) -> list[np.ndarray]:
         """Probabilities (n_positions, n_labels) of every example, ordered as `label_names`."""
@@ -53,9 +53,9 @@ class LabelTask(Task):
     def true_labels(self, truths: Any) -> list[list[str]]:
         return [list(map(str, labels)) for labels in truths]
 
-    @abstractmethod
     def tokens(self, x: Any) -> list[str]:
         """A text for every position of one example."""
+        return list(map(str, x))
 
     def extras(self, x: Any) -> dict[str, Any]:
         """More entries of the answer for one example."""

@@ -252,7 +252,9 @@ def _named(model: Any, found: Any, given: np.ndarray) -> Any:
     if isinstance(model, DependencyParser):
         parts = [each.cpu().numpy() for each in (found if isinstance(found, tuple) else (found,))]
         trees = [tuple(part[i, :n] for part in parts) for i, n in enumerate(given.tolist())]
-        return [model._named(tree if len(tree) > 1 else tree[0]) for tree in trees]
+        structure: Any = model._model.structure
+        codes = [structure.codes(tree if len(tree) > 1 else tree[0]) for tree in trees]
+        return [model._labelling(own, None, i) for i, own in enumerate(codes)]
     rows = iter(found.cpu().numpy())
     return [model.classes_[next(rows)[:n]].tolist() if n else [] for n in given.tolist()]
 

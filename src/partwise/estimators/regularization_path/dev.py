@@ -6,8 +6,6 @@ import warnings
 from copy import copy
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from partwise.core.problem import Problem
 from partwise.data.conll import Columns
 from partwise.estimators.regularization_path.folds import Score
@@ -65,7 +63,7 @@ def n_examples(X: Any) -> int:
 
 def _warn_of_unknown(estimator: Any, X: Any, y: Any) -> None:
     """One line on labels of dev data that can never be predicted."""
-    found = _labels(estimator, X, y)
+    found = estimator._labels_in(X, y)
     known = set(estimator._known_labels()) if found else set()
     unknown = found - known - {None} if known else set()
     if unknown:
@@ -73,14 +71,3 @@ def _warn_of_unknown(estimator: Any, X: Any, y: Any) -> None:
         warnings.warn(
             f"dev data have labels that were not in training and so count as errors: {names}", stacklevel=2
         )
-
-
-def _labels(estimator: Any, X: Any, y: Any) -> set[Any]:
-    """Labels of dev data, where they are plain ones."""
-    if estimator._task == "dependencies":
-        return set(getattr(X, "relations", None) or ())
-    if y is None or estimator._task not in ("sequences", "classes"):
-        return set()
-    return (
-        set(np.asarray(y).tolist()) if estimator._task == "classes" else {each for own in y for each in own}
-    )

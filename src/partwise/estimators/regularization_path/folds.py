@@ -71,7 +71,7 @@ def folds(estimator: Any, problem: Problem, cv: Any) -> Iterator[tuple[np.ndarra
     """Examples to train on and to score, as scikit-learn's `check_cv` reads `cv`: stratified for classes."""
     from sklearn.model_selection import check_cv
 
-    n, is_classes = problem.n_examples, estimator._task == "classes"
+    n, is_classes = problem.n_examples, problem.structure.n_classes > 0
     if isinstance(cv, (int, np.integer)) and not 2 <= cv <= n:
         raise InputError(f"cv={cv} needs 2 to {n} folds, the number of training examples")
     codes = problem.gold.part if is_classes else np.zeros(n, np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from partwise.solvers import Solution, Solver
 from partwise.storage.atomic import writable_target
 
 
+@dataclass(eq=False, repr=False)
 class RegularizationPath(Estimator):
     """Train an estimator along a path of l2, from large to small, each value from the solution before.
 
@@ -76,32 +78,18 @@ class RegularizationPath(Estimator):
     ([10.0, 1.0, 0.1, 0.01], 1.0)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        start: float = START,
-        ratio: float = 0.7,
-        stop: float = STOP,
-        *,
-        values: Any = None,
-        cv: Any = None,
-        patience: int = 3,
-        train_scores: bool = False,
-        file: str | os.PathLike[str] | None = None,
-        callback: Callable[[dict[str, Any]], bool | None] | None = None,
-        verbose: int = 0,
-    ):
-        self.estimator = estimator
-        self.start = start
-        self.ratio = ratio
-        self.stop = stop
-        self.values = values
-        self.cv = cv
-        self.patience = patience
-        self.train_scores = train_scores
-        self.file = file
-        self.callback = callback
-        self.verbose = verbose
+    estimator: Any
+    start: float = START
+    ratio: float = 0.7
+    stop: float = STOP
+    _: KW_ONLY
+    values: Any = None
+    cv: Any = None
+    patience: int = 3
+    train_scores: bool = False
+    file: str | os.PathLike[str] | None = None
+    callback: Callable[[dict[str, Any]], bool | None] | None = None
+    verbose: int = 0
 
     def fit(
         self,

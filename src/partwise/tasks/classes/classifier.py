@@ -11,7 +11,6 @@ import numpy as np
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.rows import RowData
-from partwise.errors import InputError
 from partwise.estimators.base import Training
 from partwise.estimators.encoders import AttributeEncoder
 from partwise.estimators.labels import classes_array
@@ -32,8 +31,7 @@ from partwise.tasks.classes.data import (
     with_always_on,
 )
 from partwise.tasks.classes.dataset import EncodedClasses
-from partwise.tasks.classes.explain import ClassExplanations
-from partwise.tasks.classes.predictions import ClassPredictions
+from partwise.tasks.classes.predictions import ClassExplanations, ClassPredictions
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, MatrixInput, WarmStarting):
+class Classifier(ClassPredictions, MatrixInput, ClassExplanations, ClassifierProtocol, WarmStarting):
     """Linear classifier for any loss of the family, with the certificate of its training.
 
     Parameters
@@ -93,11 +91,7 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, Matrix
     hash_size: int | None = None
 
     _task = "classes"
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    _accepts_sparse = True
 
     # -- training -------------------------------------------------------------------------------
 
@@ -195,18 +189,6 @@ class Classifier(ClassPredictions, ClassExplanations, ClassifierProtocol, Matrix
     def _scores(self, X: Any) -> np.ndarray:
         """Scores of all classes, (n, n_classes)."""
         return np.asarray(self._matrix(X) @ self.coef_.T) + self.intercept_
-
-    def top_features(self, n: int = 10, label: Any = None) -> list[tuple[str, Any, float]]:
-        """The `n` largest weights by size: (feature, class, weight), of one class if given."""
-        self._require_fitted()
-        labels, names = self.classes_.tolist(), self._names()
-        if label is not None and label not in labels:
-            raise InputError(f"label {label!r} was not in training")
-        rows = range(len(labels)) if label is None else [labels.index(label)]
-        table = self.coef_[list(rows)]
-        order = np.argsort(-np.abs(table), axis=None, kind="stable")[:n]
-        places = zip(*np.unravel_index(order, table.shape), strict=True)
-        return [(names[j], labels[rows[i]], float(table[i, j])) for i, j in places if table[i, j]]
 
     # -- model files ----------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from partwise.estimators.checks import (
 )
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import AttributeEncoder
-from partwise.estimators.labels import checked_classes, classes_array, is_label
+from partwise.estimators.labels import checked_classes, classes_array, is_label, known_labels
 from partwise.estimators.matrices import check_finite
 from partwise.features.vocabulary import check_vocabulary_settings
 from partwise.storage.checks import expect_number, expect_texts
@@ -33,6 +33,8 @@ class MatrixInput:
     """Examples as rows of a matrix, for estimators with `_encoder`, if X came as dicts or lists of strings."""
 
     _encoder: AttributeEncoder | None
+    _known_labels: Any
+    coef_: np.ndarray
     n_features_in_: int
     feature_names_in_: np.ndarray
 
@@ -43,12 +45,29 @@ class MatrixInput:
             return read_attributes(self._encoder, X, self.n_features_in_)
         return read_matrix(self, X)
 
+    def _alone(self, x: Any) -> Any:
+        """One example as X."""
+        is_matrix = hasattr(x, "iloc") or getattr(x, "ndim", 1) == 2
+        return x if is_matrix and self._encoder is None else [x]
+
     def _names(self) -> list[str]:
         """Names of the features."""
         if self._encoder is not None:
             return self._encoder.names()
         names = getattr(self, "feature_names_in_", None)
         return [f"x{k}" for k in range(self.n_features_in_)] if names is None else list(names)
+
+    def top_features(self, n: int = 10, label: Any = None) -> list[tuple[str, Any, float]]:
+        """The `n` largest weights by size: (feature, label, weight), of one label if given."""
+        self._require_fitted()  # type: ignore[attr-defined]
+        labels, names = self._known_labels(), self._names()
+        if label is not None and label not in labels:
+            raise InputError(f"label {label!r:.60} was not in training{known_labels(labels)}")
+        rows = range(len(labels)) if label is None else [labels.index(label)]
+        table = self.coef_[list(rows)]
+        order = np.argsort(-np.abs(table), axis=None, kind="stable")[:n]
+        places = zip(*np.unravel_index(order, table.shape), strict=True)
+        return [(names[j], labels[rows[i]], float(table[i, j])) for i, j in places if table[i, j]]
 
     def _input_state(self) -> dict[str, Any]:
         """Entries of a model file's header."""
@@ -107,27 +126,13 @@ class ClassData:
     ) -> ClassData:
         """Check everything; examples of weight zero are left out."""
         from sklearn.utils.multiclass import check_classification_targets
-        from sklearn.utils.validation import _check_sample_weight, validate_data
 
-        encoder = None
-        check_vocabulary_settings(getattr(estimator, "min_count", 1), getattr(estimator, "hash_size", None))
-        X = as_examples(X)
-        if is_attributes(X):
-            X, encoder = _from_attributes(estimator, X, reset)
-        else:
-            check_targets(y, type(estimator).__name__)
-            refuse_masked(y, "y")
-            options = {"accept_sparse": "csr", "dtype": np.float64, "reset": reset}
-            X, y = validate_data(estimator, as_checked(X), y, **options)
-            check_finite(X.data if is_sparse(X) else X, "X")
+        X, y, encoder = read_examples(estimator, X, y, reset)
         y = _checked_targets(y)
         if len(y) != X.shape[0]:
             raise InputError(f"y has {len(y)} classes for {X.shape[0]} examples")
         check_classification_targets(y)
-        if sample_weight is not None:
-            weights = real_numbers(sample_weight, "sample_weight")
-            sample_weight = weights if weights.ndim else float(weights)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = example_weights(sample_weight, X)
         known, codes = np.unique(y, return_inverse=True)
         if classes is not None:
             checked_classes(classes)
@@ -168,6 +173,43 @@ class ClassData:
             codes=np.concatenate([self.codes, other.codes]),
             weights=np.concatenate([self.weights, other.weights]),
         )
+
+
+def read_examples(
+    estimator: Any, X: Any, y: Any, reset: bool = True, multi_output: bool = False
+) -> tuple[Any, Any, AttributeEncoder | None]:
+    """Training data checked: X as a float64 array or CSR matrix, y, and the encoder of dicts or lists of strings.
+
+    Parameters
+    ----------
+    reset : bool
+        Whether the estimator learns from X what features there are.
+    multi_output : bool
+        Whether y may have several columns.
+    """
+    from sklearn.utils.validation import validate_data
+
+    check_vocabulary_settings(getattr(estimator, "min_count", 1), getattr(estimator, "hash_size", None))
+    X = as_examples(X)
+    if is_attributes(X):
+        return _from_attributes(estimator, X, y, reset)
+    check_targets(y, type(estimator).__name__)
+    refuse_masked(y, "y")
+    y = y.toarray() if multi_output and is_sparse(y) else y
+    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "reset": reset}
+    X, y = validate_data(estimator, as_checked(X), y, multi_output=multi_output, **options)
+    check_finite(X.data if is_sparse(X) else X, "X")
+    return X, y, None
+
+
+def example_weights(sample_weight: Any, X: Any) -> np.ndarray:
+    """Weights of all examples, float64 (n,), none of them negative."""
+    from sklearn.utils.validation import _check_sample_weight
+
+    if sample_weight is not None:
+        weights = real_numbers(sample_weight, "sample_weight")
+        sample_weight = weights if weights.ndim else float(weights)
+    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
 
 def class_factors(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -290,15 +332,14 @@ def is_attributes(X: Any) -> bool:
     )
 
 
-def _from_attributes(estimator: Any, X: Any, reset: bool) -> tuple[Any, AttributeEncoder]:
+def _from_attributes(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Any, AttributeEncoder]:
     if not reset:
         raise InputError("partial_fit reads matrices only; call fit with all the dicts instead")
     encoder = AttributeEncoder()
     encoded = encoder.fit_transform([[x] for x in X], estimator.min_count, estimator.hash_size)
     estimator.n_features_in_ = encoder.n_attributes
-    if hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_
-    return as_matrix(encoded, encoder.n_attributes), encoder
+    estimator.__dict__.pop("feature_names_in_", None)
+    return as_matrix(encoded, encoder.n_attributes), y, encoder
 
 
 def as_matrix(encoded: Encoded, n_attributes: int) -> Any:

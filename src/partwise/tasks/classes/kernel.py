@@ -11,7 +11,7 @@ import numpy as np
 from partwise.estimators.checks import as_checked, is_sparse
 from partwise.estimators.kernel_base import KernelData, KernelEstimator
 from partwise.estimators.protocol import ClassifierProtocol
-from partwise.mercer.functions import PRECOMPUTED, check_square
+from partwise.mercer.functions import check_square
 from partwise.storage.checks import expect_texts
 from partwise.structures import Multiclass
 from partwise.tasks.classes.data import ClassData, read_matrix, set_feature_names, stored_classes
@@ -57,15 +57,7 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
     class_weight: Any = None
 
     _task = "classes"
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.pairwise = self._is_precomputed()
-        return tags
-
-    def _is_precomputed(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
+    _accepts_sparse = True
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train.

@@ -89,12 +89,18 @@ def stream_classes(path: str, options: DataOptions) -> Iterator[ClassFile]:
         if options.format == "npz":
             yield _read_npz(b"".join([*first, handle.read()]), path, options, labelled=False)
             return
-        reader = reader_of(path, options, labelled=False)
-        lines, number = chain(first, handle), 1
-        while block := list(islice(lines, _BATCH)):
-            text = unix_newlines(decode(b"".join(block), path, number).removeprefix("\ufeff"))
-            yield reader.rows(text.split("\n")[: len(block)], number)
-            number += len(block)
+        yield from text_batches(chain(first, handle), path, options, labelled=False)
+
+
+def text_batches(
+    lines: Iterator[bytes], path: str, options: DataOptions, labelled: bool
+) -> Iterator[ClassFile]:
+    """The rows of a text file batch by batch."""
+    reader, number = reader_of(path, options, labelled), 1
+    while block := list(islice(lines, _BATCH)):
+        text = unix_newlines(decode(b"".join(block), path, number).removeprefix("\ufeff"))
+        yield reader.rows(text.split("\n")[: len(block)], number)
+        number += len(block)
 
 
 def first_lines(handle: Any, options: DataOptions) -> list[bytes]:

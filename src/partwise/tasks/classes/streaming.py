@@ -5,12 +5,12 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from partwise.data import decode, open_binary, readable, unix_newlines
+from partwise.data import open_binary, readable
 from partwise.errors import InputError
 from partwise.tasks.classes.encoding import ClassBatch
 from partwise.tasks.classes.reading import (
@@ -18,12 +18,11 @@ from partwise.tasks.classes.reading import (
     check_matrix,
     check_npz,
     first_lines,
-    reader_of,
     settled,
+    text_batches,
 )
 from partwise.tasks.options import STANDARD, DataOptions
 
-_LINES = 5000  # lines of a batch
 _NUMBERS = 1 << 20  # numbers of a batch of a matrix: 8 MB
 
 
@@ -50,17 +49,15 @@ class LabelledRows:
         yield from self._npz()
 
     def _text(self, lines: Iterator[bytes]) -> Iterator[ClassBatch]:
-        reader, number = reader_of(self.path, self.options, labelled=True), 1
-        while block := list(islice(lines, _LINES)):
-            text = unix_newlines(decode(b"".join(block), self.path, number).removeprefix("\ufeff"))
-            found = reader.rows(text.split("\n")[: len(block)], number)
-            number += len(block)
+        is_empty = True
+        for found in text_batches(lines, self.path, self.options, labelled=True):
+            is_empty = False
             if found.y is not None:
                 known = max(self.options.n_columns, found.options.n_columns)
                 self.options = replace(found.options, n_columns=known)
                 yield ClassBatch(found.x, found.y.tolist())
         if not self.options.n_columns:
-            raise InputError("no rows in this file" if number > 1 else "this file is empty", self.path)
+            raise InputError("this file is empty" if is_empty else "no rows in this file", self.path)
 
     def _npz(self) -> Iterator[ClassBatch]:
         """Read y at once, and x row by row."""

@@ -21,6 +21,7 @@ from partwise.data.treebank import (
 )
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered, training_weights
+from partwise.estimators.predictions import blocks
 from partwise.features.spans import Sentences
 
 ROOT = "TOP"
@@ -134,13 +135,8 @@ def training_trees(X: Any, y: Any, sample_weight: Any, functions: bool) -> Train
 def pieces(sentences: Sentences, most_spans: int) -> Iterator[Sentences]:
     """The sentences in pieces with about that many spans, so that memory does not grow with the file."""
     lengths = sentences.lengths
-    total = np.cumsum(lengths * (lengths + 1) // 2)
-    first = 0
-    while first < len(lengths):
-        done = total[first - 1] if first else 0
-        last = max(int(np.searchsorted(total, done + most_spans, side="right")), first + 1)
+    for first, last in blocks(lengths * (lengths + 1) // 2, most_spans):
         yield subset(sentences, first, last)
-        first = last
 
 
 def subset(sentences: Sentences, first: int, last: int) -> Sentences:

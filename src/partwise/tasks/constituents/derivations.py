@@ -134,11 +134,10 @@ class Derivations:
                     result[row, place[name]] = 1.0
         return result
 
-    def shown_rule(self, number: int) -> str:
-        """A rule for people, ``NP → DT NN``."""
-        rule = [*self.rules.tolist(), *self.unaries.tolist()][number] if number >= 0 else []
-        parent, *children = [self.symbols[symbol] for symbol in rule]
-        return f"{parent} → {' '.join(children)}"
+    def shown_rules(self) -> list[str]:
+        """All rules for people, ``NP → DT NN``, in the order of their numbers."""
+        names = ([self.symbols[k] for k in rule] for rule in [*self.rules.tolist(), *self.unaries.tolist()])
+        return [f"{parent} → {' '.join(children)}" for parent, *children in names]
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Header and arrays of a model file."""

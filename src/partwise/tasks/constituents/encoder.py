@@ -9,30 +9,17 @@ import numpy as np
 
 from partwise.core.arrays import offsets, positions
 from partwise.errors import InputError
-from partwise.estimators.encoded import Encoded, KindSize, OwnRows
+from partwise.estimators.encoded import Encoded, OwnRows
+from partwise.estimators.place_encoder import PlaceEncoder
 from partwise.features.spans import Places, Sentences, SpanFeatures
-from partwise.storage.checks import expect_array, expect_number, expect_texts
 from partwise.structures import Grammar
 from partwise.structures.contract import Shapes
 
 KINDS = ("word", "span", "split")
 
 
-class SpanEncoder:
-    """Features of words, spans and, where they are parts, splits.
-
-    Attributes
-    ----------
-    features : dict of SpanFeatures
-        By kind.
-    """
-
-    def __init__(self, features: Mapping[str, SpanFeatures]):
-        self.features = dict(features)
-
-    @property
-    def sizes(self) -> tuple[KindSize, ...]:
-        return tuple(KindSize(0, own.n_attributes) for own in self.features.values())
+class SpanEncoder(PlaceEncoder):
+    """Features of words, spans and, where they are parts, splits."""
 
     def transform(self, structure: Grammar, sentences: Sentences, shapes: Shapes) -> Encoded:
         """Rows of all candidate words, spans and splits."""
@@ -42,25 +29,16 @@ class SpanEncoder:
         )
         return Encoded(sentences.lengths, own, shapes)
 
-    def keep(self, used: list[np.ndarray]) -> tuple[SpanEncoder, list[np.ndarray]]:
-        """The same without the features that have no weight."""
-        kept = {kind: own.keep(ids) for (kind, own), ids in zip(self.features.items(), used, strict=True)}
-        return SpanEncoder(kept), used
-
-    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        header, arrays = {}, {}
-        for kind, own in self.features.items():
-            state = own.state()
-            arrays[f"{kind}.keys"] = state.pop("keys")
-            header[kind] = state
-        return header, arrays
-
     @classmethod
     def from_state(cls, header: Any, arrays: Mapping[str, np.ndarray], splits: bool) -> SpanEncoder:
         """From what a model file holds, everything in it checked."""
-        if not isinstance(header, dict):
-            raise InputError("the features are missing")
-        return cls({kind: _features(header, arrays, kind) for kind in (KINDS if splits else KINDS[:2])})
+        found = {}
+        for kind in KINDS if splits else KINDS[:2]:
+            stored = cls._stored(header, arrays, kind)
+            if stored.get("what") != kind:
+                raise InputError(f"the features of {kind} are missing")
+            found[kind] = SpanFeatures.from_state(stored)
+        return cls(found)
 
 
 def places_of(kind: str, structure: Grammar, shapes: Shapes) -> Places:
@@ -113,21 +91,3 @@ def _node_ptr(nodes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """The nodes of each derivation, int64 (n + 1,): it ends with its last word."""
     ends = np.append(0, np.flatnonzero(nodes[:, 3] < 0) + 1)
     return ends[np.append(0, np.cumsum(lengths))]
-
-
-def _features(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], kind: str) -> SpanFeatures:
-    stored = header.get(kind)
-    if not isinstance(stored, dict) or stored.get("what") != kind:
-        raise InputError(f"the features of kind {kind} are missing")
-    expect_texts(stored, "templates", distinct=True)
-    expect_number(stored, "min_count", 1, whole=True)
-    sources = expect_texts(stored, "sources", distinct=True)
-    strings = stored.get("strings")
-    if not isinstance(strings, list) or len(strings) != len(sources):
-        raise InputError(f"the values of the features of kind {kind} are missing")
-    for own in strings:
-        expect_texts({"strings": own}, "strings", distinct=True)
-    keys = expect_array(arrays, f"{kind}.keys", np.int64, low=0)
-    if len(np.unique(keys)) != len(keys):
-        raise InputError(f"array '{kind}.keys' holds a key twice")
-    return SpanFeatures.from_state({**stored, "keys": keys})

@@ -14,18 +14,17 @@ from partwise.core.problem import Problem
 from partwise.data.binary_form import BinaryForm
 from partwise.errors import InputError
 from partwise.estimators.checks import check_choice
+from partwise.estimators.explain import Explanations
 from partwise.estimators.linear import CompactModel
 from partwise.estimators.saving import prefixed, stored_part, unprefixed
 from partwise.features.place_templates import checked_templates
 from partwise.features.spans import LANGUAGES, SpanFeatures
 from partwise.storage.checks import expect_text, expect_texts
 from partwise.structures import Grammar
-from partwise.tasks.constituents.answers import ConstituencyAnswers
 from partwise.tasks.constituents.data import ROOT, TrainingTrees, training_trees
 from partwise.tasks.constituents.derivations import Derivations
 from partwise.tasks.constituents.encoder import SpanEncoder, gold_places
-from partwise.tasks.constituents.explain import ConstituencyExplanations
-from partwise.tasks.constituents.predictions import ConstituencyMixin
+from partwise.tasks.constituents.predictions import ConstituencyPredictions
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -35,7 +34,7 @@ COSTS = ("constituents", "rules")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ConstituencyParser(ConstituencyMixin, ConstituencyExplanations, ConstituencyAnswers, CompactModel):
+class ConstituencyParser(ConstituencyPredictions, Explanations, CompactModel):
     """Parser for constituent trees: CRF, max-margin, and all losses between, over a grammar read off the trees.
 
     Every rule has a weight, and so has every feature of a word, a span or a split together with the symbol there.
@@ -79,6 +78,7 @@ class ConstituencyParser(ConstituencyMixin, ConstituencyExplanations, Constituen
     (S (NP (DT the) (NN cat)) (VP (VBZ barks)))
     """
 
+    _task = "constituents"
     direction: Literal["right", "left", "head"] = "right"
     horizontal: int | None = 0
     vertical: int = 1
@@ -154,6 +154,16 @@ class ConstituencyParser(ConstituencyMixin, ConstituencyExplanations, Constituen
             maps[kind] = FeatureMap.build(width, own.n_attributes, 0, rows, columns, "observed")
         return SpanEncoder(features), maps
 
+    def top_features(self, n: int = 20, label: str | None = None) -> list[tuple[str, str, float]]:
+        """The features and rules with the largest weights, whatever their sign: (feature, symbol, weight).
+
+        Parameters
+        ----------
+        label : str or None
+            Only weights of this symbol.
+        """
+        return super().top_features(n, label)
+
     # -- model files ----------------------------------------------------------------------------
 
     def _label_state(self) -> list[Any]:
@@ -188,3 +198,32 @@ class ConstituencyParser(ConstituencyMixin, ConstituencyExplanations, Constituen
         own = unprefixed(arrays, "encoder.")
         encoder = SpanEncoder.from_state(header.get("encoder"), own, splits)
         return self._derivations.structure(splits), encoder
+
+    # -- what commands and pages ask ------------------------------------------------------------
+
+    def _known_labels(self) -> list[Any]:
+        return list(self.labels_)
+
+    def _shown_settings(self) -> dict[str, Any]:
+        siblings = "all" if self.horizontal is None else self.horizontal
+        return {
+            "binary form": f"{self.direction}, {siblings} siblings, {self.vertical} labels deep",
+            "tags": "of the input" if self.has_tags_ else "part of the parse",
+            "cost": self.cost,
+        }
+
+    def _shown_sizes(self) -> dict[str, Any]:
+        names = {"word": "word features", "span": "span features", "split": "split features"}
+        features = self._encoder.features.items()
+        return {
+            "labels": len(self.labels_),
+            "symbols": len(self._derivations.symbols),
+            "rules": len(self._derivations.rules) + len(self._derivations.unaries),
+            **{names[kind]: own.n_attributes for kind, own in features},
+            "non-zero weights": int(np.count_nonzero(self.coef_)),
+        }
+
+    def _before_training(self, problem: Problem, solver: Any) -> list[str]:
+        structure: Any = problem.structure
+        size = f"{structure.n_symbols:,} symbols, {structure.n_rules:,} rules, {problem.n_weights:,} weights"
+        return [f"{problem.n_examples:,} sentences, {size}", *super()._before_training(problem, solver)]

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from partwise.core.arrays import block_of, offsets, positions, ranges
-from partwise.core.losses import Loss
-from partwise.core.scorer import Scorer
+from partwise.core.arrays import offsets, positions, ranges
+from partwise.core.problem import Problem
 from partwise.data.constituents import Span, Tree, fold
+from partwise.data.treebank import rooted, without_cycles, without_functions, without_traces
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads
-from partwise.estimators.model import Excluded, LinearModel
-from partwise.estimators.probabilities import Probabilities
-from partwise.estimators.protocol import not_fitted
+from partwise.estimators.encoded import Encoded
+from partwise.estimators.explain import TopKind, Use, rows_and_columns
+from partwise.estimators.model import Excluded
+from partwise.estimators.predictions import Predictions, Query
 from partwise.features.spans import Sentences
 from partwise.scoring.brackets import bracket_scores
-from partwise.structures.checks import checked_count
-from partwise.structures.contract import PartLists
-from partwise.tasks.constituents.data import as_sentences, as_trees, by_sentence, pieces
+from partwise.tasks.constituents.data import ROOT, as_sentences, as_trees, by_sentence, pieces
 from partwise.tasks.constituents.derivations import Derivations, flat_tree, with_outer
-from partwise.tasks.constituents.encoder import SpanEncoder
+from partwise.tasks.constituents.encoder import SpanEncoder, places_of
+from partwise.tasks.constituents.explain import TreeExplanation, TreeTerm
 
 MOST_SPANS = 200_000  # encoded at a time
 _SMALLEST_SHOWN = 1e-4
@@ -43,34 +44,18 @@ class Parsed(NamedTuple):
     fallback: np.ndarray
 
 
-class SpanQuery(NamedTuple):
-    """Some sentences encoded for a model.
-
-    Attributes
-    ----------
-    words, tags : list of lists of str
-        By sentence; `tags` is None where the input has none.
-    excluded : Excluded or None
-        Symbols of words that do not have the tag given.
-    """
-
-    words: list[list[str]]
-    tags: list[list[str]] | None
-    scorer: Scorer
-    excluded: Excluded | None
-
-
-class ConstituencyMixin(Probabilities):
-    """Predictions of an estimator that has `_encoder`, `_model`, `_derivations`, `_loss` and what training found."""
+class ConstituencyPredictions(Predictions):
+    """Predictions of an estimator that has `_derivations` and what training found."""
 
     _encoder: SpanEncoder
-    _model: LinearModel
     _derivations: Derivations
-    _loss: Loss
     has_tags_: bool
     fixed_tags_: bool
+    functions: bool
     outer_: str | None
-    n_jobs: int | None
+    _words = ("sentence", "tree")
+    _has_text_labellings = True
+    _n_ranked = 5
 
     def predict(self, X: Any) -> list[Tree]:
         """The best tree of every sentence; a substitute where the grammar has none (see `Parsed`)."""
@@ -78,7 +63,7 @@ class ConstituencyMixin(Probabilities):
 
     def parse(self, X: Any) -> Parsed:
         """The best tree of every sentence, and which sentences the grammar has no tree of."""
-        found = [self._best(query) for query in self._queries(X)]
+        found = [self._parsed(query) for query in self._queries(X)]
         trees = [tree for parsed in found for tree in parsed.trees]
         return Parsed(trees, np.concatenate([np.zeros(0, bool), *(parsed.fallback for parsed in found)]))
 
@@ -88,9 +73,7 @@ class ConstituencyMixin(Probabilities):
         Probabilities are ∝ exp(β · score), the model that the loss belongs to; for β = ∞ (hinge, perceptron)
         there is none, and the call is refused.
         """
-        self._require_parser()
-        beta = self._sharpness()
-        return [found for query in self._queries(X) for found in self._marginals(query, beta)]
+        return self._over(self._marginals, X)
 
     def predict_kbest(self, X: Any, k: int = 5) -> list[list[tuple[Tree, float]]]:
         """The k best trees of every sentence, best first; fewer where there are fewer, none outside the grammar.
@@ -100,8 +83,7 @@ class ConstituencyMixin(Probabilities):
         list of lists of (tree, value)
             The value is the tree's probability; for β = ∞, where there is none, its score.
         """
-        k = checked_count(k, "k")
-        return [found for query in self._queries(X) for found in self._kbest(query, k)]
+        return self._ranked(X, k)
 
     def score(self, X: Any, y: Any) -> float:
         """Labelled F1 of constituents, as evalb counts it with COLLINS.prm.
@@ -114,25 +96,22 @@ class ConstituencyMixin(Probabilities):
         trees = as_trees(y).trees
         return bracket_scores(trees, self.predict(trees if X is None else X)).f1
 
-    # -- shared ---------------------------------------------------------------------------------
+    # -- examples and labellings ----------------------------------------------------------------
 
-    def _require_parser(self) -> None:
-        if not hasattr(self, "_model"):
-            raise not_fitted(self)
-
-    def _queries(self, X: Any) -> Iterator[SpanQuery]:
-        """The sentences piece by piece."""
-        self._require_parser()
+    def _source(self, X: Any) -> Sentences:
         sentences = as_sentences(X, self.has_tags_)
-        lengths = sentences.lengths
-        if (lengths == 0).any():
-            raise InputError(f"X[{int(np.argmax(lengths == 0))}] has no words")
-        structure: Any = self._model.structure
-        for piece in pieces(sentences, MOST_SPANS):
-            encoded = self._encoder.transform(structure, piece, structure.shapes(piece.lengths))
-            words = by_sentence(piece, piece.forms)
-            tags = None if piece.tags is None else by_sentence(piece, piece.tags)
-            yield SpanQuery(words, tags, self._model.scorer(encoded), self._excluded(piece))
+        if (sentences.lengths == 0).any():
+            raise InputError(f"X[{int(np.argmax(sentences.lengths == 0))}] has no words")
+        return sentences
+
+    def _pieces(self, source: Sentences) -> Iterable[Sentences]:
+        return pieces(source, MOST_SPANS)
+
+    def _encode(self, source: Sentences, encoder: SpanEncoder, structure: Any) -> Encoded:
+        return encoder.transform(structure, source, structure.shapes(source.lengths))
+
+    def _constrained(self, query: Query, *constraints: Any) -> Query:
+        return replace(query, excluded=self._excluded(query.source))
 
     def _excluded(self, sentences: Sentences) -> Excluded | None:
         """Symbols of words that do not have the tag given; a tag that was not in training excludes none."""
@@ -147,20 +126,23 @@ class ConstituencyMixin(Probabilities):
         per_sentence = np.diff(offsets(sizes)[sentences.sentence_ptr])
         return Excluded(offsets(per_sentence), part)
 
-    def _best(self, query: SpanQuery) -> Parsed:
+    def _parsed(self, query: Query) -> Parsed:
         """Best trees; outside the grammar those with any tags in place of the given ones, else flat ones."""
-        n = query.scorer.n_examples
+        n, words = query.scorer.n_examples, by_sentence(query.source, query.source.forms)
         found = self._best_possible(query, np.arange(n), query.excluded)
         fallback = np.array([i not in found for i in range(n)], bool)
         if fallback.any():
             if query.excluded is not None:
                 found |= self._best_possible(query, np.flatnonzero(fallback), None)
             tags = self._likely_tags(query)
-            found |= {i: self._flat(query.words[i], tags[i]) for i in range(n) if i not in found}
+            label = self._derivations.sentence_label
+            for i in range(n):
+                if i not in found:
+                    found[i] = with_outer(flat_tree(words[i], tags[i], label), self.outer_)
         return Parsed([found[i] for i in range(n)], fallback)
 
     def _best_possible(
-        self, query: SpanQuery, examples: np.ndarray, excluded: Excluded | None
+        self, query: Query, examples: np.ndarray, excluded: Excluded | None
     ) -> dict[int, Tree]:
         """Best trees of those sentences that have any."""
         jobs = n_threads(self.n_jobs)
@@ -170,42 +152,43 @@ class ConstituencyMixin(Probabilities):
             nodes, _ = self._model.best(query.scorer.shard(examples), _only(excluded, examples), jobs)
         return dict(zip(examples.tolist(), self._trees(query, examples, nodes), strict=True))
 
-    def _trees(self, query: SpanQuery, examples: np.ndarray, nodes: np.ndarray) -> list[Tree]:
+    def _trees(self, query: Query, examples: np.ndarray, nodes: np.ndarray) -> list[Tree]:
         """Trees of derivations, with the tags given where these are fixed."""
         if not len(examples):
             return []
-        words = [query.words[i] for i in examples.tolist()]
-        trees = self._derivations.trees_of(nodes, words, self.outer_)
-        if not self.fixed_tags_ or query.tags is None:
+        words, tags = by_sentence(query.source, query.source.forms), query.source.tags
+        trees = self._derivations.trees_of(nodes, [words[i] for i in examples.tolist()], self.outer_)
+        if not self.fixed_tags_ or tags is None:
             return trees
-        return [with_tags(tree, query.tags[i]) for tree, i in zip(trees, examples.tolist(), strict=True)]
+        own = by_sentence(query.source, tags)
+        return [with_tags(tree, own[i]) for tree, i in zip(trees, examples.tolist(), strict=True)]
 
-    def _likely_tags(self, query: SpanQuery) -> list[list[str]]:
+    def _labelling(self, codes: np.ndarray, query: Query, i: int) -> Tree:
+        return self._trees(query, np.array([i]), codes)[0]
+
+    def _labellings(self, codes: np.ndarray, query: Query) -> list[Tree]:
+        return self._trees(query, np.arange(len(query.lengths)), codes)
+
+    def _likely_tags(self, query: Query) -> list[list[str]]:
         """The tags given, or those that words alone speak for."""
-        if query.tags is not None:
-            return query.tags
+        if query.source.tags is not None:
+            return by_sentence(query.source, query.source.tags)
         scores, width = query.scorer.scores(self._model.weights), len(self._derivations.word_tags)
         tags = []
-        for start, words in zip(query.scorer.batch.part_ptr.tolist(), query.words, strict=False):
-            own = scores[start : start + len(words) * width].reshape(-1, width).argmax(axis=1)
+        for start, n in zip(query.scorer.batch.part_ptr.tolist(), query.lengths.tolist(), strict=False):
+            own = scores[start : start + n * width].reshape(-1, width).argmax(axis=1)
             tags.append([self._derivations.word_tags[column] for column in own.tolist()])
         return tags
 
-    def _flat(self, words: Sequence[str], tags: Sequence[str]) -> Tree:
-        """All words under one constituent, the one that sentences most often are."""
-        return with_outer(flat_tree(words, tags, self._derivations.sentence_label), self.outer_)
-
-    def _marginals(self, query: SpanQuery, beta: float) -> list[dict[Span, float]]:
+    def _marginals(self, query: Query) -> list[dict[Span, float]]:
         structure: Any = self._model.structure
-        counts, log_total = self._model.counts(
-            query.scorer, beta, excluded=query.excluded, what="all", n_jobs=n_threads(self.n_jobs)
-        )
+        counts, log_total = query.counts(self._sharpness(), "all")
         word_labels, labels = self._derivations.word_label_matrix(), self._derivations.label_matrix(structure)
         n_word, width = len(word_labels), len(labels)
         ptr, first, last = structure.spans_of(query.scorer.shapes)
         results = []
         for i, start in enumerate(query.scorer.batch.part_ptr[:-1].tolist()):
-            n, rows = len(query.words[i]), slice(int(ptr[i]), int(ptr[i + 1]))
+            n, rows = int(query.lengths[i]), slice(int(ptr[i]), int(ptr[i + 1]))
             n_rows = rows.stop - rows.start
             end = start + n * n_word
             p = counts[end : end + n_rows * width].reshape(n_rows, width) @ labels
@@ -218,31 +201,89 @@ class ConstituencyMixin(Probabilities):
             results.append({Span(a, b + 1, names[c]): v for (a, b, c), v in zip(spans, values, strict=True)})
         return results
 
-    def _kbest(self, query: SpanQuery, k: int) -> list[list[tuple[Tree, float]]]:
-        structure: Any = self._model.structure
-        jobs, scale = n_threads(self.n_jobs), self._scale()
-        scores, part_ptr = query.scorer.scores(self._model.weights, jobs), query.scorer.batch.part_ptr
-        if query.excluded is not None:
-            scores[part_ptr[:-1][block_of(query.excluded.ptr)] + query.excluded.part] = -np.inf
-        log_totals = np.zeros(query.scorer.n_examples)
-        if not self._loss.is_hard:
-            _, log_totals = self._model.counts(
-                query.scorer, scale, excluded=query.excluded, what="nothing", n_jobs=jobs
-            )
+    def _kbest(self, query: Query, k: int) -> list[list[tuple[Tree, float]]]:
+        """Derivations that differ only in what binary form added are one tree, whose probability is their sum."""
         results = []
-        for i in range(query.scorer.n_examples):
-            own, shapes = scores[part_ptr[i] : part_ptr[i + 1]], query.scorer.shapes.take(np.array([i]))
+        for ranked in super()._kbest(query, k):
             found: dict[Tree, float] = {}
-            for parts in structure.kbest_parts(shapes.values, own, k):
-                distinct = np.unique(parts)
-                nodes = structure.decode_all(PartLists(np.array([0, len(distinct)]), distinct), shapes)
-                [tree] = self._trees(query, np.array([i]), nodes)
-                value = scale * float(own[parts].sum())
-                value = value if self._loss.is_hard else float(np.exp(min(value - log_totals[i], 0.0)))
-                # Derivations that differ only in what binary form added are one tree.
+            for tree, value in ranked:
                 found[tree] = found.get(tree, value) if self._loss.is_hard else found.get(tree, 0.0) + value
             results.append(sorted(found.items(), key=lambda each: -each[1]))
         return results
+
+    # -- scores ---------------------------------------------------------------------------------
+
+    def _with_truth(self, X: Any, y: Any) -> tuple[Sentences, list[Tree]]:
+        trees = as_trees(y).trees
+        return as_sentences(trees if X is None else X, self.has_tags_), trees
+
+    _score_name = "F1"
+
+    def _score_of(self, true: list[Tree], predicted: list[Tree]) -> float:
+        """F1 of constituents."""
+        return bracket_scores(true, predicted).f1
+
+    def _score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
+        words = [["word"] * int(length) for length in problem.lengths]
+        both = (self._derivations.trees_of(nodes, words, self.outer_) for nodes in (true, predicted))
+        return self._score_of(*both)
+
+    # -- explanations ---------------------------------------------------------------------------
+
+    def _given(self, query: Query, y: Any, name: str) -> tuple[Tree, np.ndarray]:
+        """The tree, and its nodes as training would see them."""
+        tree = Tree.of(y, name)
+        bare = without_traces(tree)
+        if bare is None:
+            raise InputError(f"{name} has no words")
+        bare = bare if self.functions else without_functions(bare)
+        binary = self._derivations.form.apply(without_cycles(rooted(bare, ROOT)))
+        if binary.words() != query.source.forms:
+            raise InputError(f"the words of {name} are not those of x")
+        try:
+            return tree, self._derivations.nodes_of([binary])
+        except KeyError as error:
+            raise InputError(f"{name} has a rule that was not in training (symbol or rule {error})") from None
+
+    def _uses(self, query: Query, labels: np.ndarray) -> Iterator[Use]:
+        structure: Any = self._model.structure
+        shapes = query.encoded.shapes_for(structure)
+        parts = structure.encode_all(labels, shapes).part
+        own = {kind: places_of(kind, structure, shapes) for kind in self._encoder.features}
+        columns, rules = self._columns(), self._derivations.shown_rules()
+        for kind, row, column in rows_and_columns(structure, shapes, parts):
+            if kind in own:
+                place = int(own[kind].first[row]), int(own[kind].last[row]) + 1
+                yield Use(kind, row, column, place, columns[kind][column])
+        for first, last, _, rule in labels.tolist():
+            if rule >= 0:
+                yield Use("rule", 0, rule, (first, last + 1), rules[rule], "(rule)")
+
+    def _columns(self) -> dict[str, list[str]]:
+        """The symbol of each column of the rows of a kind."""
+        structure: Any = self._model.structure
+        names, spans = self._derivations.symbols, (*structure.binary_symbols, *structure.unary_symbols)
+        columns = {"word": [names[k] for k in structure.word_symbols], "span": [names[k] for k in spans]}
+        return columns | {"split": ["split"]}
+
+    def _term(self, use: Use, attribute: str, value: float, weight: float) -> TreeTerm:
+        first, end = use.position
+        return TreeTerm(first, end, attribute, use.label, weight, weight)
+
+    def _place(self, term: TreeTerm) -> tuple[int, int]:
+        return term.first, -term.end
+
+    def _explained(
+        self, shown: Tree, other: Tree | None, score: float, terms: list[TreeTerm]
+    ) -> TreeExplanation:
+        return TreeExplanation(shown, other, score, terms)
+
+    def _top_kinds(self) -> Iterator[TopKind]:
+        for kind, columns in self._columns().items():
+            if kind in self._encoder.features:
+                yield TopKind(kind, columns, columns)
+        rules = self._derivations.shown_rules()
+        yield TopKind("rule", rules, [text.partition(" → ")[0] for text in rules], "(rule)")
 
 
 def _only(excluded: Excluded | None, examples: np.ndarray) -> Excluded | None:

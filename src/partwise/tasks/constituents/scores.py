@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from partwise.data import Tree
+from partwise.report.score_tables import number_table
 from partwise.scoring.brackets import BracketScores, bracket_scores
 from partwise.tasks.constituents.data import as_sentences
 
@@ -32,28 +33,19 @@ def _few(scores: BracketScores) -> dict[str, Any]:
 
 def show_scores(console: Any, scores: dict[str, Any]) -> None:
     """Print scores for people."""
-    from rich.markup import escape
-    from rich.table import Table
-
     short = scores["up_to_40_words"]
-    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    table.add_column("constituents, as evalb counts, %")
-    for title in ("F1", "precision", "recall", "exact", "sentences"):
-        table.add_column(title, justify="right")
-    for name, row in (("all sentences", scores), ("up to 40 words", short)):
-        rates = [f"{100 * row[each]:.2f}" for each in ("f1", "precision", "recall", "exact_match")]
-        table.add_row(name, *rates, f"{row['n_sentences']:,}")
-    console.print(table)
+    rows = (
+        [name, *(row[each] for each in ("f1", "precision", "recall", "exact_match", "n_sentences"))]
+        for name, row in (("all sentences", scores), ("up to 40 words", short))
+    )
+    titles = ["F1", "precision", "recall", "exact", "sentences"]
+    console.print(number_table(["constituents, as evalb counts, %"], titles, rows))
     console.print(
         f"\ntags {100 * scores['tag_accuracy']:.2f} %, crossing brackets {scores['crossing']:.2f} a sentence, none in "
-        f"{100 * scores['no_crossing']:.2f} %, outside the grammar {scores['n_fallback']:,}"
+        f"{100 * scores['no_crossing']:.2f} %, outside the grammar {scores['n_fallback']:,}\n"
     )
-    labels = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    labels.add_column("label", overflow="fold")
-    for title in ("F1", "precision", "recall", "true"):
-        labels.add_column(title, justify="right")
-    for name, row in scores["per_label"].items():
-        rates = [f"{100 * row[each]:.2f}" for each in ("f1", "precision", "recall")]
-        labels.add_row(escape(name), *rates, f"{row['true']:,}")
-    console.print()
-    console.print(labels)
+    labels = (
+        [name, *(row[each] for each in ("f1", "precision", "recall", "true"))]
+        for name, row in scores["per_label"].items()
+    )
+    console.print(number_table(["label"], ["F1", "precision", "recall", "true"], labels))

@@ -96,9 +96,9 @@ class ArcPruner:
         """Train on all arcs of a corpus, loosely."""
         from partwise.solvers import ExponentiatedGradient, StopReason, solve
 
-        encoder = ArcEncoder(ArcFeatures("pos").fit(corpus))
+        encoder = ArcEncoder({"arc": ArcFeatures("pos").fit(corpus)})
         encoded = encoder.transform(structure, corpus, all_arcs(corpus.lengths))
-        rows = encoded.rows(structure, {"arc": FeatureMap.build(1, encoder.n_attributes)})
+        rows = encoded.rows(structure, {"arc": FeatureMap.build(1, encoder.arcs.n_attributes)})
         shapes = encoded.shapes_for(structure)
         gold = structure.parts_of_trees(corpus.heads, shapes)
         problem = Problem.build(

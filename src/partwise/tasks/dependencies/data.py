@@ -15,6 +15,7 @@ from partwise.data.dependency_checks import ProjectiveCount, check_trees, drop_c
 from partwise.data.frames import as_dicts, is_frame, unpacked
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered, refuse_masked, training_weights
+from partwise.estimators.predictions import blocks
 
 _WORD_FIELDS = {
     "form": "forms", "lemma": "lemmas", "coarse_tag": "coarse_tags", "fine_tag": "fine_tags", "feats": "feats",
@@ -153,17 +154,9 @@ def relation_codes(corpus: DependencyCorpus, names: list[str]) -> np.ndarray:
 
 def pieces(corpus: DependencyCorpus, most_arcs: int) -> Iterator[DependencyCorpus]:
     """The corpus in pieces with about that many arcs, so that memory does not grow with the file."""
-    total = np.cumsum(corpus.lengths**2)
-    if corpus.n_sentences == 0 or total[-1] <= most_arcs:
-        if corpus.n_sentences:
-            yield corpus
-        return
-    first = 0
-    while first < corpus.n_sentences:
-        done = total[first - 1] if first else 0
-        last = max(int(np.searchsorted(total, done + most_arcs, side="right")), first + 1)
-        yield corpus.subset(np.arange(first, last))
-        first = last
+    for first, last in blocks(corpus.lengths**2, most_arcs):
+        is_whole = last - first == corpus.n_sentences
+        yield corpus if is_whole else corpus.subset(np.arange(first, last))
 
 
 def words_of(arcs: Arcs, sentence_ptr: np.ndarray) -> np.ndarray:

@@ -16,17 +16,15 @@ from partwise.data import DependencyCorpus
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads
 from partwise.estimators.checks import check_choice
+from partwise.estimators.explain import Explanations
 from partwise.estimators.linear import CompactModel
 from partwise.estimators.saving import prefixed, stored_part, unprefixed
-from partwise.features.arcs import ArcFeatures, GrandparentFeatures, SiblingFeatures
 from partwise.storage.checks import expect_number, expect_text, expect_texts
 from partwise.structures import Projective, SecondOrderProjective, SecondOrderSpanning, Spanning
-from partwise.tasks.dependencies.answers import ParsingAnswers
-from partwise.tasks.dependencies.arc_encoder import ArcEncoder
+from partwise.tasks.dependencies.arc_encoder import FEATURES, ArcEncoder, arc_kinds
 from partwise.tasks.dependencies.arc_pruning import BEAM, ArcPruner, PruningRecord
 from partwise.tasks.dependencies.data import TrainingTrees, relation_codes, training_trees
-from partwise.tasks.dependencies.explain import ParsingExplanations
-from partwise.tasks.dependencies.predictions import ParsingMixin
+from partwise.tasks.dependencies.predictions import ParserPredictions
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -43,7 +41,7 @@ _WORTH_PRUNING = 400_000  # arcs; with fewer, training on all of them takes no t
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, CompactModel):
+class DependencyParser(ParserPredictions, Explanations, CompactModel):
     """Dependency parser: CRF, max-margin, and all losses between, trained in the dual.
 
     Parameters
@@ -96,6 +94,7 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Compac
     [array([2, 0])]
     """
 
+    _task = "dependencies"
     structure: Literal["spanning", "projective"] = "spanning"
     order: int = 1
     single_root: bool | Literal["auto"] = "auto"
@@ -158,13 +157,14 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Compac
         encoder = self._fitted_encoder(structure, corpus)
         encoded = encoder.transform(structure, corpus, arcs)
         shapes, labels = encoded.shapes_for(structure), corpus.heads.astype(np.int64)
-        maps = {name: FeatureMap.build(1, own.n_attributes) for name, own in encoder.named().items()}
-        if encoder.relations is not None:
+        maps = {name: FeatureMap.build(1, own.n_attributes) for name, own in encoder.features.items()}
+        if structure.labelled:
             codes = relation_codes(corpus, self.relations_)
             labels = labels * len(self.relations_) + codes
-            true = encoder.relations.transform(corpus, gold_arcs(corpus.heads, corpus.sentence_ptr))
+            relations = encoder.features["relation"]
+            true = relations.transform(corpus, gold_arcs(corpus.heads, corpus.sentence_ptr))
             maps["relation"] = FeatureMap.build(
-                structure.n_relations, encoder.relations.n_attributes, 0, true, codes, "observed"
+                structure.n_relations, relations.n_attributes, 0, true, codes, "observed"
             )
         problem = self._bound(
             structure,
@@ -202,12 +202,16 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Compac
 
     def _fitted_encoder(self, structure: Any, corpus: DependencyCorpus) -> ArcEncoder:
         """Features of every kind of rows."""
-        count, found = self.min_count, [ArcFeatures(self.templates, min_count=self.min_count)]
-        relations: Any = ArcFeatures(self.relation_templates, min_count=count) if structure.labelled else None
-        siblings: Any = SiblingFeatures(self.sibling_templates, min_count=count)
-        grandparents: Any = GrandparentFeatures(self.grandparent_templates, min_count=count)
-        found += [relations, *((siblings, grandparents) if structure.order == 2 else (None, None))]
-        return ArcEncoder(*(None if each is None else each.fit(corpus) for each in found))  # type: ignore
+        templates = {
+            "arc": self.templates, "relation": self.relation_templates,
+            "sibling": self.sibling_templates, "grandparent": self.grandparent_templates,
+        }  # fmt: skip
+        return ArcEncoder(
+            {
+                kind: FEATURES[kind](templates[kind], min_count=self.min_count).fit(corpus)
+                for kind in arc_kinds(structure.labelled, structure.order)
+            }
+        )
 
     def top_features(self, n: int = 20, label: str | None = None) -> list[tuple[str, str, float]]:
         """The features with the largest weights, whatever their sign.
@@ -222,15 +226,7 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Compac
         list of (feature, relation, weight)
             The relation is "arc" for features of arcs alone, "sibling" and "grandparent" for those of pairs.
         """
-        self._require_parser()
-        model, found = self._model, []
-        for name, features in self._encoder.named().items():
-            own = model.maps[name], model.weights_of(name)
-            if name == "relation":
-                found += _largest(features, *own, self.relations_, n, label)
-            elif label is None:
-                found += _largest(features, *own, [name], n)
-        return sorted(found, key=lambda each: -abs(each[2]))[:n]
+        return super().top_features(n, label)
 
     # -- model files ----------------------------------------------------------------------------
 
@@ -270,24 +266,38 @@ class DependencyParser(ParsingMixin, ParsingExplanations, ParsingAnswers, Compac
         own = unprefixed(arrays, "encoder.")
         return structure, ArcEncoder.from_state(stored, own, structure.labelled, self.order)
 
+    # -- what commands and pages ask ------------------------------------------------------------
 
-def _largest(
-    features: ArcFeatures,
-    feature_map: FeatureMap,
-    weights: np.ndarray,
-    labels: list[str],
-    n: int,
-    only: str | None = None,
-) -> list[tuple[str, str, float]]:
-    attribute, label, index = feature_map.pairs()
-    if only is not None and only not in labels:
-        raise InputError(
-            f"label {only!r:.60} was not in training, where the relations are {', '.join(labels[:8])}"
-        )
-    if only is not None:
-        kept = label == labels.index(only)
-        attribute, label, index = attribute[kept], label[kept], index[kept]
-    order = np.argsort(-np.abs(weights[index]), kind="stable")[:n]
-    names = features.names(attribute[order].tolist())
-    values = weights[index[order]].tolist()
-    return [(name, labels[k], w) for name, k, w in zip(names, label[order].tolist(), values, strict=True)]
+    def _known_labels(self) -> list[Any]:
+        return list(self.relations_)
+
+    def _labels_in(self, X: Any, y: Any) -> set[Any]:
+        return set(getattr(X, "relations", None) or ())
+
+    def _shown_settings(self) -> dict[str, Any]:
+        return {
+            "structure": self.structure,
+            "order": self.order,
+            "single root": self.single_root_,
+            "cost": self.cost,
+            "heads left by pruning": None if self._pruner is None else self._pruner.n_heads,
+        }
+
+    def _shown_sizes(self) -> dict[str, Any]:
+        sizes: dict[str, Any] = {"relations": len(self.relations_)}
+        for name, features in self._encoder.features.items():
+            sizes[f"{name} features"] = features.n_attributes
+        if self.pruning_ is not None:
+            sizes["pruning recall"] = self.pruning_.recall
+        return sizes | {"non-zero weights": int(np.count_nonzero(self.coef_))}
+
+    def _training_facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {}
+        if self.pruning_ is not None:
+            facts["pruning"] = self.pruning_.as_dict()
+        if self.skipped_ is not None:
+            facts["skipped_sentences"] = self.skipped_.n_skipped
+        return facts
+
+    def _training_notes(self) -> list[str]:
+        return [str(each) for each in (self.skipped_, self.pruning_) if each is not None]

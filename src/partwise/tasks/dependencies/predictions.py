@@ -2,59 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from partwise.compiled.simd import LANES
-from partwise.core.arcs import Arcs, all_arcs
-from partwise.core.losses import Loss
-from partwise.core.scorer import Scorer
+from partwise.core.arcs import all_arcs
 from partwise.data import DependencyCorpus
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads
-from partwise.estimators.model import LinearModel
-from partwise.estimators.probabilities import Probabilities
-from partwise.estimators.protocol import not_fitted
+from partwise.estimators.encoded import Encoded
+from partwise.estimators.explain import TopKind, Use, rows_and_columns
+from partwise.estimators.predictions import Predictions, Query
 from partwise.scoring.attachment import attachment_scores
-from partwise.structures.packed import Packed
 from partwise.tasks.dependencies.arc_encoder import ArcEncoder
 from partwise.tasks.dependencies.arc_pruning import MOST_ARCS, ArcPruner, PruningRecord
-from partwise.tasks.dependencies.data import Tree, as_corpus, pieces, with_trees
+from partwise.tasks.dependencies.data import Tree, as_corpus, pieces, relation_codes, with_trees
 
 
-class ParserQuery(NamedTuple):
-    """Some sentences encoded for a model, with the arcs that pruning left."""
-
-    lengths: np.ndarray
-    arcs: Arcs
-    scorer: Scorer
-
-    def matrices(self, values: np.ndarray, fill: float) -> list[np.ndarray]:
-        """Values of arcs (n_arcs, …) as one array (n + 1, n + 1, …) a sentence, by [head, modifier]."""
-        result = []
-        for i, n in enumerate(self.lengths.tolist()):
-            own = slice(self.arcs.arc_ptr[i], self.arcs.arc_ptr[i + 1])
-            matrix = np.full((n + 1, n + 1, *values.shape[1:]), fill)
-            matrix[self.arcs.head[own], self.arcs.modifier[own]] = values[own]
-            result.append(matrix)
-        return result
-
-
-class ParsingMixin(Probabilities):
-    """Predictions of an estimator that has `_encoder`, `_pruner`, `_model`, `_loss` and `relations_`.
+class ParserPredictions(Predictions):
+    """Predictions of an estimator that has `_pruner` and `relations_`.
 
     `X` is a DependencyCorpus, whose own trees are not looked at, or a list of sentences.
     """
 
     _encoder: ArcEncoder
     _pruner: ArcPruner | None
-    _model: LinearModel
-    _loss: Loss
     relations_: list[str]
-    n_jobs: int | None
+    _words = ("sentence", "tree")
 
     def predict(self, X: Any) -> list[Any]:
         """The best tree of every sentence.
@@ -64,19 +40,12 @@ class ParsingMixin(Probabilities):
         list of int64 arrays (n,), or of Tree
             Heads, counted from 1 with 0 for the root; with relations a pair ``(heads, relations)``.
         """
-        parsed = self.parse(X)
-        heads = np.split(parsed.heads.astype(np.int64), parsed.sentence_ptr[1:-1])
-        if parsed.relations is None:
-            return heads if parsed.n_sentences else []
-        relations = map(list, parsed.split(parsed.relations))
-        return [Tree(*each) for each in zip(heads, relations, strict=False)]
+        return self._over(self._best, X)
 
     def parse(self, X: Any) -> DependencyCorpus:
         """The corpus with the best trees in place of its own, ready for ``write_dependencies``."""
         corpus = as_corpus(X)
-        codes = [
-            self._model.best(query.scorer, None, n_threads(self.n_jobs))[0] for query in self._queries(X)
-        ]
+        codes = [query.best()[0] for query in self._queries(corpus)]
         flat = np.concatenate([np.zeros(0, np.int64), *codes])
         n_relations, relations = max(len(self.relations_), 1), None
         if self.relations_:
@@ -89,12 +58,17 @@ class ParsingMixin(Probabilities):
         Probabilities are ∝ exp(β · score), the model that the loss belongs to; for β = ∞ (hinge, perceptron)
         there is none, and the call is refused.
         """
-        beta = self._sharpness()
-        return [
-            matrix
-            for query in self._queries(X)
-            for matrix in query.matrices(self._marginals(query, beta), 0.0)
-        ]
+        return self._over(self._marginals, X)
+
+    def _marginals(self, query: Query) -> list[np.ndarray]:
+        structure: Any = self._model.structure
+        arcs, counts, found = structure.arcs_of(query.scorer.shapes), self._counts(query), []
+        for i, n in enumerate(query.lengths.tolist()):
+            own = slice(arcs.arc_ptr[i], arcs.arc_ptr[i + 1])
+            matrix = np.zeros((n + 1, n + 1))
+            matrix[arcs.head[own], arcs.modifier[own]] = counts[own]
+            found.append(matrix)
+        return found
 
     def arc_probabilities(self, X: Any, heads: Any) -> np.ndarray:
         """Probability of the arc from each word's given head, float64 (n_words,)."""
@@ -123,7 +97,7 @@ class ParsingMixin(Probabilities):
             Trees as from `predict`. The value is the tree's probability; for β = ∞, where there is none, its
             score.
         """
-        return [found for query in self._queries(X) for found in self._kbest(query, k)]
+        return self._ranked(X, k)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Unlabelled attachment score: the share of words with the right head, punctuation included.
@@ -137,70 +111,94 @@ class ParsingMixin(Probabilities):
 
     def pruning_recall(self, X: Any) -> PruningRecord | None:
         """How many arcs of sentences with known trees pruning leaves, and how many true ones; None without."""
-        self._require_parser()
+        self._require_model()
         corpus = as_corpus(X)
         return None if self._pruner is None else self._pruner.prune(corpus, n_jobs=n_threads(self.n_jobs))[1]
 
-    # -- shared ---------------------------------------------------------------------------------
+    # -- examples and labellings ----------------------------------------------------------------
 
-    def _require_parser(self) -> None:
-        if not hasattr(self, "_model"):
-            raise not_fitted(self)
-
-    def _queries(self, X: Any) -> Iterator[ParserQuery]:
-        """The sentences piece by piece."""
-        self._require_parser()
-        corpus, jobs = as_corpus(X), n_threads(self.n_jobs)
+    def _source(self, X: Any) -> DependencyCorpus:
+        corpus = as_corpus(X)
         if corpus.n_sentences and (corpus.lengths == 0).any():
             raise InputError(f"X: sentence {int(np.argmax(corpus.lengths == 0))} has no words")
-        for piece in pieces(corpus, MOST_ARCS):
-            arcs = all_arcs(piece.lengths)
-            if self._pruner is not None:
-                arcs, _ = self._pruner.prune(piece, n_jobs=jobs)
-            encoded = self._encoder.transform(self._model.structure, piece, arcs)
-            yield ParserQuery(piece.lengths, arcs, self._model.scorer(encoded))
+        return corpus
 
-    def _marginals(self, query: ParserQuery, beta: float) -> np.ndarray:
-        return self._model.counts(query.scorer, beta, n_jobs=n_threads(self.n_jobs))[0]
+    def _pieces(self, source: DependencyCorpus) -> Iterable[DependencyCorpus]:
+        return pieces(source, MOST_ARCS)
 
-    def _kbest(self, query: ParserQuery, k: int) -> list[list[tuple[Any, float]]]:
-        scale = self._scale()
-        parts = scale * query.scorer.scores(self._model.weights, n_threads(self.n_jobs))
-        found, log_totals = self._ranked(query, parts, k)
-        results = []
-        for i, trees in enumerate(found):
-            values = [
-                v if log_totals is None else float(np.exp(min(v - log_totals[i], 0.0))) for _, v in trees
-            ]
-            results.append([(self._named(tree), v) for (tree, _), v in zip(trees, values, strict=True)])
-        return results
+    def _encode(self, source: DependencyCorpus, encoder: ArcEncoder, structure: Any) -> Encoded:
+        """Rows of the arcs that pruning leaves."""
+        arcs = all_arcs(source.lengths)
+        if self._pruner is not None:
+            arcs, _ = self._pruner.prune(source, n_jobs=n_threads(self.n_jobs))
+        return encoder.transform(structure, source, arcs)
 
-    def _ranked(self, query: ParserQuery, parts: np.ndarray, k: int) -> tuple[Any, Any]:
-        """The k best trees of every sentence with their scores, and log-partitions where there are probabilities."""
-        structure: Any = self._model.structure
-        if structure.order == 2:
-            packed = packed_scores(query.scorer, parts)
-            return structure.kbest_of(packed, k), None if self._loss.is_hard else packed.log_partition()
-        n_arcs = np.diff(query.arcs.arc_ptr)
-        is_arc = np.zeros(len(parts), bool)
-        first = query.scorer.batch.part_ptr[:-1]
-        is_arc[np.repeat(first - query.arcs.arc_ptr[:-1], n_arcs) + np.arange(n_arcs.sum())] = True
-        scores = [query.matrices(parts[is_arc], -np.inf)]
-        if structure.labelled:
-            scores.append(query.matrices(parts[~is_arc].reshape(-1, structure.n_relations), -np.inf))
-        found = structure.kbest(*scores, k=k)
-        return found, None if self._loss.is_hard else structure.log_partition(*scores).tolist()
-
-    def _named(self, tree: Any) -> Any:
-        """A structure's tree with the names of its relations."""
+    def _labelling(self, codes: np.ndarray, query: Query | None, i: int) -> Any:
+        """Heads, or heads and relations, from heads · n_relations + relations."""
         if not self.relations_:
-            return tree
-        if len(self.relations_) == 1:
-            return Tree(tree, self.relations_ * len(tree))
-        return Tree(tree[0], [self.relations_[code] for code in tree[1].tolist()])
+            return codes
+        heads, relations = np.divmod(codes, len(self.relations_))
+        return Tree(heads, [self.relations_[code] for code in relations.tolist()])
 
+    # -- scores ---------------------------------------------------------------------------------
 
-def packed_scores(scorer: Scorer, parts: np.ndarray) -> Packed:
-    """Scores of all parts of some sentences as the structure's own methods read them."""
-    structure, flat = scorer.structure, np.append(parts, np.zeros(LANES))
-    return Packed(structure, structure.specification(), scorer.shapes, scorer.batch.part_ptr, flat, False)
+    def _with_truth(self, X: Any, y: Any) -> tuple[DependencyCorpus, DependencyCorpus]:
+        """y is None where X has the true trees."""
+        corpus = with_trees(as_corpus(X), y)
+        if self.relations_ and corpus.relations is None:
+            raise InputError(
+                "dev data need relations, since the parser learns them: give them, or labelled=False"
+            )
+        return corpus, corpus
+
+    @property
+    def _score_name(self) -> str:
+        return "LAS" if self.relations_ else "UAS"
+
+    def _score_of(self, true: DependencyCorpus, predicted: list[Any]) -> float:
+        """LAS, or UAS without relations, punctuation included."""
+        heads = [each.heads if self.relations_ else each for each in predicted]
+        right = np.concatenate(heads) == true.heads
+        if self.relations_:
+            relations = [name for each in predicted for name in each.relations]
+            right &= np.array(relations, object) == np.array(true.relations, object)
+        return float(right.mean())
+
+    # -- explanations ---------------------------------------------------------------------------
+
+    def _alone(self, x: Any) -> DependencyCorpus:
+        corpus = as_corpus(x if hasattr(x, "sentence_ptr") else [x])
+        if corpus.n_sentences != 1:
+            raise InputError(f"x must be one sentence, not {corpus.n_sentences}")
+        return corpus
+
+    def _given(self, query: Query, y: Any, name: str) -> tuple[list[Any], np.ndarray]:
+        """Pairs (head, relation), relations None where there are none; and codes."""
+        tree, structure = with_trees(query.source, [y]), self._model.structure
+        labels = tree.heads.astype(np.int64)
+        if structure.labelled:  # type: ignore[attr-defined]
+            if tree.relations is None or not set(tree.relations) <= set(self.relations_):
+                raise InputError("the tree must have relations, all of which were in training")
+            labels = labels * len(self.relations_) + relation_codes(tree, self.relations_)
+        relations: Any = tree.relations if self.relations_ else None
+        return list(zip(tree.heads.tolist(), relations or [None] * tree.n_words, strict=True)), labels
+
+    def _uses(self, query: Query, labels: np.ndarray) -> Iterator[Use]:
+        """A part stands at the modifier of its arc; its label is the relation, or else the kind of part."""
+        structure: Any = self._model.structure
+        shapes = query.encoded.shapes_for(structure)
+        arcs, parts = structure.arcs_of(shapes), structure.parts_of_trees(labels, shapes).part
+        words = {"arc": arcs.modifier, "relation": arcs.modifier}
+        if structure.order == 2:
+            for kind, triples in zip(("sibling", "grandparent"), structure.triples(arcs), strict=True):
+                words[kind] = np.where(triples.modifier < 0, triples.first, triples.modifier)
+        for kind, row, column in rows_and_columns(structure, shapes, parts):
+            label = self.relations_[column] if kind == "relation" else kind
+            yield Use(kind, row, column, int(words[kind][row]) - 1, label)
+
+    def _top_kinds(self) -> list[TopKind]:
+        relation = TopKind("relation", self.relations_, self.relations_)
+        return [
+            relation if kind == "relation" else TopKind(kind, [kind], [None])
+            for kind in self._encoder.features
+        ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from partwise.report.score_tables import in_words, number_table
 from partwise.scoring.attachment import attachment_scores
 from partwise.scoring.universal_attachment import is_universal, universal_scores
 
@@ -42,44 +43,26 @@ def tree_scores(parser: Any, corpus: DependencyCorpus) -> dict[str, Any]:
 
 def show_scores(console: Any, scores: dict[str, Any]) -> None:
     """Print scores for people."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    def rate(value: float | None) -> str:
-        return "" if value is None else f"{100 * value:.2f}"
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    table.add_column("attachment, %")
-    for title in ("UAS", "LAS", "CLAS", "words"):
-        table.add_column(title, justify="right")
-    table.add_row("all words", rate(scores["uas"]), rate(scores["las"]), "", f"{scores['n_words']:,}")
-    bare = f"{scores['n_words_no_punctuation']:,}"
-    table.add_row(
-        "without punctuation",
-        rate(scores["uas_no_punctuation"]),
-        rate(scores["las_no_punctuation"]),
-        "",
-        bare,
-    )
+    bare = scores["uas_no_punctuation"], scores["las_no_punctuation"], None, scores["n_words_no_punctuation"]
+    rows: list[tuple[Any, ...]] = [
+        ("all words", scores["uas"], scores["las"], None, scores["n_words"]),
+        ("without punctuation", *bare),
+    ]
     if "conll2018" in scores:
-        rates = [rate(scores["conll2018"][name]) for name in ("uas", "las", "clas")]
-        table.add_row("as CoNLL 2018", *rates[:2], rates[2] or "n/a: not UD")
-    console.print(table)
+        uas, las, clas = (scores["conll2018"][name] for name in ("uas", "las", "clas"))
+        rows.append(("as CoNLL 2018", uas, las, "n/a: not UD" if clas is None else clas, None))
+    console.print(number_table(["attachment, %"], ["UAS", "LAS", "CLAS", "words"], rows))
     console.print(
-        f"\nroots {rate(scores['root_accuracy'])} %, sentences all right {rate(scores['complete_match'])} % of "
+        f"\nroots {in_words(scores['root_accuracy'])} %, sentences all right {in_words(scores['complete_match'])} % of "
         f"{scores['n_sentences']:,}"
     )
     if "pruning" in scores:
-        left = rate(scores["pruning"]["arcs_left"])
-        console.print(
-            f"pruning left {left} % of the arcs and {rate(scores['pruning']['recall'])} % of the true ones"
-        )
+        left, recall = in_words(scores["pruning"]["arcs_left"]), in_words(scores["pruning"]["recall"])
+        console.print(f"pruning left {left} % of the arcs and {recall} % of the true ones")
     if "per_relation" in scores:
-        relations = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-        relations.add_column("relation", overflow="fold")
-        for title in ("precision", "recall", "true"):
-            relations.add_column(title, justify="right")
-        for name, row in scores["per_relation"].items():
-            relations.add_row(escape(name), rate(row["precision"]), rate(row["recall"]), f"{row['true']:,}")
+        relations = (
+            [name, *(row[each] for each in ("precision", "recall", "true"))]
+            for name, row in scores["per_relation"].items()
+        )
         console.print()
-        console.print(relations)
+        console.print(number_table(["relation"], ["precision", "recall", "true"], relations))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InputError
-from partwise.estimators.encoded import Encoded, KindSize, OwnRows
+from partwise.estimators.encoded import Encoded, KindSize, ListedNames, OwnRows
 from partwise.estimators.encoders import AttributeEncoder, choose_encoder
 from partwise.estimators.matrices import MatrixEncoder
 from partwise.storage.checks import expect_text, expect_texts
@@ -20,7 +20,7 @@ _MOST_KINDS = 1000
 
 
 @dataclass
-class GraphEncoder:
+class GraphEncoder(ListedNames):
     """What training saw of kinds and features.
 
     Attributes

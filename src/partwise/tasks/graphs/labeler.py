@@ -12,7 +12,6 @@ from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.estimators.base import Training
 from partwise.estimators.checks import check_choice, training_weights
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.influence import InfluenceMixin
@@ -22,14 +21,12 @@ from partwise.estimators.saving import check_labels_can_be_saved, stored_part
 from partwise.estimators.warm_start import WarmStarting
 from partwise.features.vocabulary import check_vocabulary_settings
 from partwise.storage.checks import expect_text
-from partwise.tasks.graphs.answers import GraphAnswers
 from partwise.tasks.graphs.data import GraphCorpus, LabelledGraphs
 from partwise.tasks.graphs.encoder import GraphEncoder
-from partwise.tasks.graphs.explain import GraphExplanations
 from partwise.tasks.graphs.given import flat_labels
 from partwise.tasks.graphs.labels import NodeLabels
 from partwise.tasks.graphs.predictions import GraphPredictions, own_labels
-from partwise.tasks.graphs.structures import INFERENCE, graph_shapes, shaped, structure_for
+from partwise.tasks.graphs.structures import INFERENCE, shaped, structure_for
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -40,9 +37,7 @@ _MOST_ENTRIES = 2**28
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GraphLabeler(
-    GraphPredictions, GraphExplanations, InfluenceMixin, GraphAnswers, CompactModel, WarmStarting
-):
+class GraphLabeler(GraphPredictions, InfluenceMixin, CompactModel, WarmStarting):
     """Markov random field over the nodes of given graphs: CRF, max-margin, and all losses between.
 
     Parameters
@@ -82,6 +77,8 @@ class GraphLabeler(
     ['a', 'a', 'b']
     """
 
+    _task = "graphs"
+    _requires_y = True
     inference: Literal["auto", "exact", "tree-reweighted", "loopy"] = "auto"
     edges: Literal["directed", "symmetric"] = "directed"
     pairs: Literal["observed", "all"] = "all"
@@ -160,14 +157,6 @@ class GraphLabeler(
             for kind, size, each, entries in zip(own, encoder.sizes, rows, true, strict=True)
         }
 
-    def _labelled(self, training: Training, x: Any, labels: Any) -> tuple[Encoded, np.ndarray]:
-        """One graph encoded as for training, and the numbers of its labels."""
-        corpus, encoder = self._corpus([x]), training.encoder
-        codes = self._labels.codes(flat_labels([labels], corpus.lengths), corpus)
-        structure: Any = training.problem.structure
-        rows, shapes = encoder.transform(corpus), structure.shapes_of(graph_shapes(encoder, corpus))
-        return Encoded(corpus.lengths, rows, shapes), codes
-
     def _label_state(self) -> list[Any]:
         labels = [own.tolist() for own in self._labels.classes.values()]
         check_labels_can_be_saved([label for own in labels for label in own])
@@ -191,10 +180,32 @@ class GraphLabeler(
         self.classes_ = self._labels.as_attribute()
         return structure_for(self.inference_, encoder, self._labels.sizes), encoder
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
+    # -- what commands and pages ask ------------------------------------------------------------
+
+    def _known_labels(self) -> list[Any]:
+        return self._labels.every()
+
+    def _shown_settings(self) -> dict[str, Any]:
+        return {"inference": self.inference_, "edges": self.edges, "pairs": self.pairs}
+
+    def _shown_sizes(self) -> dict[str, Any]:
+        sizes: dict[str, Any] = {}
+        for name, own in self._labels.classes.items():
+            sizes[f"labels of {name}"] = len(own)
+        for name, own in self._encoder.own.items():
+            sizes[f"attributes of {name}"] = sum(map(sum, own.sizes))
+        for kind in self._encoder.factors:
+            if kind.tied:
+                sizes[f"attributes of {kind.name}"] = 0
+        return sizes | {"non-zero weights": int(np.count_nonzero(self.coef_))}
+
+    def _training_facts(self) -> dict[str, Any]:
+        return {"inference": self.inference_, "why": self._why_inference} if self._why_inference else {}
+
+    def _training_notes(self) -> list[str]:
+        if not self._why_inference:
+            return []
+        return [f"{self.inference_} inference, as exact inference does not fit: {self._why_inference}"]
 
 
 def _classes(stored: Any, kinds: list[str]) -> dict[str, np.ndarray]:

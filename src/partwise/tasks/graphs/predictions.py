@@ -2,60 +2,51 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Hashable
-from functools import partial
-from itertools import pairwise
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 
-from partwise.core.arrays import block_of, offsets
-from partwise.core.losses import Loss
+from partwise.core.arrays import block_of, offsets, positions, ranges
+from partwise.core.problem import Problem
 from partwise.core.rows import AttributeRows
 from partwise.data.graphs import GraphExample
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads
 from partwise.estimators.checks import checked_weights
 from partwise.estimators.encoded import Encoded, OwnRows
-from partwise.estimators.model import LinearModel
-from partwise.estimators.probabilities import Probabilities
-from partwise.estimators.protocol import not_fitted
-from partwise.structures.checks import checked_count
-from partwise.structures.contract import PartLists, Shapes
+from partwise.estimators.explain import TopKind, Use
+from partwise.estimators.labels import share_right
+from partwise.estimators.model import Excluded
+from partwise.estimators.predictions import Predictions, Query
 from partwise.structures.graphs.layout import blocks_of
 from partwise.tasks.graphs.data import GraphCorpus
 from partwise.tasks.graphs.encoder import GraphEncoder
 from partwise.tasks.graphs.given import as_examples, flat_labels
 from partwise.tasks.graphs.labels import NodeLabels, place
-from partwise.tasks.graphs.query import GraphQuery
-from partwise.tasks.graphs.structures import fit_exactly, graph_shapes, shaped, structure_for
+from partwise.tasks.graphs.structures import fit_exactly, graph_shapes, refusal, shaped, structure_for
 
 
-class GraphPredictions(Probabilities):
-    """Predictions of an estimator that has `_encoder`, `_model`, `_loss`, `_labels` and `inference_`.
+class GraphPredictions(Predictions):
+    """Predictions of an estimator that has `_labels` and `inference_`.
 
     `X` is a list of graphs, as for `fit`. Wherever it appears, `fixed` gives per graph a list of labels, None where a
     node is free.
     """
 
     _encoder: GraphEncoder
-    _model: LinearModel
-    _loss: Loss
     _labels: NodeLabels
     inference: str
     inference_: str
     edges: str
-    n_jobs: int | None
+    _words = ("graph", "labelling")
+    _impossible = "graph {}: no labelling satisfies fixed"
 
     def predict(self, X: Any, fixed: Any = None) -> list[np.ndarray]:
         """The best labelling of every graph: arrays (n_nodes,) of labels."""
-        return self._over(X, fixed, self._best)
-
-    def _best(self, query: GraphQuery) -> list[np.ndarray]:
-        codes, values = query.model.best(query.scorer, query.excluded, n_threads(self.n_jobs))
-        query.require_possible(values)
-        return self._labels.named(codes, query.corpus)
+        return self._over(self._best, X, fixed)
 
     def predict_single(self, x: Any) -> np.ndarray:
         """The best labelling of one graph."""
@@ -68,15 +59,16 @@ class GraphPredictions(Probabilities):
         -------
         list of arrays (n_nodes, n_labels), ordered as `classes_`; with several kinds of nodes list of lists of arrays
         """
-        return self._over(X, fixed, self._marginals)
+        return self._over(self._marginals, X, fixed)
 
-    def _marginals(self, query: GraphQuery) -> list[Any]:
-        probabilities, labels = query.per_node(self._counts(query))
+    def _marginals(self, query: Query) -> list[Any]:
+        blocks, starts = blocks_of(query.scorer.shapes), query.source.starts()
+        counts, first = self._counts(query, "all"), query.scorer.batch.part_ptr[block_of(starts)]
+        probabilities = counts[ranges(first + blocks.vertex_part, blocks.labels)]
         if len(self._labels.classes) == 1:
-            return np.split(probabilities.reshape(-1, int(labels[0])), query.corpus.starts()[1:-1])
-        nodes = np.split(probabilities, offsets(labels)[1:-1])
-        starts = query.corpus.starts().tolist()
-        return [nodes[first:last] for first, last in pairwise(starts)]
+            return np.split(probabilities.reshape(-1, int(blocks.labels[0])), starts[1:-1])
+        nodes = np.split(probabilities, offsets(blocks.labels)[1:-1])
+        return [nodes[first:last] for first, last in pairwise(starts.tolist())]
 
     def predict_marginals(self, X: Any, fixed: Any = None) -> list[list[dict[Any, float]]]:
         """Probability of every label of every node: per graph a list of dicts {label: probability}.
@@ -105,12 +97,12 @@ class GraphPredictions(Probabilities):
         list of lists of arrays (n_labels, n_labels)
             Per graph one array an edge, and then one a larger factor, with an axis for each of its nodes.
         """
-        return self._over(X, fixed, self._edge_marginals)
+        return self._over(self._edge_marginals, X, fixed)
 
-    def _edge_marginals(self, query: GraphQuery) -> list[list[np.ndarray]]:
+    def _edge_marginals(self, query: Query) -> list[list[np.ndarray]]:
         untied = self._untied(query)
-        counts = self._counts(untied)
-        blocks, corpus = blocks_of(untied.shapes), query.corpus
+        counts = self._counts(untied, "all")
+        blocks, corpus = blocks_of(untied.scorer.shapes), query.source
         first = untied.scorer.batch.part_ptr[block_of(blocks.factor_ptr)] + blocks.factor_part
         number = np.zeros(len(corpus.lengths), np.int64)
         results: list[list[Any]] = [[None] * int(n) for n in corpus.n_factors]
@@ -134,49 +126,12 @@ class GraphPredictions(Probabilities):
         list of lists of (labels, value)
             The value is the labelling's probability; for β = ∞, where there is none, its score.
         """
-        checked_count(k, "k")
-        return self._over(X, fixed, partial(self._kbest, k=k))
+        return self._ranked(X, k, fixed)
 
-    def _kbest(self, query: GraphQuery, k: int) -> list[list[tuple[np.ndarray, float]]]:
+    def _kbest_labels(self, query: Query, k: int, scale: float) -> list[list[tuple[np.ndarray, float]]]:
         if query.model.structure.exactness != "exact":
             raise InputError("predict_kbest needs exact inference, for which these graphs are too wide")
-        scale = self._scale()
-        scores = scale * query.scorer.scores(query.model.weights, n_threads(self.n_jobs))
-        part_ptr, shapes = query.scorer.batch.part_ptr, query.shapes
-        if query.excluded is not None:
-            graph = block_of(query.excluded.ptr)
-            scores[part_ptr[graph] + query.excluded.part] = -np.inf
-        log_totals = np.zeros(len(query.corpus.lengths))
-        if not self._loss.is_hard:
-            _, log_totals = query.model.counts(
-                query.scorer, scale, excluded=query.excluded, what="nothing", n_jobs=n_threads(self.n_jobs)
-            )
-        results = []
-        for i in range(len(log_totals)):
-            own, shape = scores[part_ptr[i] : part_ptr[i + 1]], shapes.take(np.array([i]))
-            found = query.model.structure.kbest_parts(shape.values, own, k)
-            results.append(
-                [self._ranked(query, i, shape, own, parts, float(log_totals[i])) for parts in found]
-            )
-        return results
-
-    def _ranked(
-        self,
-        query: GraphQuery,
-        i: int,
-        shape: Shapes,
-        scores: np.ndarray,
-        parts: np.ndarray,
-        log_total: float,
-    ) -> tuple[np.ndarray, float]:
-        distinct = np.unique(parts)
-        codes = query.model.structure.decode_all(PartLists(np.array([0, len(distinct)]), distinct), shape)
-        value = float(scores[parts].sum())
-        if not self._loss.is_hard:
-            value = float(np.exp(min(value - log_total, 0.0)))
-        starts = query.corpus.starts()
-        kinds = query.corpus.node_kind[starts[i] : starts[i + 1]]
-        return self._labels.named_nodes(codes, kinds, query.corpus.kinds), value
+        return super()._kbest_labels(query, k, scale)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of nodes labelled right.
@@ -195,22 +150,11 @@ class GraphPredictions(Probabilities):
         for at, label in enumerate(flat):
             if not isinstance(label, Hashable):
                 raise InputError(f"{place(at, corpus, 'y')} has {label!r:.60}, which cannot be a label")
-        unknown = set(flat) - {None, *self._labels.every()}
-        if unknown:
-            names = ", ".join(sorted(map(repr, unknown))[:5])
-            warnings.warn(
-                f"y has labels that were not in training and so count as errors: {names}", stacklevel=2
-            )
-        predicted = [label for own in self.predict(X) for label in own.tolist()]
-        right = np.array([a == b for a, b in zip(flat, predicted, strict=True)], bool)
-        counted = np.array([label is not None for label in flat], bool)
-        weights = (
-            np.repeat(checked_weights(sample_weight, len(corpus.lengths), "graphs"), corpus.lengths) * counted
-        )
-        total = float(weights.sum())
-        return float(weights @ right / total) if total else 0.0
+        predicted = (label for own in self.predict(X) for label in own.tolist())
+        weights = np.repeat(checked_weights(sample_weight, len(corpus.lengths), "graphs"), corpus.lengths)
+        return share_right(flat, predicted, self._labels.every(), weights)
 
-    # -- shared ---------------------------------------------------------------------------------
+    # -- examples and labellings ----------------------------------------------------------------
 
     def _examples(self, X: Any) -> list[GraphExample]:
         """The graphs of X. A subclass may make them of something else; graphs then stay as they are."""
@@ -220,62 +164,144 @@ class GraphPredictions(Probabilities):
         corpus = GraphCorpus.read(self._examples(X))
         return corpus.both_ways() if self.edges == "symmetric" else corpus
 
-    def _over(self, X: Any, fixed: Any, answer: Callable[[GraphQuery], list[Any]]) -> list[Any]:
-        """Answers for all graphs; "auto" asks about those that fit exactly, and then about the others."""
-        if not hasattr(self, "_model"):
-            raise not_fitted(self)
+    def _over(self, answer: Callable[[Query], list[Any]], X: Any, *constraints: Any) -> list[Any]:
+        """The answers for all graphs, in their order."""
+        found: dict[int, Any] = {}
+        for places, query in self._by_inference(X, *constraints):
+            found |= zip(places, answer(query), strict=True)
+        return [found[place] for place in range(len(found))]
+
+    def _queries(self, X: Any, *constraints: Any) -> Iterator[Query]:
+        return (query for _, query in self._by_inference(X, *constraints))
+
+    def _by_inference(self, X: Any, fixed: Any = None) -> Iterator[tuple[list[int], Query]]:
+        """With "auto", the graphs that fit exactly, and then the others; with the places of the graphs."""
+        self._require_model()
         examples, codes = self._examples(X), None
         corpus = self._corpus(examples)
         if fixed is not None:
             flat = flat_labels(fixed, corpus.lengths, "fixed")
             codes = self._labels.codes(flat, corpus, "fixed", free=True)
-        if self.inference != "auto":
-            return answer(self._query(corpus, codes, self.inference))
         self._encoder.check(corpus)
-        exact = np.array(fit_exactly(self._encoder, self._labels.sizes, corpus), bool)
-        if exact.all() or not exact.any():
-            return answer(self._query(corpus, codes, "exact" if exact.all() else "tree-reweighted"))
-        results: list[Any] = [None] * len(exact)
-        own = np.split(codes, corpus.starts()[1:-1]) if codes is not None else None
-        for engine, places in (("exact", np.flatnonzero(exact)), ("tree-reweighted", np.flatnonzero(~exact))):
-            some = self._corpus([examples[place] for place in places])
-            their = None if own is None else np.concatenate([own[place] for place in places])
-            for at, found in zip(places, answer(self._query(some, their, engine)), strict=True):
-                results[at] = found
-        return results
+        engines = np.full(len(examples), self.inference, object)
+        if self.inference == "auto":
+            fits = np.array(fit_exactly(self._encoder, self._labels.sizes, corpus), bool)
+            engines = np.where(fits, "exact", "tree-reweighted")
+        for engine in sorted(set(engines.tolist())):
+            places = np.flatnonzero(engines == engine).tolist()
+            some, own = corpus, codes
+            if len(places) < len(examples):
+                some = self._corpus([examples[place] for place in places])
+                if codes is not None:
+                    split = np.split(codes, corpus.starts()[1:-1])
+                    own = np.concatenate([split[place] for place in places])
+            yield places, self._under(some, own, engine)
 
-    def _query(self, corpus: GraphCorpus, fixed: np.ndarray | None, engine: str) -> GraphQuery:
+    def _under(self, corpus: GraphCorpus, fixed: np.ndarray | None, engine: str) -> Query:
+        """Graphs encoded for a kind of inference, with labels that are given; −1 where a node is free."""
         rows = self._encoder.transform(corpus)
         structure, shapes, _ = shaped(engine, self._encoder, self._labels.sizes, corpus)
-        return GraphQuery(corpus, self._model.under(structure), Encoded(corpus.lengths, rows, shapes), fixed)
+        excluded = None if fixed is None else _all_but(fixed, corpus, shapes)
+        encoded = Encoded(corpus.lengths, rows, shapes)
+        return Query(self._model.under(structure), encoded, n_threads(self.n_jobs), corpus, excluded)
 
-    def _untied(self, query: GraphQuery) -> GraphQuery:
+    def _untied(self, query: Query) -> Query:
         """The same with a table for every factor: what is tied becomes rows that all have one attribute."""
-        model = query.model.structure
+        model, corpus = query.model.structure, query.source
         structure = structure_for(
             getattr(model, "engine", "exact"), self._encoder, self._labels.sizes, untied=True
         )
         own = list(query.encoded.own)
         for kind in self._encoder.factors:
             if kind.tied:
-                found = query.corpus.factors.get(kind.name)
+                found = corpus.factors.get(kind.name)
                 n_rows = 0 if found is None else sum(map(len, found.scopes))
                 own.append(OwnRows(AttributeRows(np.arange(n_rows + 1), np.zeros(n_rows, np.int32))))
-        shapes = structure.shapes_of(graph_shapes(self._encoder, query.corpus))
-        encoded = Encoded(query.corpus.lengths, tuple(own), shapes)
-        return GraphQuery(query.corpus, query.model.under(structure), encoded, query.fixed)
+        shapes = structure.shapes_of(graph_shapes(self._encoder, corpus))
+        encoded = Encoded(corpus.lengths, tuple(own), shapes)
+        return replace(query, model=query.model.under(structure), encoded=encoded)
 
-    def _counts(self, query: GraphQuery) -> np.ndarray:
-        """Expected counts of all parts, (n_parts,)."""
-        counts, log_totals = query.model.counts(
-            query.scorer,
-            self._sharpness(),
-            excluded=query.excluded,
-            what="all",
-            n_jobs=n_threads(self.n_jobs),
-        )
-        query.require_possible(log_totals)
-        return counts
+    def _source(self, X: Any) -> GraphCorpus:
+        return self._corpus(X)
+
+    def _encode(self, source: GraphCorpus, encoder: GraphEncoder, structure: Any) -> Encoded:
+        shapes = structure.shapes_of(graph_shapes(encoder, source))
+        return Encoded(source.lengths, encoder.transform(source), shapes)
+
+    def _labelling(self, codes: np.ndarray, query: Query, i: int) -> np.ndarray:
+        starts, corpus = query.source.starts(), query.source
+        return self._labels.named_nodes(codes, corpus.node_kind[starts[i] : starts[i + 1]], corpus.kinds)
+
+    def _labellings(self, codes: np.ndarray, query: Query) -> list[np.ndarray]:
+        return self._labels.named(codes, query.source)
+
+    # -- scores ---------------------------------------------------------------------------------
+
+    def _with_truth(self, X: Any, y: Any) -> tuple[GraphCorpus, list[Any]]:
+        corpus = self._corpus(X)
+        return corpus, flat_labels(own_labels(X, y), corpus.lengths)
+
+    def _score_of(self, true: list[Any], predicted: list[np.ndarray]) -> float:
+        """Share of nodes labelled right."""
+        found = (label for own in predicted for label in own.tolist())
+        return float(np.mean([a == b for a, b in zip(true, found, strict=True)]))
+
+    def _scorer_during_fit(
+        self, problem: Problem, encoder: GraphEncoder, X: Any, y: Any
+    ) -> Callable[[np.ndarray], float] | None:
+        """None where the graphs are too wide for the structure that is trained."""
+        graphs = graph_shapes(encoder, self._corpus(X))
+        if any(refusal(problem.structure, graph) for graph in graphs):
+            return None
+        return super()._scorer_during_fit(problem, encoder, X, y)
+
+    # -- explanations ---------------------------------------------------------------------------
+
+    def _given(self, query: Query, y: Any, name: str) -> tuple[list[Any], np.ndarray]:
+        labels = flat_labels([y], query.lengths, name)
+        return labels, self._labels.codes(labels, query.source)
+
+    def _uses(self, query: Query, labels: np.ndarray) -> Iterator[Use]:
+        """A factor stands at the last of its nodes; its label is the tuple of its nodes' labels."""
+        corpus, several = query.source, len(self._encoder.nodes) > 1
+        [names] = self._labellings(labels, query)
+        names = names.tolist()
+        for kind in self._encoder.nodes:
+            number = corpus.kinds.index(kind) if kind in corpus.kinds else -1
+            for row, node in enumerate(np.flatnonzero(corpus.node_kind == number).tolist()):
+                yield Use(kind, row, int(labels[node]), node, names[node], f"{kind} " if several else "")
+        for factor in self._encoder.factors:
+            sizes = [len(self._labels.classes[kind]) for kind in factor.nodes]
+            found = corpus.factors.get(factor.name)
+            for row, scope in enumerate([] if found is None else found.scopes[0].tolist()):
+                column = int(np.ravel_multi_index(labels[scope], sizes))
+                shown, prefix = (
+                    tuple(names[node] for node in scope),
+                    f"{factor.name} {'-'.join(map(str, scope))} ",
+                )
+                yield Use(
+                    factor.name, row, column, scope[-1], shown, prefix.rstrip() if factor.tied else prefix
+                )
+
+    def _top_kinds(self) -> Iterator[TopKind]:
+        """Attributes of edges and larger factors, named behind their kind, have tuples of labels."""
+        classes = {kind: own.tolist() for kind, own in self._labels.classes.items()}
+        for kind, own in classes.items():
+            yield TopKind(kind, own, own, f"{kind} " if len(classes) > 1 else "")
+        for factor in self._encoder.factors:
+            shown = list(product(*(classes[kind] for kind in factor.nodes)))
+            yield TopKind(factor.name, shown, [None] * len(shown), factor.name + " " * (not factor.tied))
+
+
+def _all_but(fixed: np.ndarray, corpus: GraphCorpus, shapes: Any) -> Excluded:
+    """All labels but those that are given."""
+    blocks, known = blocks_of(shapes), np.flatnonzero(fixed >= 0)
+    others = blocks.labels[known] - 1
+    entry = positions(others)
+    entry += entry >= np.repeat(fixed[known], others)
+    graph = np.repeat(block_of(corpus.starts())[known], others)
+    sizes = np.bincount(graph, minlength=len(corpus.lengths))
+    return Excluded(offsets(sizes), np.repeat(blocks.vertex_part[known], others) + entry)
 
 
 def own_labels(X: Any, y: Any) -> Any:

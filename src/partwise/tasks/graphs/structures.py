@@ -59,7 +59,7 @@ def shaped(
     graphs = graph_shapes(encoder, corpus)
     if inference in ("auto", "exact"):
         structure = structure_for("exact", encoder, n_labels)
-        reasons = [_refusal(structure, graph) for graph in graphs]
+        reasons = [refusal(structure, graph) for graph in graphs]
         too_wide = [f"X[{i}]: {why}" for i, why in enumerate(reasons) if why]
         if not too_wide:
             return structure, structure.shapes_of(graphs), ""
@@ -76,10 +76,10 @@ def shaped(
 def fit_exactly(encoder: GraphEncoder, n_labels: Sequence[int], corpus: GraphCorpus) -> list[bool]:
     """For each graph whether exact inference fits it."""
     structure = structure_for("exact", encoder, n_labels)
-    return [not _refusal(structure, graph) for graph in graph_shapes(encoder, corpus)]
+    return [not refusal(structure, graph) for graph in graph_shapes(encoder, corpus)]
 
 
-def _refusal(structure: Any, graph: GraphShape) -> str:
+def refusal(structure: Any, graph: GraphShape) -> str:
     """Why a structure refuses a graph, whose kinds are right, so that only its tables may be too large."""
     try:
         structure.shapes_of([graph])

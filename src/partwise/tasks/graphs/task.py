@@ -28,15 +28,6 @@ class LabelledGraphs(LabelTask):
 
     # -- labels ---------------------------------------------------------------------------------
 
-    def labels(self, X: Any) -> list[list[str]]:
-        return [list(map(str, own.tolist())) for own in self.estimator.predict(X)]
-
-    def kbest(self, X: Any, k: int) -> list[list[tuple[list[str], float]]]:
-        return [
-            [(list(map(str, own.tolist())), value) for own, value in found]
-            for found in self.estimator.predict_kbest(X, k=k)
-        ]
-
     def marginals(self, X: Any) -> list[list[Distribution]]:
         """Nodes of different kinds have different labels."""
         return [[_ranked(node) for node in graph] for graph in self.estimator.predict_marginals(X)]

@@ -14,8 +14,9 @@ from partwise.core.problem import Problem
 from partwise.core.rows import RowData
 from partwise.errors import InputError
 from partwise.estimators.checks import check_choice
-from partwise.estimators.encoded import KindSize
+from partwise.estimators.encoded import KindSize, OwnRows
 from partwise.estimators.encoders import AttributeEncoder
+from partwise.estimators.explain import Explanations
 from partwise.estimators.linear import LinearEstimator
 from partwise.estimators.matrices import split_storage, storage_for
 from partwise.estimators.model import LinearModel, Pairs
@@ -42,7 +43,9 @@ _AUTO_LIMIT = 2**18  # entries of tables, every pass and for every example; mess
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, MatrixInput, LinearEstimator):
+class MultilabelClassifier(
+    MultilabelPredictions, MatrixInput, Explanations, ClassifierProtocol, LinearEstimator
+):
     """Conditional random field, or max-margin Markov network, over the labels of an example.
 
     Every label has a linear score, and so has every pair of labels that are joined in a graph over them: which
@@ -88,6 +91,7 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, MatrixInpu
     """
 
     _task = "label_sets"
+    _accepts_sparse = True
     graph: Any = "full"
     inference: Literal["auto", "exact", "tree-reweighted"] = "auto"
     fit_intercept: bool = True
@@ -96,7 +100,6 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, MatrixInpu
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
         tags.classifier_tags.multi_class = False
         return tags
@@ -136,7 +139,8 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, MatrixInpu
         self._begin_compiling(structure.oracle)
         self._storage = storage_for(data.X)
         size = self._size(data.X.shape[1])
-        rows = self._rows(data.X, FeatureMap.build(2 * n_labels, size.n_sparse, size.n_dense))
+        feature_map = FeatureMap.build(2 * n_labels, size.n_sparse, size.n_dense)
+        rows = RowData(feature_map, *self._own_rows(data.X))
         problem = self._bound(structure, data.y.ravel(), shapes, {LABELS: rows}, example_weight=data.weights)
         return problem, data.encoder
 
@@ -165,11 +169,11 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, MatrixInpu
         width = n_features + int(bool(self.fit_intercept))
         return KindSize(width, 0) if self._storage == "dense" else KindSize(0, width)
 
-    def _rows(self, X: Any, feature_map: FeatureMap) -> RowData:
+    def _own_rows(self, X: Any) -> OwnRows:
         rows, dense = split_storage(X, self._storage)
         if self.fit_intercept:
             rows, dense = with_always_on(rows, dense, X.shape[1])
-        return RowData(feature_map, rows, dense)
+        return OwnRows(rows, dense)
 
     def _set_model(self, model: LinearModel) -> None:
         """The model, and its weights as users read them."""
@@ -223,22 +227,6 @@ class MultilabelClassifier(MultilabelPredictions, ClassifierProtocol, MatrixInpu
         self._set_model(LinearModel.from_state(structure, [size], arrays))
 
     # -- weights --------------------------------------------------------------------------------
-
-    def top_features(self, n: int = 10, label: Any = None) -> list[tuple[str, Any, float]]:
-        """The `n` largest weights by size: (feature, label, weight), of one label if given.
-
-        Labels are the names of the columns of `y` in training, or their numbers if they had no names.
-        """
-        self._require_fitted()
-        labels = self._known_labels()
-        if label is not None and label not in labels:
-            known = f"0 to {len(labels) - 1}" if self._label_names is None else ", ".join(labels[:20])
-            raise InputError(f"label {label!r:.60} is not one of the labels {known}")
-        rows = range(len(labels)) if label is None else [labels.index(label)]
-        table, names = self.coef_[list(rows)], self._names()
-        order = np.argsort(-np.abs(table), axis=None, kind="stable")[:n]
-        places = zip(*np.unravel_index(order, table.shape), strict=True)
-        return [(names[j], labels[rows[i]], float(table[i, j])) for i, j in places if table[i, j]]
 
     def _score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
         """Share of examples whose labels are all right."""

@@ -8,18 +8,9 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InputError
-from partwise.estimators.checks import (
-    as_checked,
-    check_ordered,
-    check_targets,
-    is_sparse,
-    real_numbers,
-    refuse_masked,
-)
+from partwise.estimators.checks import check_ordered, check_targets, is_sparse, refuse_masked
 from partwise.estimators.encoders import AttributeEncoder
-from partwise.estimators.matrices import check_finite
-from partwise.features.vocabulary import check_vocabulary_settings
-from partwise.tasks.classes.data import as_examples, as_matrix, is_attributes, merged
+from partwise.tasks.classes.data import example_weights, merged, read_examples
 
 
 @dataclass(frozen=True)
@@ -50,29 +41,14 @@ class MultilabelData:
 
     @classmethod
     def read(cls, estimator: Any, X: Any, y: Any, sample_weight: Any) -> MultilabelData:
-        from sklearn.utils.validation import _check_sample_weight, validate_data
-
-        check_vocabulary_settings(estimator.min_count, estimator.hash_size)
         check_targets(y, "MultilabelClassifier")
         refuse_masked(y, "y")
         names = None if getattr(y, "columns", None) is None else [str(name) for name in y.columns]
-        encoder, X = None, as_examples(X)
-        if is_attributes(X):
-            encoder = AttributeEncoder()
-            encoded = encoder.fit_transform([[x] for x in X], estimator.min_count, estimator.hash_size)
-            X, estimator.n_features_in_ = as_matrix(encoded, encoder.n_attributes), encoder.n_attributes
-            estimator.__dict__.pop("feature_names_in_", None)
-        else:
-            options: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "multi_output": True}
-            y = y.toarray() if is_sparse(y) else y
-            X, y = validate_data(estimator, as_checked(X), y, **options)
-            check_finite(X.data if is_sparse(X) else X, "X")
+        X, y, encoder = read_examples(estimator, X, y, multi_output=True)
         codes, classes, single = indicators(y)
         if len(codes) != X.shape[0]:
             raise InputError(f"y has {len(codes)} rows for {X.shape[0]} examples")
-        if sample_weight is not None:
-            sample_weight = real_numbers(sample_weight, "sample_weight")
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = example_weights(sample_weight, X)
         if not weights.any():
             raise InputError("sample_weight is zero for all examples")
         kept = weights > 0

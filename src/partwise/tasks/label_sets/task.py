@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -22,7 +21,7 @@ from partwise.tasks.label_sets.reading import (
     read_label_sets,
     stream_label_sets,
 )
-from partwise.tasks.page import Evidence, LabelRow, Term, percent, shortened, shown_terms
+from partwise.tasks.page import Evidence, LabelRow, Term, percent, shortened, shown_terms, term_of
 from partwise.tasks.task import LabelledData, Scores, Task, Wanted, add_each, json_lines
 
 _YES, _NO = "yes", "no"
@@ -153,27 +152,13 @@ class LabelSets(Task):
         if self.has_probabilities:
             both = ([(_YES, float(p)), (_NO, 1.0 - float(p))] for p in self._probabilities(x)[0])
             found["marginals"] = [[list(each) for each in sorted(own, key=lambda e: -e[1])] for own in both]
-        terms = self._terms(x, chosen)
-        return found | {"score": math.fsum(each.contribution for each in terms), "terms": shown_terms(terms)}
+        own = self.estimator.explain(x[0] if isinstance(x, list) else x, against=np.zeros(len(names), int))
+        return found | {"score": own.score, "terms": shown_terms(self.terms(own))}
 
-    def _terms(self, x: Any, chosen: np.ndarray) -> list[Term]:
+    def terms(self, explanation: Any) -> Iterator[Term]:
         """The terms of the predicted labels' score above that of the empty set."""
-        own = self.estimator
-        row = own._matrix(x)
-        values = np.asarray(row.todense()).ravel() if hasattr(row, "todense") else np.asarray(row).ravel()
-        features, found = own._names(), []
-        for k in np.flatnonzero(chosen).tolist():
-            if own.intercept_[k]:
-                found.append(Term(k, k + 1, "(intercept)", _YES, float(own.intercept_[k])))
-            for j in np.flatnonzero(values * own.coef_[k]).tolist():
-                found.append(Term(k, k + 1, features[j], _YES, float(values[j] * own.coef_[k, j])))
-        names = self.names()
-        for (a, b), w in zip(own.pairs_, own.pair_coef_, strict=True):
-            states = int(chosen[a]), int(chosen[b])
-            if difference := float(w[states] - w[0, 0]):
-                label = " → ".join(_YES if each else _NO for each in states)
-                found.append(Term(b, b + 1, f"(pair with {names[a]})", label, difference))
-        return found
+        for term in map(term_of, explanation.contributions):
+            yield term._replace(label=term.label.replace("0", _NO).replace("1", _YES))
 
     def size(self, x: Any) -> int:
         return 1

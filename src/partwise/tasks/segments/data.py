@@ -14,6 +14,7 @@ from partwise.data.conll import Columns
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered, check_targets, training_weights
 from partwise.estimators.labels import is_label
+from partwise.estimators.predictions import blocks
 from partwise.features.segment_keys import Spans
 from partwise.scoring.metrics import chunks
 from partwise.tasks.sequences.data import check_positions, read_sequences
@@ -189,12 +190,10 @@ def iob2(segments: Sequence[Segment], length: int) -> list[str]:
 
 def pieces(X: Any, lengths: np.ndarray, most_positions: int) -> Iterator[Any]:
     """X in pieces of about that many positions, so that memory does not grow with it."""
-    total, first = offsets(lengths), 0
-    while first < len(lengths):
-        last = max(int(np.searchsorted(total, total[first] + most_positions, side="right")) - 1, first + 1)
+    total = offsets(lengths)
+    for first, last in blocks(lengths, most_positions):
         if isinstance(X, Columns):
             columns = [column[total[first] : total[last]] for column in X.columns]
             yield Columns(columns, None, total[first : last + 1] - total[first], np.array([0, last - first]))
         else:
             yield X[first:last]
-        first = last

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InputError
-from partwise.estimators.encoded import Encoded, KindSize, OwnRows
+from partwise.estimators.encoded import Encoded, KindSize, ListedNames, OwnRows
 from partwise.estimators.encoders import ENCODERS, ColumnEncoder, choose_encoder, read_columns
 from partwise.estimators.saving import prefixed, unprefixed
 from partwise.features.segment_keys import Spans
@@ -18,7 +18,7 @@ from partwise.storage.checks import expect_array, expect_number, expect_offsets,
 _ARRAYS = ("template_of", "code_ptr", "codes")
 
 
-class SegmentEncoder:
+class SegmentEncoder(ListedNames):
     """Features of segments, and of positions as a labeler of sequences has them.
 
     Attributes
@@ -53,6 +53,9 @@ class SegmentEncoder:
     @property
     def sizes(self) -> tuple[KindSize, ...]:
         return KindSize(0, self.segments.n_attributes), self.tokens.sizes[0]
+
+    def names(self, kind: str) -> list[str]:
+        return self.segments.names() if kind == "segment" else self.tokens.names()
 
     def fit_transform(self, X: Any, true: Spans, min_count: int) -> Encoded:
         """Learn from true segments and all positions, and encode."""

@@ -16,24 +16,23 @@ from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.estimators.checks import check_choice
 from partwise.estimators.encoded import Encoded
-from partwise.estimators.labels import classes_array
+from partwise.estimators.explain import Explanations, Transitions
+from partwise.estimators.labels import classes_array, split
 from partwise.estimators.linear import CompactModel
 from partwise.estimators.saving import prefixed, stored_labels, stored_part, unprefixed
 from partwise.storage.checks import expect_number, expect_text
 from partwise.structures import SemiMarkov
 from partwise.structures.segments.forward_backward import SEMI_MARKOV
-from partwise.tasks.segments.answers import SegmentAnswers
 from partwise.tasks.segments.data import Gold, SegmentData, gold_of
 from partwise.tasks.segments.encoder import SegmentEncoder
-from partwise.tasks.segments.explain import SegmentExplanationMixin
-from partwise.tasks.segments.predictions import SegmentMixin
+from partwise.tasks.segments.predictions import SegmentPredictions
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, CompactModel):
+class SegmentLabeler(SegmentPredictions, Explanations, Transitions, CompactModel):
     """Semi-Markov CRF, its max-margin form, and all losses between, trained in the dual.
 
     A sequence is cut into labelled segments, and features may look at a whole segment: its text, its length, its
@@ -77,18 +76,14 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Comp
     [[(0, 1, 'city')]]
     """
 
+    _task = "segments"
+    _accepts_sparse = _requires_y = True
     max_length: int | Literal["auto"] = "auto"
     pairs: Literal["observed", "all"] = "observed"
     template: Any = None
     segment_template: Any = "auto"
     outside: str = "O"
     min_count: int = 1
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
 
     # -- training -------------------------------------------------------------------------------
 
@@ -171,6 +166,36 @@ class SegmentLabeler(SegmentMixin, SegmentExplanationMixin, SegmentAnswers, Comp
     @property
     def transition_coef_(self) -> np.ndarray:
         return self._fitted_model().tied_weights.reshape(len(self.classes_), len(self.classes_))
+
+    # -- what commands and pages ask ------------------------------------------------------------
+
+    def _shown_settings(self) -> dict[str, Any]:
+        settings: dict[str, Any] = {"longest segment": self.max_length_, "pairs": self.pairs}
+        if self._encoder.kind == "columns":
+            template = self.template or self._encoder.tokens.template.path or "given as text"
+            settings["template"] = str(template)
+        return settings | {"segment template": str(self.segment_template)}
+
+    def _shown_sizes(self) -> dict[str, Any]:
+        segments, tokens = self._encoder.sizes
+        return {
+            "labels": len(self.classes_),
+            "features of segments": segments.n_sparse,
+            "features of positions": tokens.n_dense + tokens.n_sparse,
+            "non-zero weights": int(np.count_nonzero(self.coef_)),
+        }
+
+    def _score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
+        both = ([self._named(own) for own in split(tags, problem.lengths)] for tags in (true, predicted))
+        return self._score_of(*both)
+
+    def _training_facts(self) -> dict[str, Any]:
+        return {"max_length": self.max_length_, "cut_segments": self.n_cut_}
+
+    def _training_notes(self) -> list[str]:
+        if not self.n_cut_:
+            return []
+        return [f"{self.n_cut_:,} training segments were longer than {self.max_length_} positions and cut"]
 
 
 def _refuse_chain_solvers(solver: Any) -> None:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from partwise.compiled.simd import LANES
 from partwise.core.arrays import offsets
-from partwise.core.losses import Loss
 from partwise.core.randomness import random_generator
-from partwise.core.scorer import Scorer
 from partwise.errors import InputError
-from partwise.estimators.base import n_threads
 from partwise.estimators.checks import checked_weights
 from partwise.estimators.encoders import as_sequences
-from partwise.estimators.model import LinearModel
-from partwise.estimators.probabilities import Probabilities
-from partwise.estimators.protocol import not_fitted
+from partwise.estimators.explain import TopKind, Use
+from partwise.estimators.predictions import Predictions, Query
 from partwise.structures import SemiMarkov
 from partwise.structures.checks import checked_count
-from partwise.structures.packed import Packed
 from partwise.structures.segments.tags import segments_of_tags
 from partwise.tasks.segments.data import Segment, iob2, pieces, read_segments
 from partwise.tasks.segments.encoder import SegmentEncoder
@@ -31,38 +26,21 @@ from partwise.tasks.sequences.data import lengths_of
 _POSITIONS_AT_ONCE = 20_000
 
 
-class SegmentQuery(NamedTuple):
-    """Some sequences encoded for a model; the scorer has those that have positions."""
-
-    lengths: np.ndarray
-    scorer: Scorer
-
-    def spread(self, results: list[Any], empty: Callable[[], Any]) -> list[Any]:
-        """Results of the sequences of the scorer, with something empty at those that have no positions."""
-        left = iter(results)
-        return [next(left) if length else empty() for length in self.lengths]
-
-
-class SegmentMixin(Probabilities):
-    """Predictions of an estimator that has `_encoder`, `_model`, `_loss`, `classes_` and `outside`.
+class SegmentPredictions(Predictions):
+    """Predictions of an estimator that has `classes_`, `outside` and `max_length_`.
 
     Segments are triples (first, last, label), `last` included; positions outside are in none.
     """
 
     _encoder: SegmentEncoder
-    _model: LinearModel
-    _loss: Loss
     classes_: np.ndarray
     outside: str
-    n_jobs: int | None
+    max_length_: int
+    _words = ("sequence", "segmentation")
 
     def predict(self, X: Any) -> list[list[Segment]]:
         """The best segments of every sequence."""
-        found: list[list[Segment]] = []
-        for query in self._queries(X):
-            tags, _ = self._model.best(query.scorer, None, n_threads(self.n_jobs))
-            found += [self._named(tags[a:b]) for a, b in pairwise(offsets(query.lengths).tolist())]
-        return found
+        return self._over(self._best, X)
 
     def predict_labels(self, X: Any) -> list[list[str]]:
         """The best segments as labels of all positions in the scheme IOB2."""
@@ -75,17 +53,17 @@ class SegmentMixin(Probabilities):
         Labels are ordered as `classes_`. Probabilities are ∝ exp(β · score), the model that the loss belongs to; for
         β = ∞ (hinge, perceptron) there is none, and the call is refused.
         """
-        beta, width, found = self._sharpness(), len(self.classes_), []
-        longest = self._chain.max_length
-        for query in self._queries(X):
-            counts, _ = self._model.counts(query.scorer, beta, n_jobs=n_threads(self.n_jobs))
-            rows, first = counts.reshape(-1, width), 0
-            for length in query.lengths.tolist():
-                fits = np.arange(length)[:, None] + np.arange(longest) < length
-                array, n_rows = np.zeros((length, longest, width)), int(fits.sum())
-                array[fits] = rows[first : first + n_rows]
-                found.append(array)
-                first += n_rows
+        return self._over(self._marginals, X)
+
+    def _marginals(self, query: Query) -> list[np.ndarray]:
+        rows, longest = self._counts(query).reshape(-1, len(self.classes_)), self._chain.max_length
+        found, first = [], 0
+        for length in query.lengths.tolist():
+            fits = np.arange(length)[:, None] + np.arange(longest) < length
+            array, n_rows = np.zeros((length, longest, rows.shape[1])), int(fits.sum())
+            array[fits] = rows[first : first + n_rows]
+            found.append(array)
+            first += n_rows
         return found
 
     def predict_marginals(self, X: Any, threshold: float = 0.01) -> list[dict[Segment, float]]:
@@ -128,41 +106,27 @@ class SegmentMixin(Probabilities):
         list of lists of (segments, value)
             The value is the segmentation's probability; for β = ∞, where there is none, its score.
         """
-        k, found = checked_count(k, "k"), []
-        hard = self._loss.is_hard
-        for query in self._queries(X):
-            packed = self._packed(query, self._scale())
-            totals = np.zeros(len(packed.lengths)) if hard else packed.log_partition()
-            ranked = []
-            for (tags, values), total in zip(self._chain.kbest_tags(packed, k), totals, strict=True):
-                values = values if hard else np.exp(values - total)
-                ranked.append([(self._named(t), float(v)) for t, v in zip(tags, values, strict=True)])
-            found += query.spread(ranked, list)
-        return found
+        return self._ranked(X, k)
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[list[list[Segment]]]:
         """Segmentations drawn from the model: per sequence a list of `n_samples` lists of segments."""
-        beta, generator, found = self._sharpness(), random_generator(random_state), []
         n_samples = checked_count(n_samples, "n_samples")
-        for query in self._queries(X):
-            drawn = self._chain.sample_tags(self._packed(query, beta), n_samples, generator)
-            named = [[self._named(tags) for tags in each] for each in drawn]
-            found += query.spread(named, lambda: [[] for _ in range(n_samples)])
-        return found
+        generator = random_generator(random_state)
+        return self._over(partial(self._samples, n=n_samples, generator=generator), X)
+
+    def _samples(self, query: Query, n: int, generator: Any) -> list[list[list[Segment]]]:
+        drawn = self._chain.sample_tags(query.packed(self._sharpness()), n, generator)
+        named = ([self._labelling(tags, query, i) for tags in own] for i, own in enumerate(drawn))
+        return query.spread(named, lambda: [[] for _ in range(n)])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """F1 of segments: 2 · both / (true + predicted), a segment being right if borders and label are."""
         X = as_sequences(X)
         lengths = lengths_of(X)
-        true = [set(each) for each in read_segments(y, lengths)]
-        predicted = [set(each) for each in self.predict(X)]
-        weights = checked_weights(sample_weight, len(lengths))
-        both = np.array([len(a & b) for a, b in zip(true, predicted, strict=True)])
-        either = np.array([len(a) + len(b) for a, b in zip(true, predicted, strict=True)])
-        total = float(weights @ either)
-        return 2.0 * float(weights @ both) / total if total else 1.0
+        true, weights = read_segments(y, lengths), checked_weights(sample_weight, len(lengths))
+        return _f1(true, self.predict(X), weights)
 
-    # -- shared ---------------------------------------------------------------------------------
+    # -- examples and labellings ----------------------------------------------------------------
 
     @property
     def _chain(self) -> SemiMarkov:
@@ -170,21 +134,14 @@ class SegmentMixin(Probabilities):
         assert isinstance(structure, SemiMarkov)
         return structure
 
-    def _queries(self, X: Any) -> Iterator[SegmentQuery]:
-        """The sequences in pieces, encoded."""
-        if not hasattr(self, "_model"):
-            raise not_fitted(self)
-        X = as_sequences(X)
-        for some in pieces(X, lengths_of(X), _POSITIONS_AT_ONCE):
-            encoded = self._encoder.transform(some)
-            yield SegmentQuery(encoded.lengths, self._model.scorer(encoded))
+    def _source(self, X: Any) -> Any:
+        return as_sequences(X)
 
-    def _packed(self, query: SegmentQuery, scale: float) -> Packed:
-        """Scores of all parts."""
-        scorer = query.scorer
-        scores = scale * scorer.scores(self._model.weights, n_threads(self.n_jobs))
-        part_ptr, flat = scorer.batch.part_ptr, np.append(scores, np.zeros(LANES))
-        return Packed(self._chain, self._chain.specification(), scorer.shapes, part_ptr, flat, False)
+    def _pieces(self, source: Any) -> Iterable[Any]:
+        return pieces(source, lengths_of(source), _POSITIONS_AT_ONCE)
+
+    def _labelling(self, codes: np.ndarray, query: Query, i: int) -> list[Segment]:
+        return self._named(codes)
 
     def _named(self, tags: np.ndarray) -> list[Segment]:
         """Segments of one sequence, without those outside."""
@@ -192,6 +149,72 @@ class SegmentMixin(Probabilities):
         rows = segments_of_tags(tags).tolist() if len(tags) else []
         named = [(first, last, labels[code]) for first, last, code in rows]
         return [segment for segment in named if segment[2] != self.outside]
+
+    def _kbest_labels(self, query: Query, k: int, scale: float) -> list[list[tuple[np.ndarray, float]]]:
+        found = self._chain.kbest_tags(query.packed(scale), k)
+        return [list(zip(tags, values.tolist(), strict=True)) for tags, values in found]
+
+    # -- scores ---------------------------------------------------------------------------------
+
+    def _with_truth(self, X: Any, y: Any) -> tuple[Any, list[list[Segment]]]:
+        X = self._source(X)
+        return X, read_segments(y, lengths_of(X))
+
+    _score_name = "F1"
+
+    def _score_of(self, true: list[list[Segment]], predicted: list[list[Segment]]) -> float:
+        """F1 of segments."""
+        return _f1(true, predicted, np.ones(len(true)))
+
+    # -- explanations ---------------------------------------------------------------------------
+
+    def _given(self, query: Query, y: Any, name: str) -> tuple[list[str], np.ndarray]:
+        """Labels of positions in the scheme IOB2, and tags."""
+        length = int(query.lengths[0])
+        [segments] = read_segments([y], np.array([length]), name)
+        longest = max((last - first + 1 for first, last, _ in segments), default=0)
+        if longest > self.max_length_:
+            raise InputError(
+                f"{name} has a segment of {longest} positions; the model's have at most {self.max_length_}"
+            )
+        tags = label_numbers(segments, length, self.classes_.tolist(), self.outside)
+        return iob2(segments, length), tags
+
+    def _uses(self, query: Query, labels: np.ndarray) -> Iterator[Use]:
+        """Features of a segment stand at its first position, and their names begin with ``first..last:``."""
+        names, n_labels, of_tags = self.classes_.tolist(), len(self.classes_), self._labels_of_tags()
+        segments = segments_of_tags(labels).tolist() if len(labels) else []
+        n_here = np.minimum(self.max_length_, len(labels) - np.arange(len(labels)))
+        first_row = offsets(n_here).tolist()
+        for first, last, code in segments:
+            yield Use(
+                "segment", first_row[first] + last - first, code, first, names[code], f"{first}..{last}: "
+            )
+        for t, tag in enumerate(labels.tolist()):
+            column = tag // 2 + tag % 2 * n_labels
+            yield Use("token", t, column, t, of_tags[column])
+        for (_, _, before), (first, _, after) in pairwise(segments):
+            pair = names[before], names[after]
+            yield Use("transition", 0, before * n_labels + after, first, pair, "(transition)")
+
+    def _labels_of_tags(self) -> list[str]:
+        """The label of a position in the scheme IOB2, by the column of its part: B of every class, then I."""
+        return [
+            str(label) if label == self.outside else prefix + (f"-{label}" if label != "" else "")
+            for prefix in "BI"
+            for label in self.classes_.tolist()
+        ]
+
+    def _top_kinds(self) -> list[TopKind]:
+        labels = self.classes_.tolist()
+        return [TopKind("segment", labels, labels), TopKind("token", self._labels_of_tags(), labels * 2)]
+
+
+def _f1(true: list[list[Segment]], predicted: list[list[Segment]], weights: np.ndarray) -> float:
+    """2 · both / (true + predicted)."""
+    pairs = [(set(a), set(b)) for a, b in zip(true, predicted, strict=True)]
+    either = float(weights @ np.array([len(a) + len(b) for a, b in pairs]))
+    return 2.0 * float(weights @ np.array([len(a & b) for a, b in pairs])) / either if either else 1.0
 
 
 def label_numbers(segments: list[Segment], length: int, labels: list[Any], outside: str) -> np.ndarray:

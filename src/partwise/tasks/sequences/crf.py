@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import dataclass
 from numbers import Real
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,45 @@ _WITHOUT_C2 = 0.01
 _ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
 
 
-class CRF(SequenceLabeler):
+@dataclass(eq=False, repr=False)
+class _Parameters:
+    """The parameters of ``sklearn_crfsuite.CRF``, and four of partwise."""
+
+    algorithm: str | None = None
+    min_freq: float | None = None
+    all_possible_states: bool | None = None
+    all_possible_transitions: bool | None = None
+    c1: float | None = None
+    c2: float | None = None
+    max_iterations: int | None = None
+    verbose: bool = False
+    tol: float = 1e-3
+    random_state: Any = 0
+    n_jobs: int | None = 1
+    scheme: str | None = None
+    num_memories: int | None = None
+    epsilon: float | None = None
+    period: int | None = None
+    delta: float | None = None
+    linesearch: str | None = None
+    max_linesearch: int | None = None
+    calibration_eta: float | None = None
+    calibration_rate: float | None = None
+    calibration_samples: int | None = None
+    calibration_candidates: int | None = None
+    calibration_max_trials: int | None = None
+    pa_type: int | None = None
+    c: float | None = None
+    error_sensitive: bool | None = None
+    averaging: bool | None = None
+    variance: float | None = None
+    gamma: float | None = None
+    trainer_cls: Any = None
+    model_filename: str | None = None
+    keep_tempfiles: bool | None = None
+
+
+class CRF(_Parameters, SequenceLabeler):  # type: ignore[misc]
     """A conditional random field with the parameters of ``sklearn_crfsuite.CRF``.
 
     Parameters
@@ -59,73 +98,7 @@ class CRF(SequenceLabeler):
         `name` is the `model_filename`.
     """
 
-    def __init__(
-        self,
-        algorithm: str | None = None,
-        min_freq: float | None = None,
-        all_possible_states: bool | None = None,
-        all_possible_transitions: bool | None = None,
-        c1: float | None = None,
-        c2: float | None = None,
-        max_iterations: int | None = None,
-        verbose: bool = False,
-        tol: float = 1e-3,
-        random_state: Any = 0,
-        n_jobs: int | None = 1,
-        scheme: str | None = None,
-        num_memories: int | None = None,
-        epsilon: float | None = None,
-        period: int | None = None,
-        delta: float | None = None,
-        linesearch: str | None = None,
-        max_linesearch: int | None = None,
-        calibration_eta: float | None = None,
-        calibration_rate: float | None = None,
-        calibration_samples: int | None = None,
-        calibration_candidates: int | None = None,
-        calibration_max_trials: int | None = None,
-        pa_type: int | None = None,
-        c: float | None = None,
-        error_sensitive: bool | None = None,
-        averaging: bool | None = None,
-        variance: float | None = None,
-        gamma: float | None = None,
-        trainer_cls: Any = None,
-        model_filename: str | None = None,
-        keep_tempfiles: bool | None = None,
-    ):
-        self.algorithm = algorithm
-        self.min_freq = min_freq
-        self.all_possible_states = all_possible_states
-        self.all_possible_transitions = all_possible_transitions
-        self.c1 = c1
-        self.c2 = c2
-        self.max_iterations = max_iterations
-        self.verbose = verbose
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.scheme = scheme
-        self.num_memories = num_memories
-        self.epsilon = epsilon
-        self.period = period
-        self.delta = delta
-        self.linesearch = linesearch
-        self.max_linesearch = max_linesearch
-        self.calibration_eta = calibration_eta
-        self.calibration_rate = calibration_rate
-        self.calibration_samples = calibration_samples
-        self.calibration_candidates = calibration_candidates
-        self.calibration_max_trials = calibration_max_trials
-        self.pa_type = pa_type
-        self.c = c
-        self.error_sensitive = error_sensitive
-        self.averaging = averaging
-        self.variance = variance
-        self.gamma = gamma
-        self.trainer_cls = trainer_cls
-        self.model_filename = model_filename
-        self.keep_tempfiles = keep_tempfiles
+    __init__ = _Parameters.__init__
 
     # What SequenceLabeler reads; not parameters here.
     loss = "log"
@@ -208,7 +181,7 @@ class CRF(SequenceLabeler):
     @property
     def attributes_(self) -> list[str]:
         self._require_fitted()
-        return self._names_of_attributes()
+        return self._encoder.names()
 
     @property
     def num_attributes_(self) -> int:

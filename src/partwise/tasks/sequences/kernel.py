@@ -18,12 +18,11 @@ from partwise.estimators.kernel_base import KernelData, KernelEstimator
 from partwise.estimators.labels import classes_array
 from partwise.estimators.matrices import looks_like_matrix, stack
 from partwise.estimators.model import LinearModel, Pairs
-from partwise.mercer.functions import PRECOMPUTED
 from partwise.mercer.support import Support
 from partwise.storage.checks import expect_array
 from partwise.structures import Chain
 from partwise.tasks.sequences.data import SequenceData, lengths_of
-from partwise.tasks.sequences.predictions import PredictionMixin
+from partwise.tasks.sequences.predictions import SequencePredictions
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
+class KernelSequenceLabeler(SequencePredictions, KernelEstimator):
     """Chain with kernel functions between positions; weights are never formed.
 
     Parameters
@@ -65,11 +64,8 @@ class KernelSequenceLabeler(PredictionMixin, KernelEstimator):
 
     edges: Literal["tied", "kernel"] = "tied"
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
-        return tags
+    _requires_y = True
+    _score_name = "accuracy"  # type: ignore[assignment]
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train.

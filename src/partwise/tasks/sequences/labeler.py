@@ -15,9 +15,9 @@ from partwise.errors import InputError
 from partwise.estimators.base import Training
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import choose_encoder, encoder_from, encoder_state
-from partwise.estimators.explain import ExplanationMixin
+from partwise.estimators.explain import Transitions
 from partwise.estimators.influence import InfluenceMixin
-from partwise.estimators.labels import classes_array
+from partwise.estimators.labels import classes_array, split
 from partwise.estimators.linear import CompactModel
 from partwise.estimators.on_disk.dataset import EncodedDataset
 from partwise.estimators.saving import stored_labels
@@ -26,10 +26,9 @@ from partwise.storage.checks import expect_array, expect_number
 from partwise.structures import Chain
 from partwise.structures.chain.forward_backward import CHAIN
 from partwise.structures.chain.high_order import HIGH_ORDER
-from partwise.tasks.sequences.answers import SequenceAnswers
 from partwise.tasks.sequences.data import SequenceData, chain_of, edge_map_for
 from partwise.tasks.sequences.gaps import check_loss_for_gaps, with_gaps
-from partwise.tasks.sequences.predictions import PredictionMixin
+from partwise.tasks.sequences.predictions import SequencePredictions
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -43,7 +42,11 @@ _MASKS = ("allowed", "allowed_start", "allowed_end")
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SequenceLabeler(
-    PredictionMixin, ExplanationMixin, InfluenceMixin, SequenceAnswers, CompactModel, WarmStarting
+    SequencePredictions,
+    Transitions,
+    InfluenceMixin,
+    CompactModel,
+    WarmStarting,
 ):
     """Linear-chain CRF, max-margin Markov network, and all losses between, trained in the dual.
 
@@ -91,6 +94,8 @@ class SequenceLabeler(
     [['D', 'N'], ['D', 'N']]
     """
 
+    _task = "sequences"
+    _accepts_sparse = _requires_y = True
     pairs: Literal["observed", "all"] = "observed"
     cost: str | np.ndarray = "hamming"
     transitions: Literal["all", "observed"] = "all"
@@ -99,12 +104,6 @@ class SequenceLabeler(
     template: Any = None
     min_count: int = 1
     hash_size: int | None = None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
 
     # -- training -------------------------------------------------------------------------------
 
@@ -242,3 +241,52 @@ class SequenceLabeler(
             always = attribute == self._encoder.n_edge_attributes - 1
             result[label[always]] = model.weights_of("edge")[index[always]]
         return result.reshape(n_labels, n_labels)
+
+    # -- what commands and pages ask ------------------------------------------------------------
+
+    def _labels_in(self, X: Any, y: Any) -> set[Any]:
+        return set() if y is None else {label for own in y for label in own}
+
+    def _shown_settings(self) -> dict[str, Any]:
+        settings: dict[str, Any] = {"order": self.order, "scheme": self.scheme, "pairs": self.pairs}
+        template = getattr(self._encoder, "template", None)
+        if template is not None:
+            settings["template"] = str(self.template or template.path or "given as text")
+        return settings
+
+    def _shown_sizes(self) -> dict[str, Any]:
+        return {
+            "labels": len(self.classes_),
+            "attributes": int(self._encoder.n_dense + self._encoder.n_attributes),
+            "non-zero weights": int(np.count_nonzero(self.coef_)),
+        }
+
+    def _before_training(self, problem: Problem, solver: Any) -> list[str]:
+        """What a higher order takes: tables of labels to its power, in time and in memory."""
+        told = super()._before_training(problem, solver)
+        if self.order == 1:
+            return told
+        from partwise.estimators.long_passes import estimated_seconds
+        from partwise.report.progress import duration
+
+        seconds = duration(estimated_seconds(problem))
+        return [f"order {self.order} with {len(self.classes_)} labels: a pass takes about {seconds}", *told]
+
+    def _score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
+        both = (split(self.classes_[codes].tolist(), problem.lengths) for codes in (true, predicted))
+        return self._score_of(*both)
+
+    @property
+    def state_features_(self) -> dict[tuple[str, Any], float]:
+        """All weights of attributes, as sklearn_crfsuite gives them: {(attribute, label): weight}."""
+        self._require_fitted()
+        attribute, code, index = self._model.maps["node"].pairs()
+        names, labels = self._encoder.named("node", attribute.tolist()), self.classes_.tolist()
+        rows = zip(names, code.tolist(), self._model.weights_of("node")[index].tolist(), strict=True)
+        return {(name, labels[c]): weight for name, c, weight in rows if weight}
+
+    @property
+    def transition_features_(self) -> dict[tuple[Any, Any], float]:
+        """All weights of transitions, as sklearn_crfsuite gives them: {(before, after): weight}."""
+        n_labels = len(getattr(self, "classes_", ()))
+        return {(before, after): weight for before, after, weight in self.top_transitions(n_labels**2)}

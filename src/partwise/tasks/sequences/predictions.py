@@ -2,89 +2,50 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import chain as joined
 from itertools import pairwise
-from operator import eq
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from partwise.core.arrays import offsets
-from partwise.core.losses import Loss
 from partwise.core.randomness import random_generator
-from partwise.core.scorer import Scorer
 from partwise.errors import InputError
-from partwise.estimators.base import n_threads
 from partwise.estimators.checks import check_ordered, checked_weights
-from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import as_sequences
-from partwise.estimators.labels import encode_labels, flat_labels, place, split
+from partwise.estimators.explain import TopKind, Use
+from partwise.estimators.labels import (
+    check_hashable,
+    encode_labels,
+    flat_labels,
+    labels_of_one,
+    share_right,
+    split,
+)
 from partwise.estimators.model import Excluded, LinearModel
-from partwise.estimators.probabilities import Probabilities
-from partwise.estimators.protocol import not_fitted
+from partwise.estimators.predictions import Predictions, Query
+from partwise.scoring.labelling import looks_like_chunks
+from partwise.scoring.metrics import chunk_scores, token_accuracy
 from partwise.structures import Chain
 from partwise.tasks.sequences.data import lengths_of
 
 
-class Query(NamedTuple):
-    """Sequences encoded for a model, with the constraints on their labels.
-
-    Attributes
-    ----------
-    lengths : int64 array, shape (n_sequences,)
-        Zeros included; the scorer has the other sequences only.
-    model : LinearModel
-        With the masks of `forbid` added.
-    fixed : int64 array, shape (n_positions,), or None
-    """
-
-    lengths: np.ndarray
-    model: LinearModel
-    scorer: Scorer
-    fixed: np.ndarray | None
-
-    @property
-    def excluded(self) -> Excluded | None:
-        """What `fixed` leaves no labelling."""
-        if self.fixed is None:
-            return None
-        return Excluded.all_but(self.fixed, self.scorer.shapes.lengths, self.model.structure.kinds[0].width)
-
-    def spread(self, results: Iterable[Any], empty: Any) -> list[Any]:
-        """Results of the sequences of the scorer, with `empty` at those that have no positions."""
-        left = iter(results)
-        return [next(left) if length else empty for length in self.lengths]
-
-    def require_possible(self, values: np.ndarray) -> None:
-        if (values == -np.inf).any():
-            sequence = int(np.flatnonzero(self.lengths)[np.argmax(values == -np.inf)])
-            raise InputError(
-                f"X: sequence {sequence}: no labelling satisfies fixed, forbid and the model's masks"
-            )
-
-
-class PredictionMixin(Probabilities):
-    """Predictions of an estimator that has `_encoder`, `_model`, `_loss` and `classes_`.
+class SequencePredictions(Predictions):
+    """Predictions of an estimator that has `classes_`.
 
     Wherever they appear, `fixed` gives per sequence a list of labels, None where a position is free, and
     `forbid` is a list of pairs (before, after) of labels that may not follow each other.
     """
 
-    _encoder: Any
-    _model: LinearModel
-    _loss: Loss
     classes_: np.ndarray
-    n_jobs: int | None
     random_state: Any
+    _impossible = "sequence {}: no labelling satisfies fixed, forbid and the model's masks"
 
     def predict(self, X: Any, fixed: Any = None, forbid: Any = None) -> list[list[Any]]:
         """The best labelling of every sequence: a list of lists of labels."""
-        query = self._query(X, fixed, forbid)
-        codes, values = query.model.best(query.scorer, query.excluded, n_threads(self.n_jobs))
-        query.require_possible(values)
-        return split(self._named(codes), query.lengths)
+        return self._over(self._best, X, fixed, forbid)
 
     def predict_single(self, x: Any) -> list[Any]:
         """The best labelling of one sequence."""
@@ -92,12 +53,10 @@ class PredictionMixin(Probabilities):
 
     def predict_marginals_array(self, X: Any, fixed: Any = None, forbid: Any = None) -> list[np.ndarray]:
         """Probability of every label at every position: arrays (length, n_labels), ordered as `classes_`."""
-        query = self._query(X, fixed, forbid)
-        counts, log_totals = query.model.counts(
-            query.scorer, self._sharpness(), excluded=query.excluded, n_jobs=n_threads(self.n_jobs)
-        )
-        query.require_possible(log_totals)
-        return split(counts.reshape(-1, len(self.classes_)), query.lengths)
+        return self._over(self._marginals, X, fixed, forbid)
+
+    def _marginals(self, query: Query) -> list[np.ndarray]:
+        return split(self._counts(query).reshape(-1, len(self.classes_)), query.lengths)
 
     def predict_marginals(
         self, X: Any, fixed: Any = None, forbid: Any = None
@@ -117,13 +76,15 @@ class PredictionMixin(Probabilities):
 
     def predict_edge_marginals(self, X: Any, fixed: Any = None, forbid: Any = None) -> list[np.ndarray]:
         """Probability of every pair of neighbouring labels: arrays (length − 1, n_labels, n_labels)."""
-        query = self._query(X, fixed, forbid)
-        chain, n_labels = _chain(query.model), len(self.classes_)
+        return self._over(self._edge_marginals, X, fixed, forbid)
+
+    def _edge_marginals(self, query: Query) -> list[np.ndarray]:
+        chain, n_labels = chain_of_model(query.model), len(self.classes_)
         if chain.order > 1:
             raise InputError("edge marginals are of pairs of neighbours; this model's order is above 1")
-        nodes, edges = self._scores(query, self._sharpness())
+        nodes, edges = _scores(query, self._sharpness())
         marginals = chain.marginals(nodes, edges) if nodes else []
-        return query.spread((each.edge for each in marginals), np.zeros((0, n_labels, n_labels)))
+        return query.spread((each.edge for each in marginals), lambda: np.zeros((0, n_labels, n_labels)))
 
     def predict_kbest(
         self, X: Any, k: int = 5, fixed: Any = None, forbid: Any = None
@@ -135,42 +96,33 @@ class PredictionMixin(Probabilities):
         list of lists of (labels, value)
             The value is the labelling's probability; for β = ∞, where there is none, its score.
         """
-        query = self._query(X, fixed, forbid)
-        chain = _chain(query.model)
-        nodes, edges = self._scores(query, self._scale())
-        found = chain.kbest(nodes, edges, k) if nodes else []
-        log_totals = np.zeros(len(found))
-        if not self._loss.is_hard and nodes:
-            log_totals = chain.log_partition(nodes, edges)
-        results = []
-        for paths, log_total in zip(found, log_totals.tolist(), strict=True):
-            values = [value if self._loss.is_hard else float(np.exp(value - log_total)) for _, value in paths]
-            results.append([(self._named(y), value) for (y, _), value in zip(paths, values, strict=True)])
-        return query.spread(results, [])
+        return self._ranked(X, k, fixed, forbid)
+
+    def _kbest_labels(self, query: Query, k: int, scale: float) -> list[list[tuple[np.ndarray, float]]]:
+        nodes, edges = _scores(query, scale)
+        return chain_of_model(query.model).kbest(nodes, edges, k) if nodes else []
 
     def predict_log_proba_of(self, X: Any, y: Any) -> np.ndarray:
         """Log-probability of given labellings, (n_sequences,), summed over positions where `y` is None."""
-        query = self._query(X, y, None)
-        sharpness, n_jobs = self._sharpness(), n_threads(self.n_jobs)
-        _, free = query.model.counts(query.scorer, sharpness, what="nothing", n_jobs=n_jobs)
-        _, held = query.model.counts(
-            query.scorer, sharpness, excluded=query.excluded, what="nothing", n_jobs=n_jobs
-        )
+        [query] = self._queries(X, y)
+        free = replace(query, excluded=None)
+        (_, held), (_, all_of_them) = (each.counts(self._sharpness(), "nothing") for each in (query, free))
         result = np.zeros(len(query.lengths))
-        result[query.lengths > 0] = np.minimum(held - free, 0.0)
+        result[query.lengths > 0] = np.minimum(held - all_of_them, 0.0)
         return result
 
     def sample(
         self, X: Any, n_samples: int = 1, random_state: Any = None, fixed: Any = None, forbid: Any = None
     ) -> list[list[list[Any]]]:
         """Labellings drawn from the model: per sequence a list of `n_samples` lists of labels."""
-        query = self._query(X, fixed, forbid)
-        nodes, edges = self._scores(query, self._sharpness())
         generator = random_generator(random_state)
-        drawn = _chain(query.model).sample(nodes, edges, n_samples, generator) if nodes else []
-        return query.spread(
-            ([self._named(row) for row in labels] for labels in drawn), [[] for _ in range(n_samples)]
-        )
+        return self._over(partial(self._samples, n=n_samples, generator=generator), X, fixed, forbid)
+
+    def _samples(self, query: Query, n: int, generator: Any) -> list[list[list[Any]]]:
+        nodes, edges = _scores(query, self._sharpness())
+        drawn = chain_of_model(query.model).sample(nodes, edges, n, generator) if nodes else []
+        named = ([self._labelling(codes, query, i) for codes in own] for i, own in enumerate(drawn))
+        return query.spread(named, lambda: [[] for _ in range(n)])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of positions labelled right; positions where `y` is None do not count.
@@ -181,40 +133,31 @@ class PredictionMixin(Probabilities):
         predicted = self.predict(X)
         lengths = np.array([len(each) for each in predicted], np.int64)
         flat = flat_labels(y, lengths)
-        try:
-            unknown = set(flat) - {None, *self.classes_.tolist()}
-        except TypeError:
-            at = next(k for k, label in enumerate(flat) if not isinstance(label, Hashable))
-            raise InputError(f"{place(at, lengths)}: the label {flat[at]!r:.60} is not hashable") from None
-        if unknown:
-            names = ", ".join(sorted(map(repr, unknown))[:5])
-            warnings.warn(
-                f"y has labels that were not in training and so count as errors: {names}", stacklevel=2
-            )
-        counted = np.array([label is not None for label in flat], bool)
-        right = np.fromiter(map(eq, flat, joined.from_iterable(predicted)), bool, len(flat))
-        weights = np.repeat(checked_weights(sample_weight, len(lengths)), lengths) * counted
-        total = float(weights.sum())
-        return float(weights @ right / total) if total else 0.0
+        check_hashable(flat, lengths)
+        weights = np.repeat(checked_weights(sample_weight, len(lengths)), lengths)
+        return share_right(flat, joined.from_iterable(predicted), self.classes_.tolist(), weights)
 
-    # -- shared ---------------------------------------------------------------------------------
+    # -- examples and labellings ----------------------------------------------------------------
 
-    def _query(self, X: Any, fixed: Any, forbid: Any) -> Query:
-        if not hasattr(self, "_model"):
-            raise not_fitted(self)
+    def _source(self, X: Any) -> Any:
         X = as_sequences(X)
-        lengths, codes, model = lengths_of(X), None, self._model
+        lengths_of(X)  # checks them
+        return X
+
+    def _constrained(self, query: Query, fixed: Any = None, forbid: Any = None) -> Query:
+        model, excluded = query.model, None
         if fixed is not None:
-            flat = flat_labels(fixed, lengths, "fixed")
-            codes = encode_labels(flat, self.classes_.tolist(), lengths, "fixed")
+            flat = flat_labels(fixed, query.lengths, "fixed")
+            codes = encode_labels(flat, self.classes_.tolist(), query.lengths, "fixed")
+            n_labels = model.structure.kinds[0].width
+            excluded = Excluded.all_but(codes, query.lengths[query.lengths > 0], n_labels)
         if forbid is not None:
             model = model.under(self._without(forbid))
-        encoded: Encoded = self._encoder.transform(X)
-        return Query(lengths, model, model.scorer(encoded), codes)
+        return replace(query, model=model, excluded=excluded)
 
     def _without(self, forbid: Any) -> Chain:
         """The chain with more transitions forbidden."""
-        chain = _chain(self._model)
+        chain = chain_of_model(self._model)
         index = {label: k for k, label in enumerate(self.classes_.tolist())}
         allowed = np.ones((chain.n_labels,) * 2, bool) if chain.allowed is None else chain.allowed.copy()
         check_ordered(forbid, "forbid", "a list of pairs (before, after) of labels")
@@ -234,33 +177,75 @@ class PredictionMixin(Probabilities):
             allowed_end=chain.allowed_end,
         )
 
-    def _scores(self, query: Query, scale: float) -> tuple[list[np.ndarray], Any]:
-        """Node and edge scores of the sequences that have positions, as `Chain` reads them."""
-        chain, scorer = _chain(query.model), query.scorer
-        n_labels, lengths = chain.n_labels, scorer.shapes.lengths
-        parts = scale * scorer.scores(query.model.weights, n_threads(self.n_jobs))
-        nodes, edges = [], []
-        for (first, last), length in zip(
-            pairwise(scorer.batch.part_ptr.tolist()), lengths.tolist(), strict=True
-        ):
-            middle = first + length * n_labels
-            nodes.append(parts[first:middle].reshape(length, n_labels))
-            edges.append(parts[middle:last])
-        if query.fixed is not None:
-            for scores, labels in zip(nodes, np.split(query.fixed, offsets(lengths)[1:-1]), strict=True):
-                known = np.flatnonzero(labels >= 0)
-                kept = scores[known, labels[known]]
-                scores[known] = -np.inf
-                scores[known, labels[known]] = kept
-        if not chain.tied:
-            return nodes, [edge.reshape(-1, n_labels, n_labels) for edge in edges]
-        shape = (n_labels,) * 2 if chain.order == 1 else (n_labels + 1,) * chain.order + (n_labels,)
-        return nodes, (scale * query.model.tied_weights).reshape(shape)
-
-    def _named(self, codes: np.ndarray) -> list[Any]:
+    def _labelling(self, codes: np.ndarray, query: Query, i: int) -> list[Any]:
         return self.classes_[codes].tolist()
 
+    def _labellings(self, codes: np.ndarray, query: Query) -> list[list[Any]]:
+        return split(self.classes_[codes].tolist(), query.lengths)
 
-def _chain(model: LinearModel) -> Chain:
+    # -- scores ---------------------------------------------------------------------------------
+
+    def _with_truth(self, X: Any, y: Any) -> tuple[Any, Any]:
+        return self._source(X), y
+
+    @property
+    def _score_name(self) -> str:
+        return "F1" if looks_like_chunks(self.classes_.tolist()) else "accuracy"
+
+    def _score_of(self, true: list[list[Any]], predicted: list[list[Any]]) -> float:
+        """Chunk F1 where labels look like chunks, else accuracy."""
+        in_chunks = looks_like_chunks(self.classes_.tolist())
+        return chunk_scores(true, predicted).f1 if in_chunks else token_accuracy(true, predicted)
+
+    # -- explanations ---------------------------------------------------------------------------
+
+    def _given(self, query: Query, y: Any, name: str) -> tuple[list[Any], np.ndarray]:
+        labels, length = labels_of_one(y, name), int(query.lengths[0])
+        if len(labels) != length:
+            raise InputError(f"y has {len(labels)} labels, but x has {length} positions")
+        codes = encode_labels(labels, self.classes_.tolist(), query.lengths)
+        if (codes < 0).any():
+            raise InputError("y must give a label at every position")
+        return labels, codes
+
+    def _uses(self, query: Query, labels: np.ndarray) -> Iterator[Use]:
+        chain, names, codes = chain_of_model(query.model), self.classes_.tolist(), labels.tolist()
+        for t, code in enumerate(codes):
+            yield Use("node", t, code, t, names[code])
+        if not chain.tied:
+            for t, (before, here) in enumerate(pairwise(codes), start=1):
+                yield Use("edge", t - 1, before * chain.n_labels + here, t, (names[before], names[here]))
+            return
+        # The number of a run of labels counts them in base n_labels, or n_labels + 1 with "before the start".
+        base, order, first = chain.n_labels + (chain.order > 1), chain.order, int(chain.order == 1)
+        padded = [chain.n_labels] * (order - first) + codes
+        for t in range(first, len(codes)):
+            run, number = padded[t - first : t - first + order + 1], 0
+            for code in run[:-1]:
+                number = number * base + code
+            column = number * chain.n_labels + run[-1]
+            shown = tuple("(start)" if code == chain.n_labels else names[code] for code in run)
+            yield Use("transition", 0, column, t, shown, "(transition)")
+
+    def _top_kinds(self) -> list[TopKind]:
+        return [TopKind("node", self.classes_.tolist(), self.classes_.tolist())]
+
+
+def chain_of_model(model: LinearModel) -> Chain:
     assert isinstance(model.structure, Chain)
     return model.structure
+
+
+def _scores(query: Query, scale: float) -> tuple[list[np.ndarray], Any]:
+    """Node and edge scores of the sequences that have positions, as `Chain` reads them."""
+    chain, parts, lengths = chain_of_model(query.model), query.scores(scale), query.scorer.shapes.lengths
+    n_labels, nodes, edges = chain.n_labels, [], []
+    bounds = pairwise(query.scorer.batch.part_ptr.tolist())
+    for (first, last), length in zip(bounds, lengths.tolist(), strict=True):
+        middle = first + length * n_labels
+        nodes.append(parts[first:middle].reshape(length, n_labels))
+        edges.append(parts[middle:last])
+    if not chain.tied:
+        return nodes, [edge.reshape(-1, n_labels, n_labels) for edge in edges]
+    shape = (n_labels,) * 2 if chain.order == 1 else (n_labels + 1,) * chain.order + (n_labels,)
+    return nodes, (scale * query.model.tied_weights).reshape(shape)

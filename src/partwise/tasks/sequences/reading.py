@@ -26,6 +26,8 @@ from partwise.errors import InputError
 from partwise.report.output import write_text
 from partwise.tasks.options import DataOptions
 
+# Bytes by which the format is detected: 256 kB hold the 50 lines that detection looks at.
+_LOOKED_AT = 1 << 18
 _AT_ONCE = 1000  # lines, or sequences, of a batch: enough to keep all threads busy
 
 
@@ -168,7 +170,7 @@ class PredictionBatch:
 def stream_predictions(path: str, options: DataOptions) -> Iterator[PredictionBatch]:
     """Read a file, or standard input for "-", in batches of whole sequences."""
     with open_binary(path) as source:
-        handle, options = _settled(source, path, options)
+        handle, options = settled(source, path, options, is_columns=path == "-")
         with told_how_it_was_read(options.format, path):
             if options.format == "conll":
                 yield from _conll_batches(handle, path, options)
@@ -201,16 +203,39 @@ def parsed_blocks(handle: Any, form: str, path: str, parse_block: Callable[[str]
         number += block.count(b"\n")
 
 
-def _settled(handle: Any, path: str, options: DataOptions) -> tuple[Any, DataOptions]:
-    """The stream from its beginning, and the format, which is detected if it is not known."""
+def settled(source: Any, path: str, options: DataOptions, is_columns: bool) -> tuple[Any, DataOptions]:
+    """A stream from its beginning, and the format, which is detected by its first bytes if it is not known.
+
+    Parameters
+    ----------
+    is_columns : bool
+        Whether it holds columns, whatever it looks like.
+    """
     if options.format != "auto":
-        return handle, options
-    if path == "-":
-        return handle, replace(options, format="conll")
+        return source, options
+    if is_columns:
+        return source, replace(options, format="conll")
     with readable(path):
-        data = handle.read()
-    text = decode(data, path).removeprefix("\ufeff")
-    return io.BytesIO(data), replace(options, format=detect_format(text[:100_000]))
+        head = source.read(_LOOKED_AT)
+    # The last line may have been cut within a letter.
+    whole = head if len(head) < _LOOKED_AT else head[: head.rfind(b"\n") + 1]
+    form = detect_format(unix_newlines(decode(whole, path).removeprefix("\ufeff")))
+    return io.BufferedReader(_Rejoined(head, source)), replace(options, format=form)
+
+
+class _Rejoined(io.RawIOBase):
+    """The bytes that were read already, and then the rest."""
+
+    def __init__(self, head: bytes, rest: Any):
+        self._head, self._rest = io.BytesIO(head), rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._head.read(len(buffer)) or getattr(self._rest, "read1", self._rest.read)(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def _conll_batches(handle: Any, path: str, options: DataOptions) -> Iterator[PredictionBatch]:

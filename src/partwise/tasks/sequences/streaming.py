@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.data import decode, detect_format, open_binary, readable, unix_newlines
+from partwise.data import open_binary
 from partwise.data.conll import Columns, stream_sequences
 from partwise.data.crfsuite_format import parse_crfsuite
 from partwise.data.jsonl import parse_jsonl
@@ -18,10 +17,7 @@ from partwise.data.tagged import parse_tagged
 from partwise.errors import InputError
 from partwise.tasks.options import DataOptions
 from partwise.tasks.sequences.encoding import SequenceBatch
-from partwise.tasks.sequences.reading import column_settings, parsed_blocks, told_how_it_was_read
-
-# Bytes by which the format is detected: 256 kB hold the 50 lines that detection looks at.
-_LOOKED_AT = 1 << 18
+from partwise.tasks.sequences.reading import column_settings, parsed_blocks, settled, told_how_it_was_read
 
 
 class LabelledStream:
@@ -35,12 +31,12 @@ class LabelledStream:
 
     def __init__(self, path: str, options: DataOptions):
         self.path, self.options = path, options
-        self._is_columns = bool(column_settings(options, path))
+        self._is_columns = bool(column_settings(options, path))  # which only columns have
 
     def __iter__(self) -> Iterator[SequenceBatch]:
         """Batches of whole sequences, none of them empty."""
         with open_binary(self.path) as source:
-            handle = self._settled(source)
+            handle, self.options = settled(source, self.path, self.options, self._is_columns)
             with told_how_it_was_read(self.options.format, self.path):
                 for batch in self._batches(handle):
                     if len(batch.lengths):
@@ -48,20 +44,6 @@ class LabelledStream:
                             self.options, n_columns=len(batch.x) if batch.is_columns else 0
                         )
                         yield batch
-
-    def _settled(self, source: Any) -> Any:
-        """The stream from its beginning, after its format was detected."""
-        if self.options.format != "auto":
-            return source
-        with readable(self.path):
-            head = source.read(_LOOKED_AT)
-        form = "conll"
-        if not self._is_columns:
-            # The last line may have been cut within a letter.
-            whole = head if len(head) < _LOOKED_AT else head[: head.rfind(b"\n") + 1]
-            form = detect_format(unix_newlines(decode(whole, self.path).removeprefix("\ufeff")))
-        self.options = replace(self.options, format=form)
-        return io.BufferedReader(_Rejoined(head, source))
 
     def _batches(self, handle: Any) -> Iterator[SequenceBatch]:
         own, path = self.options, self.path
@@ -76,21 +58,6 @@ class LabelledStream:
             comment=own.comment,
         ):
             yield _of_columns(batch.columns)
-
-
-class _Rejoined(io.RawIOBase):
-    """The bytes that were read already, and then the rest."""
-
-    def __init__(self, head: bytes, rest: Any):
-        self._head, self._rest = io.BytesIO(head), rest
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._head.read(len(buffer)) or getattr(self._rest, "read1", self._rest.read)(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
 
 
 def _of_columns(data: Columns) -> SequenceBatch:

@@ -38,15 +38,6 @@ class Sequences(LabelTask):
 
     # -- labels ---------------------------------------------------------------------------------
 
-    def labels(self, X: Any) -> list[list[str]]:
-        return [list(map(str, labels)) for labels in self.estimator.predict(X)]
-
-    def kbest(self, X: Any, k: int) -> list[list[tuple[list[str], float]]]:
-        return [
-            [(list(map(str, labels)), value) for labels, value in found]
-            for found in self.estimator.predict_kbest(X, k=k)
-        ]
-
     def tokens(self, x: Any) -> list[str]:
         return words_of(x)
 

@@ -329,6 +329,7 @@ def _fields(text: str, kind: Kind) -> list[Field]:
     name, inner, number = found.groups()
     if kind.several == ANY and name in (ANY, ALL) and number is None:
         return _whole(name, inner, kind)
+    check_call(name, number is not None, inner.strip())
     fields = _fields(inner, kind)
     if kind.columns is not None and any(each.column == "feat" for each in fields):
         raise InputError("functions of feat are not possible; use feats")
@@ -372,12 +373,12 @@ def _whole(name: str, inner: str, kind: Kind) -> list[Field]:
         raise InputError(
             f"cannot read {inner!r:.60}; within all and any stands a column, as in all(lower(word))"
         )
+    check_call(found[1], found[3] is not None, found[2].strip())
     return _called(found[1], found[3], found[2], _whole(name, found[2], kind))
 
 
 def _called(name: str, number: str | None, inner: str, fields: list[Field]) -> list[Field]:
     """A function of fields, once for every number in its range."""
-    check_call(name, number is not None, inner.strip())
     arguments = range(1) if number is None else _integers(number, "length")
     if takes_number(name) and arguments[0] < 1:
         raise InputError(f"length {arguments[0]} of {name} must be at least 1")

@@ -14,9 +14,15 @@ import partwise
 from partwise import InputError, SegmentLabeler
 from partwise.cli import main
 from partwise.data.conll import parse_conll
-from partwise.features.segment_keys import Spans
-from partwise.features.segment_templates import PRESETS, parse_segment_template, read_segment_template
-from partwise.features.segments import SegmentFeatures, all_spans
+from partwise.features.segments import (
+    PRESETS,
+    SEGMENTS,
+    SegmentFeatures,
+    Spans,
+    all_spans,
+    read_segment_template,
+)
+from partwise.features.templates import parse_text
 from partwise.solvers.memory import memory_estimate
 from partwise.storage.model_file import estimator_from
 from partwise.tasks.segments.data import iob2
@@ -288,8 +294,8 @@ def test_features_are_what_templates_say() -> None:
 
 def test_templates() -> None:
     for text in PRESETS.values():
-        templates = parse_segment_template(text)
-        again = parse_segment_template("\n".join(each.text() for each in templates))
+        templates = parse_text(text, SEGMENTS)
+        again = parse_text("\n".join(each.text() for each in templates), SEGMENTS)
         assert [each.fields for each in again] == [each.fields for each in templates]
     assert [each.text() for each in read_segment_template("word[ last - 2 ] | all( lower(word) )?")[1]] == [
         "word[last-2]|all(lower(word))"
@@ -305,7 +311,7 @@ def test_templates() -> None:
         ("# nothing\n", "no features"),
     ):
         with pytest.raises(InputError, match=message):
-            parse_segment_template(text)
+            parse_text(text, SEGMENTS)
 
 
 # -- the command line ---------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from partwise.data import corpus_from_sentences, read_dependencies
 from partwise.errors import InputError
 from partwise.features.arcs import ARCS, ArcFeatures, GrandparentFeatures, SiblingFeatures
 from partwise.features.functions import FUNCTIONS
-from partwise.features.place_templates import checked_templates, parse_template
 from partwise.features.spans import Places, Sentences, SpanFeatures
+from partwise.features.templates import parse_line, parse_list
 from partwise.storage.model_file import load_model, save_model
 
 MIXED = [
@@ -206,16 +206,16 @@ def test_columns_without_values_are_left_out():
         ("mst", "is not one of mcdonald, pos, labels"),
         ([], "must be a list of strings"),
         ([3], "must be a list of strings"),
-        (["head.word"], "'head.word' is no field"),
-        (["head.tag+modifier.tag"], "no field"),
+        (["head.word"], "cannot read 'head.word'"),
+        (["head.tag+modifier.tag"], "a field looks like head.form"),
         (["head.tag + head.tag"], "head.tag is there twice"),
         (["head.tag + direction", "direction + head.tag"], "is there twice"),
         (["between.tag + between.form"], "between.form is there twice"),
         (["between.feat"], "not possible"),
         (["head+1.feat"], "feat belongs to"),
-        (["head+12.tag"], "no field"),
-        (["head.prefix0"], "no field"),
-        (["head.tag + "], "no field"),
+        (["head+112.tag"], "must ascend and lie within ±100"),
+        (["head.prefix0"], "cannot read"),
+        (["head.tag + "], "cannot read"),
         (["head.tag"] * 2000, "more than 1000"),
     ],
 )
@@ -230,9 +230,9 @@ def test_wrong_templates_are_refused(templates, words):
         (["shout(head.form)"], "unknown function 'shout'"),
         (["suffix(head.form)"], "suffix needs a number, as in suffix"),
         (["lower(head.form, 2)"], "lower takes no number"),
-        (["suffix(head.form, 0)"], "must be from 1 to 9"),
+        (["suffix(head.form, 0)"], "must be at least 1"),
         (["lower(head.feat)"], "functions of feat are not possible"),
-        (["lower(direction)"], "no field"),
+        (["lower(direction)"], "cannot read 'lower.direction.'"),
         (["lower(head.form) + lower(head.form)"], "is there twice"),
     ],
 )
@@ -296,8 +296,8 @@ def test_wrong_input_is_refused():
 
 def test_presets_are_well_formed():
     for name in ARCS.presets:
-        texts = checked_templates(name, ARCS)
-        assert len({frozenset(parse_template(text, ARCS)) for text in texts}) == len(texts)
+        texts = parse_list(name, ARCS)
+        assert len({frozenset(parse_line(text, ARCS)[0].fields) for text in texts}) == len(texts)
     assert len(ARCS.presets["mcdonald"]) >= 60 and len(ARCS.presets["pos"]) < 10
 
 

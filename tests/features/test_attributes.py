@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from partwise.errors import InputError
 from partwise.features import attributes
 from partwise.features.attributes import AttributeExtractor
-from partwise.features.crfpp import parse_crfpp
-from partwise.features.templates import load_template, parse_template
+from partwise.features.templates import load_template, parse_crfpp, parse_template
 from partwise.features.vocabulary import DictVocabulary
 
 
@@ -153,7 +152,7 @@ def test_real_overflow():
     template = parse_template("|".join(f"word[{k}]" for k in range(-3, 3)))
     extractor = AttributeExtractor(template)
     rows = extractor.fit_transform([column], [0, 5000, len(column)])
-    assert extractor._squeezed
+    assert extractor._joints
     expected = reference(template, [column], [0, 5000, len(column)])
     assert counters(rows, extractor.names()) == restricted(expected, set(extractor.names()))
     assert extractor.names() == expected_names(expected)

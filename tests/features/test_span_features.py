@@ -8,8 +8,8 @@ import pytest
 from partwise.core.arrays import offsets
 from partwise.core.word_classes import word_class
 from partwise.errors import InputError
-from partwise.features.place_templates import checked_templates, parse_template
 from partwise.features.spans import LANGUAGES, LENGTHS, Places, Sentences, SpanFeatures
+from partwise.features.templates import parse_line, parse_list
 
 LONG = [(f"w{t}", "NN") for t in range(12)]
 SENTENCES = [[("The", "DT"), ("dog", "NN"), ("barks", "VBZ"), (".", ".")], [("Run", "VB")], [], LONG]
@@ -62,7 +62,8 @@ def names_by_definition(what: str, sentence: list[tuple[str, str]], row: tuple[i
     found = []
     for text in LANGUAGES[what].presets["default"]:
         values = []
-        for piece in parse_template(text, LANGUAGES[what]):
+        [combination] = parse_line(text, LANGUAGES[what])
+        for piece in combination.fields:
             if piece.source == "length":
                 values.append(LENGTHS[sum(last - first + 1 > limit for limit in BINS)])
             elif piece.source == "shape":
@@ -71,8 +72,8 @@ def names_by_definition(what: str, sentence: list[tuple[str, str]], row: tuple[i
                 at = {"word": first, "first": first, "last": last, "split": split}[piece.place] + piece.offset
                 values.append(value(sentence, at, piece.source))
         if None not in values:
-            pieces = parse_template(text, LANGUAGES[what])
-            found.append(" & ".join(f"{piece}={each}" for piece, each in zip(pieces, values, strict=True)))
+            pairs = zip(combination.fields, values, strict=True)
+            found.append(" & ".join(f"{piece.text()}={each}" for piece, each in pairs))
     return found
 
 
@@ -127,4 +128,4 @@ def test_unknown_values_rare_features_and_missing_tags_are_left_out() -> None:
 )  # fmt: skip
 def test_bad_templates_are_refused(what: str, templates: object) -> None:
     with pytest.raises(InputError, match="template"):
-        checked_templates(templates, LANGUAGES[what])  # type: ignore[arg-type]
+        parse_list(templates, LANGUAGES[what])  # type: ignore[arg-type]

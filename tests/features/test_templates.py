@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 
 from partwise.errors import InputError
-from partwise.features.crfpp import looks_like_crfpp, parse_crfpp
 from partwise.features.functions import FUNCTIONS
-from partwise.features.templates import PRESETS, Field, load_template, parse_template
+from partwise.features.templates import (
+    PRESETS,
+    Field,
+    load_template,
+    looks_like_crfpp,
+    parse_crfpp,
+    parse_template,
+)
 
 CRFPP_EXAMPLE = """\
 # Unigram

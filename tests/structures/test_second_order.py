@@ -204,12 +204,9 @@ def test_what_second_order_refuses(corpus: Any) -> None:
     for parameters, message in (
         ({"order": 3}, "order must be 1 or 2"),
         ({"order": 2, "loss": "hinge"}, "needs a loss with finite beta"),
-        (
-            {"order": 2, "sibling_templates": ["grandparent.tag"]},
-            "'grandparent.tag' is no field; fields look like",
-        ),
+        ({"order": 2, "sibling_templates": ["grandparent.tag"]}, "cannot read 'grandparent.tag'"),
         ({"order": 2, "grandparent_templates": "siblings"}, "not one of grandparents"),
-        ({"templates": ["sibling.tag"]}, "'sibling.tag' is no field; fields look like"),
+        ({"templates": ["sibling.tag"]}, "cannot read 'sibling.tag'"),
     ):
         with pytest.raises(InputError, match=message):
             DependencyParser(**parameters).fit(corpus)

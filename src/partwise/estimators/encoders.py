@@ -21,8 +21,13 @@ from partwise.estimators.lookup import AttributeLookup
 from partwise.estimators.matrices import MatrixEncoder, looks_like_matrix
 from partwise.estimators.saving import prefixed, unprefixed
 from partwise.features.attributes import AttributeExtractor
-from partwise.features.crfpp import looks_like_crfpp, parse_crfpp
-from partwise.features.templates import Template, load_template, parse_template
+from partwise.features.templates import (
+    Template,
+    load_template,
+    looks_like_crfpp,
+    parse_crfpp,
+    parse_template,
+)
 from partwise.features.vocabulary import DictVocabulary
 from partwise.storage.checks import (
     expect_array,
@@ -244,11 +249,9 @@ _WHOLE = tuple(np.dtype(kind) for kind in ("u1", "u2", "u4", "i4", "i8"))
 
 
 def _keep(extractor: AttributeExtractor, ids: np.ndarray) -> tuple[AttributeExtractor, np.ndarray]:
-    state = extractor.state()
-    if state["hash_size"] or len(ids) == extractor.n_attributes:
+    if extractor.is_hashed or len(ids) == extractor.n_attributes:
         return extractor, np.arange(extractor.n_attributes)
-    kept = {**state, "keys": state["keys"][ids], "group_of": state["group_of"][ids]}
-    return AttributeExtractor.from_state(kept), ids
+    return extractor.keep(ids), ids
 
 
 def _extractor(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], part: str) -> AttributeExtractor:
@@ -273,12 +276,7 @@ def _extractor(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], part
     if not isinstance(strings, list) or not all(isinstance(s, str) for space in strings for s in space):
         raise InputError("the strings of the vocabulary are missing")
     wide = {name: np.asarray(value, np.int64) for name, value in values.items()}
-    extractor = AttributeExtractor.from_state({**state, **wide})
-    if len(strings) != len(extractor.plan.empty_spaces()) or wide["group_of"].max(initial=-1) >= len(
-        extractor.plan.groups
-    ):
-        raise InputError("the vocabulary does not belong to the template")
-    return extractor
+    return AttributeExtractor.from_state({**state, **wide})
 
 
 def _names(extractor: AttributeExtractor) -> list[str]:

@@ -1,7 +1,10 @@
 """Features: from words and attributes to sparse rows of integers.
 
-Templates name the features. `functions.py` is the one registry of string functions for all of them. `templates.py`
-and `attributes.py` serve tokens, `segment_templates.py` and `segments.py` segments, `place_templates.py` and
-`place_features.py` arcs, siblings, grandparents and spans. `vocabulary.py` encodes attributes that users made.
-Read `templates.py` first, then `place_features.py`.
+    columns --functions--> values --numbered--> codes --digits of templates--> keys --open table--> feature numbers
+
+`templates.py` is the one language of templates, `functions.py` the registry of its functions, `presets.py` the named
+sets. `engine.py` does all of the above for every kind of row: `program.py` turns templates into numbers, `keys.py` is
+the compiled part. The kinds are in `attributes.py` (tokens; `streamed.py` if they do not fit into memory),
+`segments.py`, `arcs.py` (also siblings and grandparents) and `spans.py` (also words and splits). `vocabulary.py`
+encodes attributes that users made. Read `templates.py` first, then `engine.py`.
 """

@@ -11,69 +11,70 @@ from partwise.core.arc_triples import ArcTriples, true_grandparents, true_siblin
 from partwise.core.arcs import Arcs, all_arcs, checked_arcs, gold_arcs
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
-from partwise.features import place_presets
-from partwise.features.place_features import NO_VALUE, PlaceFeatures
-from partwise.features.place_templates import Language
+from partwise.features import presets as sets
+from partwise.features.engine import NO_VALUE, ListedFeatures
+from partwise.features.templates import BETWEEN, Column, Kind, affixes
 
 if TYPE_CHECKING:
     from partwise.data.dependency import DependencyCorpus
 
 DISTANCES = ("1", "2", "3", "4", "5", "6-10", "11+")
-_VALUES = ("form", "lower", "lemma", "tag", "coarse", "feats", "feat")
-_AT_ROOT = ("form", "lower", "lemma", "tag", "coarse")
-_RESERVED = ("<outside>", "<root>")
-
-ARCS = Language(
-    name="arc",
-    parameter="templates",
-    places=("head", "modifier"),
-    values=_VALUES,
-    has_affixes=True,
-    relations={"direction": ("right", "left"), "distance": DISTANCES},
-    presets={
-        "mcdonald": place_presets.MCDONALD,
-        "pos": place_presets.TAGS_ONLY,
-        "labels": place_presets.LABELS,
-    },
-    examples="head.form, modifier-1.tag, between.tag, direction",
-    reserved=_RESERVED,
-    reserved_values=_AT_ROOT,
-    n_places=2,
-    has_several=True,
-)
+_OF_DISTANCE = np.array(
+    [0, 1, 2, 3, 4, 5, 5, 5, 5, 5, 6]
+)  # by distance from 1; the last for all further ones
 
 
-def _of_three_words(third: str, presets: Mapping[str, Sequence[str]]) -> Language:
-    """Templates of a head, a modifier and a third word.
+def _given(string: str) -> str | None:
+    return None if string == NO_VALUE else string
 
-    The direction is that from the third word to the head and on to the modifier. The distance is between the third word
-    and the modifier. A first modifier has no sibling and a last one has no next modifier: both are "<outside>".
+
+_COLUMNS = {
+    "form": Column("form"),
+    "lower": Column("form", str.lower),
+    "lemma": Column("lemma", _given),
+    "tag": Column("tag", _given),
+    "coarse": Column("coarse", _given),
+    "feats": Column("feats", _given, outside=False),
+    **affixes("form"),
+}
+
+
+def _kind(third: str, presets: Mapping[str, Sequence[str]]) -> Kind:
+    """Templates of a head and a modifier, and perhaps of a third word.
+
+    With a third word, the direction is that from the third word to the head and on to the modifier, and the distance
+    is between the third word and the modifier. A first modifier has no sibling and a last one has no next modifier:
+    both are "<outside>".
     """
-    return Language(
-        name=third,
-        parameter=f"{third}_templates",
-        places=("head", "modifier", third),
-        values=tuple(value for value in _VALUES if value != "feat"),
-        has_affixes=True,
+    sides = ("right", "left")
+    return Kind(
+        name=third or "arc",
+        parameter=f"{third}_templates" if third else "templates",
+        places=("head", "modifier", *[third] * bool(third)),
+        examples=f"head.form, {third or 'modifier'}+1.tag, {'modifier.lemma' if third else 'between.tag'}, direction",
+        # A word has several morphological features; pairs of them are features of arcs.
+        columns=_COLUMNS if third else {**_COLUMNS, "feat": Column("feats", outside=False)},
         relations={
-            "direction": ("right-right", "right-left", "left-right", "left-left"),
+            "direction": tuple(f"{a}-{b}" for a in sides for b in sides) if third else sides,
             "distance": DISTANCES,
         },
+        several="" if third else BETWEEN,
         presets=presets,
-        examples=f"head.form, {third}+1.tag, modifier.lemma, direction",
-        reserved=_RESERVED,
-        reserved_values=_AT_ROOT,
-        n_places=3,
+        reserved=("<outside>", "<root>"),
+        n_places=3 if third else 2,
     )
 
 
-class ArcFeatures(PlaceFeatures):
+ARCS = _kind("", {"mcdonald": sets.MCDONALD, "pos": sets.TAGS_ONLY, "labels": sets.LABELS})
+
+
+class ArcFeatures(ListedFeatures):
     """Numbers the features of arcs by templates.
 
     Parameters
     ----------
     templates : {"mcdonald", "pos", "labels"} or list of str
-        See `partwise.features.place_templates`. Templates with a field that the training corpus has no values for
+        See `partwise.features.templates`. Templates with a field that the training corpus has no values for
         are left out.
     observed : {"gold", "all"}
         Whether only features of the true arcs get a number, or those of all candidate arcs.
@@ -87,7 +88,7 @@ class ArcFeatures(PlaceFeatures):
     used_templates : list of str
     """
 
-    language = ARCS
+    kind = ARCS
     subject: ClassVar[str] = "arc features"
     _fine_tags: bool
 
@@ -152,16 +153,21 @@ class ArcFeatures(PlaceFeatures):
         """The values of "form", "tag", "coarse" … that training saw; none if no template uses it."""
         return list(self._spaces.get(source, ()))
 
-    def _column(self, data: DependencyCorpus, value: str) -> Sequence[str]:
+    def _relations(self) -> dict[str, np.ndarray]:
+        """Directions one after another, each with all distances."""
+        n_directions = len(self.kind.relations["direction"])
+        return {
+            "direction": np.arange(n_directions).repeat(len(_OF_DISTANCE)),
+            "distance": np.tile(_OF_DISTANCE, n_directions),
+        }
+
+    def _column(self, data: DependencyCorpus, column: str) -> Sequence[str]:
         """Without fine tags, the coarse tags are the tags."""
-        if value == "tag":
+        if column == "tag":
             return data.fine_tags if self._fine_tags else data.coarse_tags
-        if value == "coarse" and not self._fine_tags:
-            return [NO_VALUE] * data.n_words
-        columns = {
-            "coarse": data.coarse_tags, "lemma": data.lemmas, "feats": data.feats, "feat": data.feats,
-        }  # fmt: skip
-        return columns.get(value, data.forms)
+        if column == "coarse":
+            return data.coarse_tags if self._fine_tags else [NO_VALUE] * data.n_words
+        return {"form": data.forms, "lemma": data.lemmas, "feats": data.feats}[column]
 
     def state(self) -> dict[str, Any]:
         return super().state() | {"observed": self.observed, "fine_tags": self._fine_tags}
@@ -195,7 +201,7 @@ class TripleFeatures(ArcFeatures):
 class SiblingFeatures(TripleFeatures):
     """Features of a head, one of its modifiers and the next one on the same side."""
 
-    language = _of_three_words("sibling", {"siblings": place_presets.SIBLINGS})
+    kind = _kind("sibling", {"siblings": sets.SIBLINGS})
 
     def _true_rows(self, corpus: DependencyCorpus) -> ArcTriples:
         return true_siblings(corpus.heads, corpus.sentence_ptr)
@@ -204,7 +210,7 @@ class SiblingFeatures(TripleFeatures):
 class GrandparentFeatures(TripleFeatures):
     """Features of a head, its own head and one of its modifiers."""
 
-    language = _of_three_words("grandparent", {"grandparents": place_presets.GRANDPARENTS})
+    kind = _kind("grandparent", {"grandparents": sets.GRANDPARENTS})
 
     def _true_rows(self, corpus: DependencyCorpus) -> ArcTriples:
         return true_grandparents(corpus.heads, corpus.sentence_ptr)

@@ -1,32 +1,58 @@
-"""Features of segments by templates: a vocabulary of the features of true segments, and rows of any segments."""
+"""Features of segments: the engine's features, for spans of words whose length and words are values themselves.
+
+A vocabulary has the features of true segments. In model files, a feature is a template and a list of codes: a length,
+the code of a string, or for ``all`` the codes of every position.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from itertools import count
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from partwise.core.arrays import block_of, offsets, positions, ranges
+from partwise.core.arrays import offsets, positions, ranges
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
-from partwise.features.attributes import _table, intern
-from partwise.features.segment_keys import (
-    ALL,
-    SegmentProgram,
-    Spans,
-    find_rows,
-    keys_from_codes,
-    list_codes,
-    list_keys,
-)
-from partwise.features.segment_templates import OUTSIDE, SegmentTemplate, bind, read_segment_template
-from partwise.features.templates import Field
+from partwise.features import presets
+from partwise.features.engine import Features, KeyCounter, hashes_of, window_codes
+from partwise.features.keys import SpanRows, WordCodes
+from partwise.features.templates import ALL, ANY, Combination, Field, Kind, bind, parse_text, read_file
 from partwise.features.vocabulary import check_vocabulary_settings, numbering
 
-_PLACES = ("length", "first", "last", "all", "any")
-_ROWS_AT_ONCE = 100_000
+PRESETS = presets.SEGMENTS
+OUTSIDE = "_B"  # the value of all positions outside the sentence
+SEGMENTS = Kind(
+    name="segment",
+    parameter="segment_template",
+    places=("first", "last"),
+    examples="word[first-1], word[last], all(word), any(word) or length",
+    relations={"length": ()},
+    several=ANY,
+    reserved=(OUTSIDE,),
+    reserved_are_strings=True,
+    n_places=3,
+)
+# Model files with longer segments are not loaded: every length up to the longest takes memory.
+LONGEST = 100_000
+
+
+class Spans(NamedTuple):
+    """Segments of a corpus by positions over all of it: int64 arrays (n,), `end` and `last` not included.
+
+    Attributes
+    ----------
+    begin, end : bounds of the sentence.
+    first, last : bounds of the segment.
+    """
+
+    begin: np.ndarray
+    end: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
 
 
 def all_spans(lengths: np.ndarray, max_length: int) -> Spans:
@@ -43,13 +69,25 @@ def all_spans(lengths: np.ndarray, max_length: int) -> Spans:
     )
 
 
-class SegmentFeatures:
+def read_segment_template(template: str | Path) -> tuple[str, tuple[Combination, ...]]:
+    """The text and the templates of a preset's name, a file, or a text with a bracket, a line break or "length"."""
+    if not isinstance(template, (str, Path)):
+        raise InputError(f"segment_template must be a preset's name, a path or a text, not {template!r:.60}")
+    text, path = str(template), None
+    if template in PRESETS:
+        text = PRESETS[str(template)]
+    elif isinstance(template, Path) or not any(each in template for each in "\n(["):
+        text, path = read_file(template, "segment template", PRESETS), template
+    return text, parse_text(text, SEGMENTS, path, "all(word)")
+
+
+class SegmentFeatures(Features):
     """Numbers the features that templates make of segments.
 
     Parameters
     ----------
     template : str or path
-        See ``partwise.features.segment_templates``.
+        See ``partwise.features.templates``.
     column_names : tuple of str
         Names of the columns; empty for the default names.
 
@@ -60,13 +98,33 @@ class SegmentFeatures:
         The templates as they were written.
     """
 
+    kind = SEGMENTS
+
     def __init__(self, template: Any, column_names: tuple[str, ...] = ()):
+        super().__init__()
         self.text, self._templates = read_segment_template(template)
         self.column_names, self.n_columns = tuple(column_names), 0
-        self._spaces: list[dict[str, int]] = []
-        self._learn(np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int64))
+        self._bound: tuple[Combination, ...] = ()
+        self._longest = 1
+        self._prepare(())
 
-    # -- learning and encoding --------------------------------------------------------------------
+    def _bind(self, n_columns: int) -> None:
+        """Templates and sources for data of so many columns."""
+        self.n_columns = n_columns
+        self._bound = bind(self._templates, n_columns, self.column_names, "segment template")
+        self._prepare(self._bound)
+
+    def _relations(self) -> dict[str, np.ndarray]:
+        """Lengths up to the longest that was learnt; longer segments have no feature of their length."""
+        return {"length": np.append(np.arange(self._longest), -1)}
+
+    def _relation_names(self) -> dict[str, list[str]]:
+        return {"length": [str(k + 1) for k in range(self._longest)]}
+
+    def _column(self, data: Sequence[Sequence[str]], column: int) -> Sequence[str] | None:
+        return data[column] if data else None
+
+    # -- learning and encoding -------------------------------------------------------------------
 
     def fit(self, columns: Sequence[Sequence[str]], true: Spans, min_count: int = 1) -> SegmentFeatures:
         """Learn the features of true segments that occur at least `min_count` times.
@@ -77,20 +135,14 @@ class SegmentFeatures:
         """
         check_vocabulary_settings(min_count, None)
         self._bind(len(columns))
-        self._spaces = [{OUTSIDE: 0} for _ in self._sources]
-        codes = self._encode(columns, grow=True)
-        n, longest = len(true.first), int((true.last - true.first).max(initial=1))
-        keys = np.empty(n * self._most_keys(longest), np.int64)
-        row_ptr, origin = np.zeros(n + 1, np.int64), np.empty((len(keys), 2), np.int64)
-        n_keys = list_keys(self._program, codes, true, row_ptr, keys, origin)
-        _, first, counts = np.unique(keys[:n_keys], return_index=True, return_counts=True)
-        chosen = first[numbering(counts, first, min_count)[0]]
-        rows = block_of(row_ptr)[chosen]
-        ptr, chosen_origin = np.zeros(len(rows) + 1, np.int64), np.ascontiguousarray(origin[chosen])
-        list_codes(self._program, codes, true, rows, chosen_origin, ptr, np.zeros(0, np.int64))
-        listed = np.empty(ptr[-1], np.int64)
-        list_codes(self._program, codes, true, rows, chosen_origin, ptr, listed)
-        self._learn(chosen_origin[:, 0].copy(), ptr, listed)
+        self._longest = int((true.last - true.first).max(initial=1))
+        words, rows = self._words_and_rows(columns, true, grow=True)
+        self._learn_windows(words, rows)
+        self._compile_segments()
+        counter = KeyCounter()
+        counter.add(self._compiled.program, words, rows._replace(window=self._window_codes(words, rows)))
+        keys, counts = counter.found()
+        self._learn(keys[numbering(counts, np.arange(len(keys)), min_count)[0]])
         return self
 
     def transform(self, columns: Sequence[Sequence[str]], spans: Spans) -> AttributeRows:
@@ -99,124 +151,129 @@ class SegmentFeatures:
             raise InputError(
                 f"the data has {len(columns)} columns; the features were made of {self.n_columns}"
             )
-        n, codes = len(spans.first), self._encode(columns, grow=False)
-        longest = int((spans.last - spans.first).max(initial=1))
-        keys = np.empty(self._most_keys(longest), np.int64)
-        row_ptr, pieces = np.zeros(n + 1, np.int64), [np.zeros(0, np.int32)]
-        ids, nothing = np.empty(min(n, _ROWS_AT_ONCE) * len(keys), np.int32), np.zeros((0, 2), np.int64)
-        for begin in range(0, n, _ROWS_AT_ONCE):
-            some = Spans(*(each[begin : begin + _ROWS_AT_ONCE] for each in spans))
-            own_ptr = np.zeros(len(some.first) + 1, np.int64)
-            written = find_rows(self._program, codes, some, self._lookup, keys, nothing, own_ptr, ids)
-            row_ptr[begin + 1 : begin + len(own_ptr)] = row_ptr[begin] + own_ptr[1:]
-            pieces.append(ids[:written].copy())
-        return AttributeRows(row_ptr, np.concatenate(pieces))
+        words, rows = self._words_and_rows(columns, spans, grow=False)
+        return self._find(words, rows._replace(window=self._window_codes(words, rows)))
 
-    def _bind(self, n_columns: int) -> None:
-        """Templates and sources for data of so many columns."""
-        self.n_columns = n_columns
-        self._bound: tuple[SegmentTemplate, ...] = bind(self._templates, n_columns, self.column_names)
-        self._sources: dict[Field, int] = {}
-        fields = [field for template in self._bound for field in template.fields]
-        for field in fields:
-            if field.place != "length":
-                self._sources.setdefault(field.source, len(self._sources))
-        self._program = SegmentProgram(
-            offsets([len(template.fields) for template in self._bound]),
-            np.array([_PLACES.index(field.place) for field in fields], np.int64),
-            np.array([self._sources.get(field.source, 0) for field in fields], np.int64),
-            np.array([field.offset for field in fields], np.int64),
+    def _words_and_rows(
+        self, columns: Sequence[Sequence[str]], spans: Spans, grow: bool
+    ) -> tuple[WordCodes, SpanRows]:
+        """Codes of words, and segments within their sentences. Words between two sentences with segments count as a
+        sentence without."""
+        n_words = len(columns[0]) if columns else int(spans.end.max(initial=0))
+        starts = np.flatnonzero(np.diff(spans.begin, prepend=-1))
+        ptr = np.unique(np.concatenate([[0, n_words], spans.begin[starts], spans.end[starts]]))
+        ptr = ptr if n_words else np.zeros(1, np.int64)
+        row_ptr = np.searchsorted(spans.begin, ptr) if n_words else np.zeros(1, np.int64)
+        first, last = (
+            (spans.first - spans.begin).astype(np.int32),
+            (spans.last - spans.begin - 1).astype(np.int32),
         )
+        none = np.zeros((0, 0), np.int64)
+        rows = SpanRows(row_ptr, first, last, np.zeros(len(first), np.int32), none)
+        interned = self._interned(columns)
+        return self._codes(interned, self._lookups(interned, self._spaces, grow), ptr), rows
 
-    def _encode(self, columns: Sequence[Sequence[str]], grow: bool) -> np.ndarray:
-        """Codes of every source, int32 (n_sources, n_tokens); -1 for unknown or absent values."""
-        codes = np.full((max(len(self._sources), 1), len(columns[0]) if columns else 0), -1, np.int32)
-        interned: dict[int, tuple[list[str], np.ndarray]] = {}
-        for source, row in self._sources.items():
-            column, space = int(source.column), self._spaces[row]
-            if column not in interned:
-                interned[column] = intern(columns[column], column)
-            strings, token_codes = interned[column]
-            values = [source.value(string) for string in strings]
-            if grow:
-                for value in values:
-                    if value is not None:
-                        space.setdefault(value, len(space))
-            known = np.array([-1 if value is None else space.get(value, -1) for value in values], np.int32)
-            codes[row] = known[token_codes]
-        return codes
+    def _compile_segments(self) -> None:
+        sizes = {name: len(space) for name, space in self._spaces.items()}
+        self._compile(self._bound, sizes, np.zeros((len(sizes), 2), np.int64))
+        self._fill_window_tables()
 
-    def _most_keys(self, longest: int) -> int:
-        """The most features that a segment of this length can have."""
-        has_any = [any(field.place == "any" for field in template.fields) for template in self._bound]
-        return sum(longest if each else 1 for each in has_any)
-
-    def _learn(self, template_of: np.ndarray, code_ptr: np.ndarray, codes: np.ndarray) -> None:
-        """Take the vocabulary: template and list of codes of every feature."""
-        self._template_of, self._code_ptr, self._codes = template_of, code_ptr, codes
-        self.n_attributes = len(template_of)
-        keys = np.empty(self.n_attributes, np.int64)
-        keys_from_codes(template_of, code_ptr, codes, keys)
-        self._lookup = _table(keys, 2 ** (2 * len(keys) + 1).bit_length())
-
-    # -- names, smaller vocabularies, files -------------------------------------------------------
-
-    def names(self) -> list[str]:
+    def names(self, ids: Any = None) -> list[str]:
         """The feature behind each number, as ``all(word)=New York``."""
-        strings, names = [list(space) for space in self._spaces], []
-        lists = np.split(self._codes, self._code_ptr[1:-1]) if self.n_attributes else []
-        for template_number, listed in zip(self._template_of.tolist(), lists, strict=True):
-            template = self._bound[template_number]
-            values, left = [], listed.tolist()
-            n_all = sum(field.place == "all" for field in template.fields)
-            length = (len(left) - len(template.fields) + n_all) // max(n_all, 1)
-            for field in template.fields:
-                if field.place == "length":
-                    values.append(str(left.pop(0)))
-                    continue
-                known = strings[self._sources[field.source]]
-                size = length if field.place == "all" else 1
-                values.append(" ".join(known[code] for code in left[:size]))
-                left = left[size:]
-            names.append(f"{self._written(template)}={'|'.join(values)}")
-        return names
+        return super().names(ids) if self.n_attributes else []
 
-    def _written(self, template: SegmentTemplate) -> str:
-        """The template as its author wrote it, with names of columns."""
-        return next(each.text() for each in self._templates if each.line == template.line)
+    # -- lists of codes --------------------------------------------------------------------------
+
+    def _blocks(
+        self, template_of: np.ndarray, ptr: np.ndarray
+    ) -> Iterator[tuple[Field, np.ndarray, np.ndarray, np.ndarray]]:
+        """Where the lists of features have the codes of each field: the field, the features of its template, the
+        begins and the numbers of codes."""
+        for t, template in enumerate(self._bound):
+            own = np.flatnonzero(template_of == t)
+            n_all = sum(field.place == ALL for field in template.fields)
+            length = (np.diff(ptr)[own] - len(template.fields) + n_all) // max(n_all, 1)
+            at = ptr[:-1][own].copy()
+            for field in template.fields:
+                size = length if field.place == ALL else np.ones(len(own), np.int64)
+                yield field, own, at.copy(), size
+                at += size
+
+    def _of_words(self, field: Field) -> str | None:
+        """The source whose codes lists have for a field; None for lengths."""
+        if field.source in self._windows:
+            return self._windows[field.source].of.source
+        return field.source if field.source in self._spaces else None
+
+    def _lists(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Template, offsets and codes of the lists of features."""
+        group_of, template_of = self.template_of(ids), np.zeros(len(ids), np.int64)
+        sizes, digits = np.zeros(len(ids), np.int64), {}
+        lists = {name: window_codes(self._spaces[name]) for name in self._windows}
+        lengths = {name: np.array([len(each) for each in own], np.int64) for name, own in lists.items()}
+        for group, combination in enumerate(self._compiled.combinations):
+            own = np.flatnonzero(group_of == group)
+            template = self._bound.index(combination)
+            template_of[own] = template
+            digits[template] = [codes for _, codes in self._digits(group, ids[own])]
+            for field, codes in zip(combination.fields, digits[template], strict=True):
+                sizes[own] += lengths[field.source][codes] if field.source in lists else 1
+        ptr = offsets(sizes)
+        codes = np.empty(ptr[-1], np.int64)
+        of_fields = (each for t in range(len(self._bound)) for each in digits[t])
+        flat = {name: np.array([code for each in own for code in each]) for name, own in lists.items()}
+        for (field, _, at, size), found in zip(self._blocks(template_of, ptr), of_fields, strict=True):
+            if (name := field.source) in lists:
+                codes[ranges(at, size)] = flat[name][ranges(offsets(lengths[name])[:-1][found], size)]
+            else:
+                codes[at] = found + (self._of_words(field) is None)  # the first length is 1
+        return template_of, ptr, codes
+
+    def _take(self, template_of: np.ndarray, ptr: np.ndarray, codes: np.ndarray) -> None:
+        """Take the vocabulary from lists of codes."""
+        blocks = list(self._blocks(template_of, ptr))
+        self._longest = max(
+            (int(codes[at].max(initial=1)) for field, _, at, _ in blocks if self._of_words(field) is None),
+            default=1,
+        )
+        digits = [codes[at] - (self._of_words(field) is None) for field, _, at, _ in blocks]
+        for name in self._windows:
+            mine = [k for k, block in enumerate(blocks) if block[0].source == name]
+            at, size = (np.concatenate([blocks[k][column] for k in mine]) for column in (2, 3))
+            flat, own_ptr = codes[ranges(at, size)], offsets(size)
+            _, first, number = np.unique(hashes_of(flat, own_ptr), return_index=True, return_inverse=True)
+            lists = [flat[a:b].tolist() for a, b in zip(own_ptr[first], own_ptr[first + 1], strict=True)]
+            self._spaces[name] = {" ".join(map(str, each)): k for k, each in enumerate(lists)}
+            ends = offsets([len(blocks[k][1]) for k in mine])
+            for k, low, high in zip(mine, ends[:-1], ends[1:], strict=True):
+                digits[k] = number[low:high]
+        self._compile_segments()
+        keys, block = np.zeros(len(template_of), np.int64), 0
+        for template in self._bound:
+            group = self._compiled.combinations.index(template)
+            own = blocks[block][1]
+            keys[own] = self._compiled.group_base[group]
+            for stride in self._compiled.strides[group]:
+                keys[own] += digits[block] * stride
+                block += 1
+        self._learn(keys)
 
     def keep(self, ids: np.ndarray) -> SegmentFeatures:
         """The same with only these features, and without strings that none of them uses."""
-        kept = SegmentFeatures.__new__(SegmentFeatures)
-        kept.__dict__.update(self.__dict__)
-        sizes = np.diff(self._code_ptr)[ids]
-        template_of, codes = self._template_of[ids], self._codes[ranges(self._code_ptr[:-1][ids], sizes)]
-        space_of = self._space_of_codes(template_of, offsets(sizes))
-        kept._spaces = []
-        for row, space in enumerate(self._spaces):
-            own = space_of == row
-            used = np.union1d([0], codes[own])
-            strings = list(space)
-            kept._spaces.append({strings[code]: k for k, code in enumerate(used.tolist())})
-            codes[own] = np.searchsorted(used, codes[own])
-        kept._learn(template_of, offsets(sizes), codes)
+        template_of, ptr, codes = self._lists(ids)
+        kept = copy(self)
+        kept._spaces = dict(self._spaces)
+        for name in self._spaces.keys() - self._windows.keys():
+            mine = [block for block in self._blocks(template_of, ptr) if self._of_words(block[0]) == name]
+            where = np.concatenate([ranges(at, size) for _, _, at, size in mine])
+            used, codes_and_outside = np.unique(np.append(codes[where], 0), return_inverse=True)
+            codes[where] = codes_and_outside[:-1]
+            strings = list(self._spaces[name])
+            kept._spaces[name] = {strings[code]: k for k, code in enumerate(used.tolist())}
+        kept._take(template_of, ptr, codes)
         return kept
 
-    def _space_of_codes(self, template_of: np.ndarray, ptr: np.ndarray) -> np.ndarray:
-        """The source of every code in lists of codes, int64; -1 for lengths."""
-        result = np.full(ptr[-1], -1, np.int64)
-        program = self._program
-        for t in range(len(self._bound)):
-            own = np.flatnonzero(template_of == t)
-            fields = range(int(program.field_ptr[t]), int(program.field_ptr[t + 1]))
-            n_all = sum(int(program.place[f] == ALL) for f in fields)
-            length = (np.diff(ptr)[own] - len(fields) + n_all) // max(n_all, 1)
-            at = ptr[:-1][own].copy()
-            for f in fields:
-                size = length if program.place[f] == ALL else np.ones(len(own), np.int64)
-                result[ranges(at, size)] = program.source[f] if program.place[f] else -1
-                at += size
-        return result
+    # -- files -----------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """All that a model file must hold: JSON values, and arrays."""
@@ -224,9 +281,11 @@ class SegmentFeatures:
             "template": self.text,
             "column_names": list(self.column_names),
             "n_columns": self.n_columns,
-            "strings": [list(space) for space in self._spaces],
+            "strings": [list(space) for name, space in self._spaces.items() if name not in self._windows],
         }
-        arrays = {"template_of": self._template_of, "code_ptr": self._code_ptr, "codes": self._codes}
+        none = np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int64)
+        lists = self._lists(np.arange(self.n_attributes)) if self.n_attributes else none
+        arrays = dict(zip(("template_of", "code_ptr", "codes"), lists, strict=True))
         return header, {name: array.astype(np.uint32) for name, array in arrays.items()}
 
     @classmethod
@@ -237,12 +296,14 @@ class SegmentFeatures:
         )  # The line break makes it a text, not the name of a preset.
         features.text = header["template"]
         features._bind(int(header["n_columns"]))
-        if len(header["strings"]) != len(features._sources):
+        names = [name for name in features._spaces if name not in features._windows]
+        if len(header["strings"]) != len(names):
             raise InputError("the strings of the segments' features are missing")
-        features._spaces = [dict(zip(space, count(), strict=False)) for space in header["strings"]]
+        for name, own in zip(names, header["strings"], strict=True):
+            features._spaces[name] = dict(zip(own, count(), strict=False))
         vocabulary = arrays["template_of"], arrays["code_ptr"], arrays["codes"]
         features._check_codes(*vocabulary)
-        features._learn(*vocabulary)
+        features._take(*vocabulary)
         return features
 
     def _check_codes(self, template_of: np.ndarray, ptr: np.ndarray, codes: np.ndarray) -> None:
@@ -251,12 +312,14 @@ class SegmentFeatures:
             raise InputError("the features of segments name templates that are missing")
         for t, template in enumerate(self._bound):
             sizes = np.diff(ptr)[template_of == t]
-            n_all = sum(field.place == "all" for field in template.fields)
+            n_all = sum(field.place == ALL for field in template.fields)
             rest = sizes - len(template.fields) + n_all
             wrong = (rest < n_all) | (rest % max(n_all, 1) != 0) if n_all else rest != 0
             if wrong.any():
                 raise InputError("the features of segments do not fit their templates")
-        space_of = self._space_of_codes(template_of, ptr)
-        limits = np.array([*(len(space) for space in self._spaces), 2**31], np.int64)
-        if (codes >= limits[space_of]).any():
-            raise InputError("the features of segments name strings that are missing")
+        for field, _, at, size in self._blocks(template_of, ptr):
+            name = self._of_words(field)
+            low, high = (1, LONGEST) if name is None else (0, len(self._spaces[name]))
+            found = codes[ranges(at, size)]
+            if not low <= found.min(initial=low) <= found.max(initial=low) < max(high, 1):
+                raise InputError("the features of segments name strings that are missing")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,40 +12,57 @@ from partwise.core.arrays import offsets, positions
 from partwise.core.rows import AttributeRows
 from partwise.core.word_classes import word_class
 from partwise.errors import InputError
-from partwise.features import place_presets
-from partwise.features.place_features import PlaceFeatures
-from partwise.features.place_keys import SpanRows
-from partwise.features.place_templates import Language
+from partwise.features import presets as sets
+from partwise.features.engine import ListedFeatures, Window
+from partwise.features.keys import SpanRows, WordCodes
+from partwise.features.templates import ANY, RELATION, Column, Field, Kind, affixes
 
 LENGTHS = ("1", "2", "3", "4", "5", "6-10", "11-20", "21+")
+_OF_LENGTH = np.array(
+    [0, 1, 2, 3, 4, *[5] * 5, *[6] * 10, 7]
+)  # by length from 1; the last for all longer ones
 # Spans of more words have no shape: few of them look alike.
 LONGEST_SHAPE = 8
 
 
-def _language(name: str, places: tuple[str, ...], presets: Sequence[str], examples: str) -> Language:
-    values = ("form", "lower", "tag", "class")
-    return Language(
+def look(form: str) -> str:
+    """One character for a word: X for a capital, x for a letter, 9 if it has digits, else its first character."""
+    if any(character.isdigit() for character in form):
+        return "9"
+    if form[:1].isalpha():
+        return "X" if form[0].isupper() else "x"
+    return form[0] if form else " "
+
+
+def _kind(name: str, places: tuple[str, ...], preset: Sequence[str], examples: str) -> Kind:
+    return Kind(
         name=name,
         parameter=f"{name}_templates",
         places=places,
-        values=values,
-        has_affixes=True,
-        relations={} if name == "word" else {"length": LENGTHS, "shape": ()},
-        presets={"default": presets},
         examples=examples,
+        columns={
+            "form": Column("form"),
+            "lower": Column("form", str.lower),
+            "tag": Column("tag"),
+            "class": Column("class"),
+            "look": Column("form", look),
+            **affixes("form"),
+        },
+        relations={} if name == "word" else {"length": LENGTHS, "shape": ()},
+        several=ANY,
+        presets={"default": preset},
         reserved=("<outside>",),
-        reserved_values=values,
         n_places=3,
     )
 
 
 LANGUAGES = {
-    "word": _language("word", ("word",), place_presets.WORDS, "word.form, word-1.tag, word.suffix3"),
-    "span": _language("span", ("first", "last"), place_presets.SPANS, "first.tag, last+1.form, length, shape"),
-    "split": _language(
-        "split", ("first", "last", "split"), place_presets.SPLITS, "first.tag, split.form, split+1.tag, length"
+    "word": _kind("word", ("word",), sets.WORDS, "word.form, word-1.tag, word.suffix3"),
+    "span": _kind("span", ("first", "last"), sets.SPANS, "first.tag, last+1.form, length, shape"),
+    "split": _kind(
+        "split", ("first", "last", "split"), sets.SPLITS, "first.tag, split.form, split+1.tag, length"
     ),
-}  # fmt: skip
+}
 
 
 class Sentences(NamedTuple):
@@ -89,7 +106,7 @@ class Places(NamedTuple):
         return cls(offsets(lengths), place, place, np.zeros(len(place), np.int32))
 
 
-class SpanFeatures(PlaceFeatures):
+class SpanFeatures(ListedFeatures):
     """Numbers the features of words, of spans or of splits by templates.
 
     Values of a word are form, lower, tag, class (case, digits, ending; see `partwise.core.word_classes`), prefixN and
@@ -100,7 +117,7 @@ class SpanFeatures(PlaceFeatures):
     ----------
     what : {"word", "span", "split"}
     templates : "default" or list of str
-        See `partwise.features.place_templates`. Templates with a field that the training sentences have no values for
+        See `partwise.features.templates`. Templates with a field that the training sentences have no values for
         are left out.
     min_count : int
         Features with fewer occurrences in training are dropped.
@@ -117,66 +134,60 @@ class SpanFeatures(PlaceFeatures):
     def __init__(self, what: str, templates: str | Sequence[str] = "default", min_count: int = 1):
         if what not in LANGUAGES:
             raise InputError(f"{what!r:.40} is not one of {', '.join(LANGUAGES)}")
-        self.what, self.language = what, LANGUAGES[what]
+        self.what, self.kind = what, LANGUAGES[what]
         super().__init__(templates, min_count)
 
     def fit(self, sentences: Sentences, places: Places) -> SpanFeatures:
         """Learn which features the rows at these places, those of true trees, have."""
-        self._fit(sentences, places)
+        self._fit(sentences, self._span_rows(places))
         return self
 
     def transform(self, sentences: Sentences, places: Places) -> AttributeRows:
         """The known features of rows."""
-        return self._rows(sentences, places)
+        return self._rows(sentences, self._span_rows(places))
 
-    def _column(self, data: Sentences, value: str) -> Sequence[str] | None:
-        if value == "class":
+    def _column(self, data: Sentences, column: str) -> Sequence[str] | None:
+        if column == "class":
             starts = set(data.sentence_ptr[:-1].tolist())
             return [word_class(form, t in starts) for t, form in enumerate(data.forms)]
-        return data.tags if value == "tag" else data.forms
+        return data.tags if column == "tag" else data.forms
 
-    def _learnt_relation(self, data: Sentences, rows: Places) -> Iterable[str | None]:
-        return shapes(data, rows)
+    def _relations(self) -> dict[str, np.ndarray]:
+        return {"length": _OF_LENGTH} if "length" in self.kind.relations else {}
 
-    def _compiled_rows(self, data: Sentences, rows: Places) -> SpanRows:
-        shape = np.full(len(rows.first), -1, np.int32)
-        space = self._spaces.get("shape")
-        if space is not None:
-            found = shapes(data, rows)
-            shape = np.array([-1 if each is None else space.get(each, -1) for each in found], np.int32)
+    def _window(self, field: Field) -> Window | None:
+        """The shape of a span is how all its words look."""
+        if field.place == RELATION and field.column == "shape":
+            return Window(Field("look"), LONGEST_SHAPE, joint="")
+        return super()._window(field)
+
+    def _span_rows(self, rows: Places) -> SpanRows:
+        """Rows as compiled code reads them, without what all words of each are together."""
         first, last, split = (np.ascontiguousarray(each, np.int32) for each in rows[1:])
-        return SpanRows(np.ascontiguousarray(rows.row_ptr, np.int64), first, last, split, shape)
+        return SpanRows(
+            np.ascontiguousarray(rows.row_ptr, np.int64), first, last, split, np.zeros((0, 0), np.int64)
+        )
+
+    def _coded_rows(self, words: WordCodes, rows: SpanRows) -> SpanRows:
+        return rows._replace(window=self._window_codes(words, rows))
 
     def state(self) -> dict[str, Any]:
-        return super().state() | {"what": self.what}
+        state = super().state()
+        shapes = {"shape": list(self._shown("shape"))[self._first_code :]} if "shape" in self._spaces else {}
+        strings = {**dict(zip(state["sources"], state["strings"], strict=True)), **shapes}
+        return {**state, "strings": list(strings.values()), "what": self.what}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> SpanFeatures:
         """Rebuild from what `state` returned."""
         features = cls(state["what"], state["templates"], int(state["min_count"]))
-        features._set_state(state)
+        strings = dict(zip(state["sources"], state["strings"], strict=True))
+        if "shape" in strings:
+            looks = strings["look"] if "look" in strings else list(dict.fromkeys("".join(strings["shape"])))
+            codes = dict(zip(looks, map(str, count(features._first_code)), strict=False))
+            if not codes.keys() >= set("".join(strings["shape"])):
+                raise InputError("damaged features of spans: shapes of unknown words")
+            shapes = [" ".join(codes[each] for each in shape) for shape in strings["shape"]]
+            strings |= {"look": looks, "shape": shapes}
+        features._set_state({**state, "sources": list(strings), "strings": list(strings.values())})
         return features
-
-
-def shapes(sentences: Sentences, places: Places) -> list[str | None]:
-    """What the words of every row look like, a character per word; None for rows of more than `LONGEST_SHAPE` words."""
-    known = {form: _look(form) for form in dict.fromkeys(sentences.forms)}
-    looks = "".join([known[form] for form in sentences.forms])
-    begins = sentences.sentence_ptr.tolist()
-    result: list[str | None] = []
-    first, last = places.first.tolist(), places.last.tolist()
-    for i, (low, high) in enumerate(pairwise(places.row_ptr.tolist())):
-        begin = begins[i]
-        for row in range(low, high):
-            short = last[row] - first[row] < LONGEST_SHAPE
-            result.append(looks[begin + first[row] : begin + last[row] + 1] if short else None)
-    return result
-
-
-def _look(form: str) -> str:
-    """One character for a word: X for a capital, x for a letter, 9 if it has digits, else its first character."""
-    if any(character.isdigit() for character in form):
-        return "9"
-    if form[:1].isalpha():
-        return "X" if form[0].isupper() else "x"
-    return form[0] if form else " "

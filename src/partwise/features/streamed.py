@@ -18,7 +18,8 @@ import numpy as np
 
 from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
-from partwise.features.attributes import KEY_LIMIT, AttributeExtractor, KeyCounter, hashes_of
+from partwise.features.attributes import AttributeExtractor
+from partwise.features.engine import Interned, KeyCounter
 from partwise.features.vocabulary import (
     DictVocabulary,
     check_vocabulary_settings,
@@ -130,11 +131,18 @@ class StreamedColumns:
             interned.add(column)
         self.batches.add(lengths)
 
-    def tokens(self) -> Iterator[tuple[dict[int, np.ndarray], np.ndarray, int]]:
-        """Yield each batch's columns as numbers of strings, its offsets of sequences, and the tokens before it."""
+    def strings(self) -> dict[int, Interned]:
+        """The distinct strings of every column, without tokens."""
+        none = np.zeros(0, np.int32)
+        return {k: Interned(each.strings(), none) for k, each in enumerate(self.columns)}
+
+    def tokens(self) -> Iterator[tuple[dict[int, Interned], np.ndarray]]:
+        """Yield each batch's columns and its offsets of sequences."""
+        strings = self.strings()
         for first, last, lengths in self.batches:
-            columns = {k: each.numbers.read(first, last) for k, each in enumerate(self.columns)}
-            yield columns, offsets(lengths), first
+            numbers = (each.numbers.read(first, last) for each in self.columns)
+            columns = zip(strings.items(), numbers, strict=True)
+            yield {k: Interned(own.strings, each) for (k, own), each in columns}, offsets(lengths)
 
     def close(self) -> None:
         for each in self.columns:
@@ -146,53 +154,28 @@ class StreamedExtractor:
 
     def __init__(self, extractor: AttributeExtractor, data: StreamedColumns):
         self.extractor, self.data = extractor, data
-        self._lookups: list[np.ndarray] = []
-        self._hashes: list[np.ndarray] | None = None
+        self._lookups: dict[str, Any] = {}
 
     def learn(self, min_count: int, hash_size: int | None, tell: Tell) -> None:
         """Learn the vocabulary that ``AttributeExtractor.fit_transform`` learns from all batches together."""
-        extractor, columns = self.extractor, self.data.columns
-        plan = extractor.begin(len(columns), min_count, hash_size)
-        extractor.check_columns([each.strings()[:1] for each in columns], np.array([0, 1]))
-        strings = {k: each.strings() for k, each in enumerate(columns)}
+        extractor, columns = self.extractor, self.data.strings()
+        extractor.begin(len(columns), min_count, hash_size)
+        extractor.check_columns([each.strings[:1] for each in columns.values()], np.array([0, 1]))
+        self._lookups = extractor.learn_strings(columns)
         if hash_size is not None:
-            spaces = plan.empty_spaces()
-            self._lookups = plan.lookups(strings, spaces, grow=True)
-            self._hashes = hashes_of(spaces)
             return
-        self._lookups = plan.lookups(strings, extractor.spaces, grow=True)
-        for group in range(len(plan.groups)):
-            self._squeeze(group)
-        counters = [KeyCounter() for _ in plan.groups]
-        for codes, ptr, first in self._codes():
-            numbers = np.empty((len(plan.combinations), ptr[-1]), dtype=np.int32)
-            for group, members in enumerate(plan.groups):
-                counters[group].add(extractor.group_keys(group, codes, ptr), members, numbers, first)
-            tell("counting attributes", first + int(ptr[-1]))
-        extractor.learn([counter.found for counter in counters], min_count)
-
-    def _squeeze(self, group: int) -> None:
-        """Number the distinct keys so far at each place where keys would become too large; each costs a pass."""
-        size, plan = 1, self.extractor.plan
-        for place in range(len(plan.combinations[plan.groups[group][0]].fields)):
-            radix = len(self.extractor.spaces[plan.space(group, place)])
-            if size * radix > KEY_LIMIT:
-                known = np.zeros(0, np.int64)
-                for codes, ptr, _ in self._codes():
-                    keys = self.extractor.group_keys(group, codes, ptr, n_places=place)
-                    known = np.union1d(known, keys[keys >= 0])
-                self.extractor.squeeze(group, place, known)
-                size = len(known)
-            size *= radix
-
-    def _codes(self) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
-        for tokens, ptr, first in self.data.tokens():
-            yield self.extractor.plan.codes(tokens, self._lookups), ptr, first
+        extractor.learn_joints(self._lookups, self.data.tokens)
+        counter, n_tokens = KeyCounter(), 0
+        for batch, ptr in self.data.tokens():
+            extractor.count(counter, batch, self._lookups, ptr)
+            n_tokens += int(ptr[-1])
+            tell("counting attributes", n_tokens)
+        extractor.learn_counts(counter, min_count)
 
     def rows(self) -> Iterator[AttributeRows]:
         """Yield the rows of each batch."""
-        for codes, ptr, _ in self._codes():
-            yield self.extractor.rows_of(codes, ptr, self._hashes)
+        for batch, ptr in self.data.tokens():
+            yield self.extractor.rows_of(batch, self._lookups, ptr)
 
 
 class StreamedAttributes:

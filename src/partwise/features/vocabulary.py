@@ -197,7 +197,7 @@ class DictVocabulary:
     def transform(self, sequences: Iterable[Sequence[Any]]) -> AttributeRows:
         """Encode sequences; attributes that are not in the vocabulary are dropped."""
         index = self._index if self._hash_size is None else _Hashed(self._hash_size)
-        return without_duplicates(_only_known(read_attributes(sequences, index)))
+        return without_duplicates(only_known(read_attributes(sequences, index)))
 
     def names(self) -> list[str]:
         """The attribute behind each number; ``#number`` when they are hashed."""
@@ -219,7 +219,7 @@ class DictVocabulary:
 
 def renumbered_rows(rows: AttributeRows, renumbered: np.ndarray) -> AttributeRows:
     """Rows in the numbers of a vocabulary, without unknown attributes and without duplicates."""
-    return without_duplicates(_only_known(rows._replace(ids=renumbered[rows.ids])))
+    return without_duplicates(only_known(rows._replace(ids=renumbered[rows.ids])))
 
 
 def read_attributes(
@@ -290,7 +290,7 @@ def _add(key: str, value: Any, ids: array[int], unusual: list[tuple[int, float]]
             ids.append(find(key))
 
 
-def _only_known(rows: AttributeRows) -> AttributeRows:
+def only_known(rows: AttributeRows) -> AttributeRows:
     """Drop the entries numbered -1."""
     known = rows.ids >= 0
     if known.all():

@@ -17,8 +17,8 @@ from partwise.estimators.checks import check_choice
 from partwise.estimators.explain import Explanations
 from partwise.estimators.linear import CompactModel
 from partwise.estimators.saving import prefixed, stored_part, unprefixed
-from partwise.features.place_templates import checked_templates
 from partwise.features.spans import LANGUAGES, SpanFeatures
+from partwise.features.templates import parse_list
 from partwise.storage.checks import expect_text, expect_texts
 from partwise.structures import Grammar
 from partwise.tasks.constituents.data import ROOT, TrainingTrees, training_trees
@@ -48,7 +48,7 @@ class ConstituencyParser(ConstituencyPredictions, Explanations, CompactModel):
     vertical : int
         1: symbols are labels; 2: labels with their parent's.
     word_templates, span_templates : "default" or list of str
-        Features, see ``partwise.features.place_templates``.
+        Features, see ``partwise.features.templates``.
     split_templates : "default", list of str or None
         Features of the place where a span is cut in two; None: splits have no score of their own.
     functions : bool
@@ -109,7 +109,7 @@ class ConstituencyParser(ConstituencyPredictions, Explanations, CompactModel):
         for what in ("word", "span", "split"):
             chosen = getattr(self, f"{what}_templates")
             if what != "split" or chosen is not None:
-                checked_templates(chosen, LANGUAGES[what])
+                parse_list(chosen, LANGUAGES[what])
         return loss
 
     def _form(self) -> BinaryForm:

@@ -56,11 +56,11 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
     labelled : bool
         Whether arcs get relations, chosen together with the heads.
     templates : "mcdonald", "pos" or list of str
-        Features of arcs, see ``partwise.features.place_templates``.
+        Features of arcs, see ``partwise.features.templates``.
     relation_templates : "labels" or list of str
         Features of relations.
     sibling_templates, grandparent_templates : "siblings", "grandparents" or list of str
-        Features of pairs of arcs, see ``partwise.features.place_templates``.
+        Features of pairs of arcs, see ``partwise.features.templates``.
     prune : int, None or "auto"
         Heads that a pruner leaves each word, in training and in prediction; None keeps all. The pruner is a
         first-order model with features of tags. `fit` trains it before the parser, at most 20 passes, and

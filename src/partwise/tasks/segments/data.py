@@ -15,7 +15,7 @@ from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered, check_targets, training_weights
 from partwise.estimators.labels import is_label
 from partwise.estimators.predictions import blocks
-from partwise.features.segment_keys import Spans
+from partwise.features.segments import Spans
 from partwise.scoring.metrics import chunks
 from partwise.tasks.sequences.data import check_positions, read_sequences
 

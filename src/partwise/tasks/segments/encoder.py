@@ -11,8 +11,7 @@ from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded, KindSize, ListedNames, OwnRows
 from partwise.estimators.encoders import ENCODERS, ColumnEncoder, choose_encoder, read_columns
 from partwise.estimators.saving import prefixed, unprefixed
-from partwise.features.segment_keys import Spans
-from partwise.features.segments import SegmentFeatures, all_spans
+from partwise.features.segments import SegmentFeatures, Spans, all_spans
 from partwise.storage.checks import expect_array, expect_number, expect_offsets, expect_text, expect_texts
 
 _ARRAYS = ("template_of", "code_ptr", "codes")

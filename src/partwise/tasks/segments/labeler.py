@@ -49,7 +49,7 @@ class SegmentLabeler(SegmentPredictions, Explanations, Transitions, CompactModel
         Features of positions, as for a `SequenceLabeler`: with it, tokens are rows of strings.
     segment_template : str or path
         Features of segments: a preset's name ("default", "length"), a text in the syntax of
-        ``partwise.features.segment_templates``, or a file that holds one. "auto" is "default" where tokens are rows
+        ``partwise.features.templates``, or a file that holds one. "auto" is "default" where tokens are rows
         of strings, else "length".
     outside : str
         What labels positions in no segment; never a label of a segment.

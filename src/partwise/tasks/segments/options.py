@@ -33,7 +33,7 @@ class SegmentOptions(SequenceFileOptions):
         return super().parameters() | {"max_length": length}
 
     def files(self) -> dict[str, str | None]:
-        from partwise.features.segment_templates import PRESETS
+        from partwise.features.segments import PRESETS
 
         is_file = self.segment_template not in ("auto", *PRESETS)
         return {**super().files(), "--segment-template": self.segment_template if is_file else None}

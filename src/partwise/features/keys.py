@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Keys of features of rows that look at several words, in compiled code, and open tables that count and find them.
+"""Keys of features in compiled code, and open tables that count and find them; for rows of every kind.
 
 The fields of a template are the digits of one integer, so the key of a row is a sum
 
@@ -7,6 +7,8 @@ The fields of a template are the digits of one integer, so the key of a row is a
 
 The part of a word depends on the word alone and is computed once per word. A part without a value is ABSENT, which
 makes the sum negative. Keys are below 2^62, so a sum of two absent parts does not overflow.
+
+Places are counted from 1 in a sentence; 0 is the root of a dependency tree, or the place before the first word.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ from partwise.core.arc_triples import ArcTriples
 from partwise.core.arcs import Arcs
 
 ABSENT = -(2**62)
-N_DISTANCES = 7
 NOWHERE = -1000  # outside the sentence, however far one looks from there
 
 
@@ -36,15 +37,17 @@ class Program(NamedTuple):
     piece_source, piece_offset, piece_stride : int64 (n_pieces,)
         The row of the codes, the distance from the place, and the worth of the digit.
     relation_part : int64 (n_numbers, n_templates)
-        By the number of a row's relations: direction and binned distance, or binned length.
-    learnt_stride : int64 (n_templates,)
-        Worth of a relation whose values are learnt (the shape of a span); 0 if the template has none.
+        By the number of a row's relations, such as direction and distance, or length.
+    window_ptr : int64 (n_templates + 1,)
+    window_row, window_stride : int64 (n_windows,)
+        Values of all words of a span together: the row of ``SpanRows.window`` and the worth of the digit.
     feature_stride : int64 (2, n_templates)
         Worth of one morphological feature of the first two places; 0 if the template has none.
-    between_stride, between_source : int64 (n_templates,)
-        Worth and source of the words between the first two places; the stride is 0 if the template has none.
-    root_code, outside_code : int64 (n_sources,)
-        Codes of the root and of places outside the sentence, -1 for no value.
+    several_stride, several_source : int64 (n_templates,)
+        Worth and source of several words, each distinct value a feature; the stride is 0 if the template has none.
+    outside_code : int64 (n_sources, 2 * reach)
+        Codes of the places 1, 2 … before the first word, then of those behind the last; -1 for no value. Places
+        further outside have the code of the last one.
     """
 
     n_simple: int
@@ -54,11 +57,12 @@ class Program(NamedTuple):
     piece_offset: np.ndarray
     piece_stride: np.ndarray
     relation_part: np.ndarray
-    learnt_stride: np.ndarray
+    window_ptr: np.ndarray
+    window_row: np.ndarray
+    window_stride: np.ndarray
     feature_stride: np.ndarray
-    between_stride: np.ndarray
-    between_source: np.ndarray
-    root_code: np.ndarray
+    several_stride: np.ndarray
+    several_source: np.ndarray
     outside_code: np.ndarray
 
 
@@ -81,23 +85,36 @@ class WordCodes(NamedTuple):
     feature_code: np.ndarray
 
 
+class TokenRows(NamedTuple):
+    """Every word of the sentences as a row, but for the first `skip` ones of each.
+
+    Attributes
+    ----------
+    row_ptr : int64 (n_sentences + 1,)
+    skip : int
+    """
+
+    row_ptr: np.ndarray
+    skip: int
+
+
 class SpanRows(NamedTuple):
-    """Words, spans or splits of sentences.
+    """Words, spans, splits or segments of sentences.
 
     Attributes
     ----------
     row_ptr : int64 (n_sentences + 1,)
     first, last, split : int32 (n_rows,)
         Words within the sentence, counted from 0; a split lies behind its word.
-    shape : int32 (n_rows,)
-        -1 for no value.
+    window : int64 (n_windows, n_rows)
+        Codes of all words of the row together; -1 for no value.
     """
 
     row_ptr: np.ndarray
     first: np.ndarray
     last: np.ndarray
     split: np.ndarray
-    shape: np.ndarray
+    window: np.ndarray
 
 
 class Workspace(NamedTuple):
@@ -106,10 +123,10 @@ class Workspace(NamedTuple):
     Attributes
     ----------
     part : int64 (n_places, longest + 2, n_templates)
-        Parts of the keys: of the root, of every word, and of a place that holds nobody.
+        Parts of the keys: of the root, of every word, and of a place that holds nobody. Rows of one word need none.
     n_distinct : int64 (n_sources,)
     distinct : int64 (n_sources, most)
-        Distinct codes of a sentence, of the sources that fields between two words use.
+        Distinct codes of a sentence, of the sources that fields of several words use.
     n_before : int32 (n_sources, most, longest + 1)
         How often each occurs up to a word.
     keys, spreads : int64 (most_keys,)
@@ -129,12 +146,28 @@ class Workspace(NamedTuple):
 
 @fragment
 def code_of(program, words, begin, length, source, place):
-    """The code of a place; the root is at 0 and the first word at 1."""
-    if place < 0 or place > length:
-        return program.outside_code[source]
-    if place == 0:
-        return program.root_code[source]
-    return np.int64(words.codes[source, begin + place - 1])
+    """The code of a place, which may lie outside the sentence."""
+    if 1 <= place <= length:
+        return np.int64(words.codes[source, begin + place - 1])
+    reach = program.outside_code.shape[1] // 2
+    if place < 1:
+        return program.outside_code[source, min(-place, reach - 1)]
+    return program.outside_code[source, reach + min(place - length, reach) - 1]
+
+
+@inner
+def write_parts(program, words, begin, length, side, place, out):
+    """The part that the word at a place adds to the key of every template."""
+    for t in range(len(program.base)):
+        total = program.base[t] if side == 0 else np.int64(0)
+        for piece in range(program.piece_ptr[side, t], program.piece_ptr[side, t + 1]):
+            at = place + program.piece_offset[piece]
+            code = code_of(program, words, begin, length, program.piece_source[piece], at)
+            if code < 0:
+                total = np.int64(ABSENT)
+                break
+            total += code * program.piece_stride[piece]
+        out[t] = total
 
 
 @inner
@@ -142,23 +175,14 @@ def read_sentence(program, words, sentence, work):
     """Compute the parts of the keys of a sentence's words."""
     begin = words.sentence_ptr[sentence]
     length = words.sentence_ptr[sentence + 1] - begin
-    for side in range(program.piece_ptr.shape[0]):
+    for side in range(work.part.shape[0]):
         for row in range(length + 2):
             place = row if row <= length else NOWHERE
-            for t in range(len(program.base)):
-                total = program.base[t] if side == 0 else np.int64(0)
-                for piece in range(program.piece_ptr[side, t], program.piece_ptr[side, t + 1]):
-                    at = place + program.piece_offset[piece]
-                    code = code_of(program, words, begin, length, program.piece_source[piece], at)
-                    if code < 0:
-                        total = np.int64(ABSENT)
-                        break
-                    total += code * program.piece_stride[piece]
-                work.part[side, row, t] = total
+            write_parts(program, words, begin, length, side, place, work.part[side, row])
     work.n_distinct[:] = -1
     for t in range(program.n_simple, len(program.base)):
-        if program.between_stride[t] > 0 and work.n_distinct[program.between_source[t]] < 0:
-            read_distinct(words, begin, length, program.between_source[t], work)
+        if program.several_stride[t] > 0 and work.n_distinct[program.several_source[t]] < 0:
+            read_distinct(words, begin, length, program.several_source[t], work)
 
 
 @inner
@@ -191,73 +215,79 @@ def keys_of(rows: Any, program: Any, words: Any, sentence: int, number: int, wor
     raise TypeError
 
 
-@fragment
-def distance_number(distance):
-    """The number of a distance's bin: 1, 2, 3, 4, 5, 6 to 10, more."""
-    return distance - 1 if distance <= 5 else (5 if distance <= 10 else 6)
-
-
-@fragment
-def length_number(length):
-    """The number of a length's bin: 1, 2, 3, 4, 5, 6 to 10, 11 to 20, more."""
-    return length - 1 if length <= 5 else (5 if length <= 10 else (6 if length <= 20 else 7))
+@keys_of.register(TokenRows)
+@inner
+def token_keys(tokens, program, words, sentence, number, work):
+    begin = words.sentence_ptr[sentence]
+    length = words.sentence_ptr[sentence + 1] - begin
+    place = number - tokens.row_ptr[sentence] + tokens.skip + 1
+    keys, n_keys = work.keys, 0
+    write_parts(program, words, begin, length, 0, place, keys)
+    relation_part = program.relation_part[(place == 1) + 2 * (place == length)]
+    for t in range(len(program.base)):
+        key = keys[t] + relation_part[t]
+        keys[n_keys] = key
+        n_keys += key >= 0
+    return n_keys
 
 
 @keys_of.register(Arcs)
 @inner
 def arc_keys(arcs, program, words, sentence, number, work):
     begin, head, modifier = words.sentence_ptr[sentence], arcs.head[number], arcs.modifier[number]
-    distance = distance_number(abs(head - modifier))
+    furthest = len(program.relation_part) // 2
+    distance = min(abs(head - modifier), furthest) - 1
     head_part, modifier_part = work.part[0, head], work.part[1, modifier]
-    relation_part = program.relation_part[distance if head < modifier else N_DISTANCES + distance]
+    relation_part = program.relation_part[distance if head < modifier else furthest + distance]
     keys, n_keys = work.keys, 0
     for t in range(program.n_simple):
         key = head_part[t] + modifier_part[t] + relation_part[t]
         keys[n_keys] = key
         n_keys += key >= 0
+    low, high = min(head, modifier), max(head, modifier) - 1
     for t in range(program.n_simple, len(program.base)):
         key = head_part[t] + modifier_part[t] + relation_part[t]
         if key >= 0:
-            n_keys = several_keys(program, words, begin, head, modifier, t, key, work, n_keys)
+            n_keys = several_keys(program, words, begin, head, modifier, low, high, t, key, work, n_keys)
     return n_keys
 
 
 @inner
-def several_keys(program, words, begin, head, modifier, t, key, work, n_keys):
-    """Write the keys of a template whose fields have several values."""
+def several_keys(program, words, begin, first, second, low, high, t, key, work, n_keys):
+    """Write the keys of a template whose fields have several values: features of the words at two places, and distinct
+    values of the words after `low`, up to `high`."""
     first_stride, second_stride = program.feature_stride[0, t], program.feature_stride[1, t]
-    first, first_end = np.int64(0), np.int64(first_stride == 0)
-    second, second_end = np.int64(0), np.int64(second_stride == 0)
-    if first_stride > 0 and head > 0:
-        first, first_end = words.feature_ptr[begin + head - 1], words.feature_ptr[begin + head]
+    a_begin, a_end = np.int64(0), np.int64(first_stride == 0)
+    b_begin, b_end = np.int64(0), np.int64(second_stride == 0)
+    if first_stride > 0 and first > 0:
+        a_begin, a_end = words.feature_ptr[begin + first - 1], words.feature_ptr[begin + first]
     if second_stride > 0:
-        second, second_end = words.feature_ptr[begin + modifier - 1], words.feature_ptr[begin + modifier]
-    between_stride, source = program.between_stride[t], program.between_source[t]
-    low, high = min(head, modifier), max(head, modifier) - 1
-    for a in range(first, first_end):
+        b_begin, b_end = words.feature_ptr[begin + second - 1], words.feature_ptr[begin + second]
+    stride, source = program.several_stride[t], program.several_source[t]
+    for a in range(a_begin, a_end):
         key_a = key + (words.feature_code[a] * first_stride if first_stride > 0 else 0)
-        for b in range(second, second_end):
+        for b in range(b_begin, b_end):
             key_b = key_a + (words.feature_code[b] * second_stride if second_stride > 0 else 0)
-            if between_stride == 0:
+            if stride == 0:
                 work.keys[n_keys] = key_b
                 n_keys += 1
                 continue
             for k in range(work.n_distinct[source]):
                 if work.n_before[source, k, high] > work.n_before[source, k, low]:
-                    work.keys[n_keys] = key_b + work.distinct[source, k] * between_stride
+                    work.keys[n_keys] = key_b + work.distinct[source, k] * stride
                     n_keys += 1
     return n_keys
 
 
 @fragment
-def triple_number(first, head, modifier):
+def triple_number(first, head, modifier, furthest):
     """Directions from the first word to the head and on to the modifier, and the distance of first word and modifier.
 
     A word that is missing (below 0) counts as standing where the head does.
     """
     a, b = (head if first < 0 else first), (head if modifier < 0 else modifier)
     leftwards, back = a > head, (a > head if modifier < 0 else b < head)
-    return (2 * leftwards + back) * N_DISTANCES + distance_number(abs(a - b))
+    return (2 * leftwards + back) * furthest + min(abs(a - b), furthest) - 1
 
 
 @keys_of.register(ArcTriples)
@@ -268,7 +298,8 @@ def triple_keys(triples, program, words, sentence, number, work):
     head_part = work.part[0, head]
     modifier_part = work.part[1, nobody if modifier < 0 else modifier]
     first_part = work.part[2, nobody if first < 0 else first]
-    relation_part = program.relation_part[triple_number(first, head, modifier)]
+    furthest = len(program.relation_part) // 4
+    relation_part = program.relation_part[triple_number(first, head, modifier, furthest)]
     keys, n_keys = work.keys, 0
     for t in range(len(program.base)):
         key = head_part[t] + modifier_part[t]
@@ -282,20 +313,71 @@ def triple_keys(triples, program, words, sentence, number, work):
 @keys_of.register(SpanRows)
 @inner
 def span_keys(spans, program, words, sentence, number, work):
-    first_part = work.part[0, spans.first[number] + 1]
-    last_part, split_part = work.part[1, spans.last[number] + 1], work.part[2, spans.split[number] + 1]
-    length = np.int64(spans.last[number]) - spans.first[number] + 1
-    length_part, shape = program.relation_part[length_number(length)], np.int64(spans.shape[number])
+    begin, first = words.sentence_ptr[sentence], np.int64(spans.first[number]) + 1
+    last = np.int64(spans.last[number]) + 1
+    first_part, last_part, split_part = (
+        work.part[0, first],
+        work.part[1, last],
+        work.part[2, spans.split[number] + 1],
+    )
+    length_part = program.relation_part[min(last - first + 1, len(program.relation_part)) - 1]
     keys, n_keys = work.keys, 0
     for t in range(len(program.base)):
         key = first_part[t] + last_part[t]
-        if key >= 0:
-            key += split_part[t] + length_part[t]
-            if program.learnt_stride[t] > 0:
-                key = key + shape * program.learnt_stride[t] if shape >= 0 else np.int64(-1)
+        if key < 0:
+            continue
+        key += split_part[t] + length_part[t]
+        for k in range(program.window_ptr[t], program.window_ptr[t + 1]):
+            code = spans.window[program.window_row[k], number]
+            key = key + code * program.window_stride[k] if code >= 0 else np.int64(ABSENT)
+        if t < program.n_simple:
             keys[n_keys] = key
             n_keys += key >= 0
+        elif key >= 0:
+            n_keys = several_keys(program, words, begin, first, last, first - 1, last, t, key, work, n_keys)
     return n_keys
+
+
+# -- all words of a span together ----------------------------------------------------------------
+
+
+@entry
+def window_keys(codes, sources, longest, sentence_ptr, row_ptr, first, last, keys):
+    """Hash the codes of all words of every row, int64 (n_windows, n_rows); -1 if one has no value or they are too many.
+
+    A row that is the one before it and one word more goes on from there.
+    """
+    for w in range(len(sources)):
+        source = sources[w]
+        for s in range(len(sentence_ptr) - 1):
+            begin, previous, reached, key = sentence_ptr[s], np.int64(-1), np.int64(-1), np.int64(0)
+            for row in range(row_ptr[s], row_ptr[s + 1]):
+                if first[row] != previous or last[row] < reached:
+                    previous, reached, key = np.int64(first[row]), np.int64(first[row]) - 1, np.int64(1)
+                while reached < last[row]:
+                    reached += 1
+                    code = np.int64(codes[source, begin + reached])
+                    if code < 0 or reached - previous >= longest[w]:
+                        key = np.int64(-1)
+                    elif key >= 0:
+                        mixed_key = ((key ^ (code + 1)) * 0x1E3779B97F4A7C15) & 0x3FFFFFFFFFFFFFFF
+                        key = mixed_key ^ (mixed_key >> 31)
+                keys[w, row] = key
+
+
+@entry
+def look_up(found, keys, numbers, marks):
+    """Replace keys by their numbers in an open table, -1 for those that are not there."""
+    shift, mask = 64 - bits_of(len(numbers)), len(numbers) - 1
+    for k in range(len(found)):
+        key, number = found[k], np.int64(-1)
+        spread = mixed(key)
+        slot, mark = (spread >> shift) & mask, ((spread >> (shift - 7)) & 127) + 1
+        while key >= 0 and number < 0 and marks[slot] > 0:
+            if marks[slot] == mark and keys[numbers[slot]] == key:
+                number = np.int64(numbers[slot])
+            slot = (slot + 1) & mask
+        found[k] = number
 
 
 # -- tables --------------------------------------------------------------------------------------
@@ -318,10 +400,12 @@ def bits_of(size):
 
 
 @entry
-def count_keys(program, words, rows, first, n_rows, table, work, n_found):
-    """Count keys of rows in an open table of (key, count) pairs until it is half full.
+def number_rows(program, words, rows, first, n_rows, table, work, n_found, row_ptr, ids, n_written):
+    """Number the keys of rows in the order of their first occurrence, and write the numbers to `ids` if it has room.
 
-    Returns the row that comes next and the number of distinct keys.
+    `table` is open and holds (key, number + 1, count). Returns when all rows are done, the table is half full or `ids`
+    is full: the row that comes next, the number of distinct keys and of ids written. Nothing is written to an empty
+    `ids`.
     """
     shift, mask = 64 - bits_of(len(table)), len(table) - 1
     sentence, row, ptr = 0, first, rows[0]
@@ -330,19 +414,26 @@ def count_keys(program, words, rows, first, n_rows, table, work, n_found):
             sentence += 1
         read_sentence(program, words, sentence, work)
         while row < min(ptr[sentence + 1], n_rows):
-            if 2 * (n_found + len(work.keys)) > len(table):
-                return row, n_found
+            is_full = len(ids) > 0 and n_written + len(work.keys) > len(ids)
+            if is_full or 2 * (n_found + len(work.keys)) > len(table):
+                return row, n_found, n_written
             n_keys = keys_of(rows, program, words, sentence, row, work)
             for k in range(n_keys):
                 key = work.keys[k]
                 slot = (mixed(key) >> shift) & mask
                 while table[slot, 1] > 0 and table[slot, 0] != key:
                     slot = (slot + 1) & mask
-                n_found += table[slot, 1] == 0
-                table[slot, 0] = key
-                table[slot, 1] += 1
+                if table[slot, 1] == 0:
+                    n_found += 1
+                    table[slot, 0], table[slot, 1] = key, n_found
+                table[slot, 2] += 1
+                if len(ids) > 0:
+                    ids[n_written] = table[slot, 1] - 1
+                    n_written += 1
             row += 1
-    return row, n_found
+            if len(ids) > 0:
+                row_ptr[row] = n_written
+    return row, n_found, n_written
 
 
 @entry
@@ -354,7 +445,7 @@ def move_counts(old, table):
             slot = (mixed(old[k, 0]) >> shift) & mask
             while table[slot, 1] > 0:
                 slot = (slot + 1) & mask
-            table[slot, 0], table[slot, 1] = old[k, 0], old[k, 1]
+            table[slot, 0], table[slot, 1], table[slot, 2] = old[k, 0], old[k, 1], old[k, 2]
 
 
 @entry
@@ -411,4 +502,37 @@ def find_keys(n_keys, keys, numbers, marks, work, ids, n_written):
                 n_written += 1
                 break
             slot = (slot + 1) & mask
+    return n_written
+
+
+# -- hashes of tokens ----------------------------------------------------------------------------
+
+
+@entry
+def hash_rows(program, words, tokens, seeds, hash_ptr, hashes, size, row_ptr, ids):
+    """Hash the features of tokens to `size` numbers by their strings alone; returns how many were written.
+
+    The hashes of source k's strings begin at ``hash_ptr[k]``.
+    """
+    n_written = 0
+    for sentence in range(len(tokens.row_ptr) - 1):
+        begin = words.sentence_ptr[sentence]
+        length = words.sentence_ptr[sentence + 1] - begin
+        for row in range(tokens.row_ptr[sentence], tokens.row_ptr[sentence + 1]):
+            place = row - tokens.row_ptr[sentence] + tokens.skip + 1
+            relation_part = program.relation_part[(place == 1) + 2 * (place == length)]
+            for t in range(len(program.base)):
+                key = seeds[t] if relation_part[t] >= 0 else np.int64(-1)
+                for piece in range(program.piece_ptr[0, t], program.piece_ptr[0, t + 1]):
+                    at, source = place + program.piece_offset[piece], program.piece_source[piece]
+                    code = code_of(program, words, begin, length, source, at)
+                    if key >= 0 and code >= 0:
+                        mixed_key = (key ^ hashes[hash_ptr[source] + code]) * 0x2545F4914F6CDD1D
+                        key = (mixed_key ^ (mixed_key >> 29)) & 0x7FFFFFFFFFFFFFFF
+                    else:
+                        key = np.int64(-1)
+                if key >= 0:
+                    ids[n_written] = key % size
+                    n_written += 1
+            row_ptr[row + 1] = n_written
     return n_written

@@ -1,4 +1,4 @@
-"""Sets of templates for arcs, siblings, grandparents, words, spans and splits; see `place_templates.py`."""
+"""Named sets of templates: of tokens, segments, arcs, siblings, grandparents, words, spans and splits."""
 
 from __future__ import annotations
 
@@ -153,3 +153,96 @@ SPLITS = [
     "split.form + split+1.form", "split.tag + split+1.tag", "first.tag + split+1.tag", "split.tag + last.tag",
     "split+1.form", "split.form", "first.tag + split.tag + split+1.tag + last.tag", "split.class + split+1.class",
 ]  # fmt: skip
+
+SEGMENTS: dict[str, str] = {
+    "length": "length",
+    "default": """
+        length
+        all(word)
+        all(short_shape(word))
+        word[last]
+        word[first]|word[last]
+        word[last]|word[last+1]
+        length|word[first]
+        length|word[first-1]
+        length|word[last+1]
+        word[first-1]|all(short_shape(word))
+        all(short_shape(word))|word[last+1]
+        all(pos)?
+        pos[last]?
+        pos[first]|pos[last]?
+        pos[last]|pos[last+1]?
+        pos[first-1]|all(pos)?
+        all(pos)|pos[last+1]?
+        pos[first-1]|pos[last+1]|length?
+    """,
+}
+
+TOKENS: dict[str, str] = {
+    "chunking": """
+        boundary: skip
+        word[-2..2]
+        word[-1]|word[0]
+        word[0]|word[1]
+        pos[-2..2]
+        pos[-2]|pos[-1]
+        pos[-1]|pos[0]
+        pos[0]|pos[1]
+        pos[1]|pos[2]
+        pos[-2]|pos[-1]|pos[0]
+        pos[-1]|pos[0]|pos[1]
+        pos[0]|pos[1]|pos[2]
+        begin
+        end
+    """,
+    "ner": """
+        boundary: skip
+        bias
+        begin
+        end
+        word[-2..2]
+        lower(word[-1..1])
+        word[-1]|word[0]
+        word[0]|word[1]
+        prefix(word[0], 1..4)
+        suffix(word[0], 1..4)
+        shape(word[0])
+        short_shape(word[-2..2])
+        short_shape(word[-1])|short_shape(word[0])
+        short_shape(word[0])|short_shape(word[1])
+        short_shape(word[-1])|short_shape(word[0])|short_shape(word[1])
+        lower(word[-1])|short_shape(word[0])
+        short_shape(word[0])|lower(word[1])
+        has_digit(word[0])
+        has_hyphen(word[0])
+        is_upper(word[0])
+        pos[-2..2]?
+        pos[-1]|pos[0]?
+        pos[0]|pos[1]?
+        pos[0]|short_shape(word[0])?
+    """,
+    "pos": """
+        boundary: skip
+        bias
+        begin
+        end
+        word[-2..2]
+        lower(word[0])
+        word[-1]|word[0]
+        word[0]|word[1]
+        prefix(word[0], 1..4)
+        suffix(lower(word[0]), 1..5)
+        suffix(lower(word[-1]), 2..3)
+        suffix(lower(word[1]), 2..3)
+        short_shape(word[0])
+        is_title(word[0])
+        is_upper(word[0])
+        has_digit(word[0])
+        has_hyphen(word[0])
+        pos[-2..2]?
+        pos[-1]|pos[0]?
+        pos[0]|pos[1]?
+        pos[-1]|pos[0]|pos[1]?
+        pos[0]|suffix(lower(word[0]), 1..5)?
+    """,
+}

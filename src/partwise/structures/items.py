@@ -16,6 +16,7 @@ import numpy as np
 from partwise.compiled.boundary import Integers, Reals
 from partwise.compiled.dispatch import chosen_by_type, inner
 from partwise.compiled.simd import LANES, exponential_row, maximum
+from partwise.compiled.simd_rows import sum_row
 
 
 class LogSums(NamedTuple):
@@ -147,8 +148,9 @@ def share(items, scores, n, first, step):  # type: ignore
 @inner
 def draw(weights, n, uniform):  # type: ignore
     """The alternative at which the sum of weights passes `uniform` times the total; the last takes rounding."""
-    left, chosen = 0.0, -1
-    for a in range(n):
+    whole, chosen = n & ~(LANES - 1), -1
+    left = sum_row(weights, 0, whole)
+    for a in range(whole, n):
         left += weights[a]
     left *= uniform
     for a in range(n):

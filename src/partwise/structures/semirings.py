@@ -26,6 +26,7 @@ import numpy as np
 
 from partwise.compiled.boundary import Reals
 from partwise.compiled.dispatch import chosen_by_type, fragment, inner
+from partwise.compiled.simd import exponential_row, maximum
 from partwise.compiled.simd_rows import LANES, add_scaled, raise_to
 from partwise.structures.items import draw
 
@@ -206,10 +207,12 @@ def _weigh_linear(semiring, row, count):  # type: ignore
 @weigh.register(Logs)
 @inner
 def _weigh_logs(semiring, row, count):  # type: ignore
-    top = -np.inf
-    for k in range(count):
+    whole = count & ~(LANES - 1)  # in vectors, the rest one by one: `row` may end there
+    top = maximum(row, 0, whole)
+    for k in range(whole, count):
         top = max(top, row[k])
-    for k in range(count):
+    exponential_row(row, 0, row, 0, whole, whole, top)
+    for k in range(whole, count):
         row[k] = math.exp(row[k] - top)
 
 
@@ -231,6 +234,8 @@ def _choose_best(how, semiring, row, count, use):  # type: ignore
 @choose.register(Drawn)
 @inner
 def _choose_drawn(how, semiring, row, count, use):  # type: ignore
+    if count == 1:
+        return 0
     weigh(semiring, row, count)
     return draw(row, count, how.uniforms[use])
 

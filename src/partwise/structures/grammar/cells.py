@@ -37,13 +37,19 @@ def split_part(s, shape):  # type: ignore
 
 
 @inner
-def rule_part(s, shape):  # type: ignore
-    """The first part of the rules."""
+def first_split(s, shape, row):  # type: ignore
+    """The first part of the splits of a row of kind "span" with two or more words."""
     at = split_part(s, shape)
     if s.has_splits:
-        for k in range(shape[1]):
+        for k in range(row - shape[0]):
             at += shape[2 * k + 3] - shape[2 * k + 2]
     return at
+
+
+@inner
+def rule_part(s, shape):  # type: ignore
+    """The first part of the rules."""
+    return first_split(s, shape, np.int64(shape[0]) + shape[1])
 
 
 @inner

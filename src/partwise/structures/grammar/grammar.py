@@ -131,17 +131,18 @@ class Grammar(SingleDerivations):
         split_scores: Any = None,
     ) -> Any:
         """A list of `n_samples` derivations drawn with probability ∝ exp(score), or a list of such lists."""
-        from partwise.structures.grammar.samples import sample_derivations
+        from partwise.structures.grammar.recursion import sample_derivations
 
         n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
         packed, results = self.pack(word_scores, rule_scores, span_scores, split_scores), []
         for e, n in enumerate(packed.lengths.tolist()):
             shape, scores = self._example(packed, e)
-            nodes, counts = np.empty((n_samples, 4 * n, 3), np.int64), np.zeros(n_samples, np.int64)
+            nodes, counts = np.empty((n_samples, 12 * n), np.int64), np.zeros(n_samples, np.int64)
             uniforms, room = generator.random((n_samples, 6 * n)), packed.room()
             total = sample_derivations(self.specification(), shape, scores, uniforms, room, nodes, counts)
             require_possible(_values(packed, e, total > -np.inf), packed.single)
-            drawn = [nodes[k, : counts[k]].tolist() for k in range(n_samples)]
+            triples = nodes.reshape(n_samples, 4 * n, 3)
+            drawn = [triples[k, : counts[k]].tolist() for k in range(n_samples)]
             results.append([[tuple(node) for node in each] for each in drawn])
         return results[0] if packed.single else results
 
@@ -179,7 +180,8 @@ class Grammar(SingleDerivations):
         return found[0] if packed.single else found
 
     def _lazily(self, shape: np.ndarray, scores: np.ndarray, k: int) -> Iterator[tuple[Derivation, float]]:
-        from partwise.structures.grammar.paths import LazyDerivations, fill_best_charts
+        from partwise.structures.grammar.kbest import LazyDerivations
+        from partwise.structures.grammar.recursion import fill_best_charts
 
         shapes = Shapes(np.array([0, len(shape)]), shape)
         room = self.workspace(shapes)

@@ -21,7 +21,7 @@ from partwise.compiled.dispatch import inner
 from partwise.compiled.simd import exponential_row, maximum
 from partwise.structures.grammar.cells import cell_of, find_rows, rule_part, span_part, split_part
 from partwise.structures.grammar.dense import BATCH, dense_parents, fill_tensor
-from partwise.structures.grammar.logs import inside_in_logs
+from partwise.structures.grammar.recursion import inside
 from partwise.structures.grammar.scaling import (
     DROPS,
     FLOOR,
@@ -35,6 +35,7 @@ from partwise.structures.grammar.scaling import (
     weight_of,
 )
 from partwise.structures.grammar.sparse import sparse_parents
+from partwise.structures.semirings import LOGS
 
 
 @inner
@@ -219,4 +220,4 @@ def grammar_log_partition(s, shape, scores, work):  # type: ignore
         work.state[DROPS] = 1
         if value - grammar_inside(s, shape, scores, work) <= NEGLIGIBLE:
             return value
-    return inside_in_logs(s, shape, scores, work)
+    return inside(LOGS, s, shape, scores, work)

@@ -13,10 +13,10 @@ from partwise.compiled.boundary import Integers, Reals
 from partwise.compiled.oracles import Oracle
 from partwise.compiled.simd import LANES, padded
 from partwise.core.arrays import offsets
-from partwise.structures.grammar.best import grammar_best
 from partwise.structures.grammar.dense import BATCH
 from partwise.structures.grammar.inside import grammar_log_partition
 from partwise.structures.grammar.outside import grammar_expectations
+from partwise.structures.grammar.recursion import grammar_best
 
 _FULL = 4  # A grammar is dense if it has at least 1 / _FULL of all possible binary rules.
 
@@ -45,6 +45,8 @@ class GrammarSpecification(NamedTuple):
     place : ndarray (n_rules,)
         Where the rule stands in the tensor of a dense grammar; empty for others.
     unary_parent, unary_child : ndarray (n_unaries,)
+    unary_ptr, unary_by_parent : ndarray (n_symbols + 1,), (n_unaries,)
+        The unary rules of each parent.
     parent_ptr, by_parent, pair_of : ndarray (n_symbols + 1,), (n_rules,), (n_rules,)
         The rules of each parent, as numbers in the order of pairs, and the pair of each rule.
     """
@@ -72,6 +74,8 @@ class GrammarSpecification(NamedTuple):
     place: Integers
     unary_parent: Integers
     unary_child: Integers
+    unary_ptr: Integers
+    unary_by_parent: Integers
     parent_ptr: Integers
     by_parent: Integers
     pair_of: Integers
@@ -94,8 +98,10 @@ class GrammarWorkspace(NamedTuple):
         Of rules in the order of pairs, then of unary rules.
     pair_sum, pair_outside : ndarray
         Sums over the splits of one span for each pair of children, and their derivatives.
-    sums, factors, shares, totals : ndarray
+    sums, factors, shares : ndarray
         Rows in the making.
+    ways : ndarray
+        The ways to build one node.
     parents : ndarray
         Sums of (or derivatives by) the symbols that binary rules build over some spans.
     tensor, by_parent, tensor_count : ndarray
@@ -104,8 +110,8 @@ class GrammarWorkspace(NamedTuple):
         Matrices of pairs of some spans, and derivatives by them; one of these transposed; rows of right nodes.
     first_split : ndarray of int64
         The first split part of some spans.
-    nodes : ndarray
-        Room for the nodes still to be opened of a derivation.
+    nodes, derivation : ndarray of int64
+        The nodes still to be opened of a derivation, and those that were.
     state : ndarray (2,) of int64
         Whether small numbers are dropped instead of raised, and whether any was.
     """
@@ -125,7 +131,7 @@ class GrammarWorkspace(NamedTuple):
     sums: Reals
     factors: Reals
     shares: Reals
-    totals: Reals
+    ways: Reals
     parents: Reals
     tensor: Reals
     by_parent: Reals
@@ -136,6 +142,7 @@ class GrammarWorkspace(NamedTuple):
     rights: Reals
     first_split: Integers
     nodes: Integers
+    derivation: Integers
     state: Integers
 
 
@@ -185,6 +192,8 @@ def make_specification(n_symbols, root, rules, unaries, word_symbols, has_splits
         place=integers(place if is_dense else []),
         unary_parent=integers(unaries[:, 0]),
         unary_child=integers(unaries[:, 1]),
+        unary_ptr=offsets(np.bincount(unaries[:, 0], minlength=n_symbols)),
+        unary_by_parent=integers(np.argsort(unaries[:, 0], kind="stable")),
         parent_ptr=offsets(np.bincount(parent, minlength=n_symbols)),
         by_parent=integers(by_parent),
         pair_of=np.cumsum(is_new, dtype=np.int64) - 1,
@@ -195,6 +204,7 @@ def make_workspace(s, longest):
     """Room for sentences up to `longest` words under the specification `s`."""
     n_cells, n_rules = longest * (longest + 1) // 2, len(s.parent) + len(s.unary_parent)
     n_pairs, block = len(s.pair_right) + LANES, s.n_symbols * s.stride * s.is_dense
+    most_ways = 1 + max(np.diff(s.unary_ptr).max(), np.diff(s.parent_ptr).max() * (longest - 1))
 
     def room(size):
         return np.zeros(size + LANES)
@@ -215,7 +225,7 @@ def make_workspace(s, longest):
         sums=room(s.stride),
         factors=room(s.stride),
         shares=room(s.stride),
-        totals=room(s.stride),
+        ways=room(most_ways),
         parents=room(BATCH * s.parent_stride),
         tensor=room(block * s.parent_stride),
         by_parent=room(block * s.parent_stride),
@@ -226,6 +236,7 @@ def make_workspace(s, longest):
         rights=room(longest * s.stride * s.is_dense),
         first_split=np.zeros(BATCH, np.int64),
         nodes=np.zeros(6 * longest + 6, np.int64),
+        derivation=np.zeros(12 * longest, np.int64),
         state=np.zeros(2, np.int64),
     )
 

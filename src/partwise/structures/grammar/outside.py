@@ -15,7 +15,7 @@ from partwise.compiled.simd import exponential_row, maximum
 from partwise.structures.grammar.cells import cell_of, rule_part, span_part
 from partwise.structures.grammar.dense import BATCH, dense_children, read_tensor_counts
 from partwise.structures.grammar.inside import grammar_inside, round_up, unary_factors
-from partwise.structures.grammar.logs import expectations_in_logs
+from partwise.structures.grammar.recursion import expectations_in_logs
 from partwise.structures.grammar.scaling import DROPS, LEAST_WEIGHT, NEGLIGIBLE, raised_counts
 from partwise.structures.grammar.sparse import sparse_children
 

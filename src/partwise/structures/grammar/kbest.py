@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """The k best derivations, by lazy enumeration."""
 
 from __future__ import annotations
@@ -8,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.compiled.dispatch import entry
-from partwise.structures.grammar.best import best_charts
-
-
-@entry
-def fill_best_charts(s, shape, scores, work):  # type: ignore
-    """The best scores of every symbol over every span in ``work.below`` and ``work.inside``; returns the best."""
-    return best_charts(s, shape, scores, work)
+Key = tuple[int, int, int, int]  # first and last word, symbol, and 1 with or 0 without a unary rule on top
 
 
 class _Node:
@@ -33,7 +25,9 @@ class _Node:
     """
 
     def __init__(self, edges: list[Any], scores: list[float]):
-        self.edges, self.found, self.pending = edges, [], []
+        self.edges = edges
+        self.found: list[Any] = []
+        self.pending: list[Any] = []
         self.heap = [
             (-score, e, (0,) * len(edge[1]))
             for e, (edge, score) in enumerate(zip(edges, scores, strict=True))
@@ -58,7 +52,7 @@ class LazyDerivations:
     def __init__(self, s: Any, shape: np.ndarray, scores: np.ndarray, work: Any, k: int):
         self.s, self.shape, self.scores, self.work, self.k = s, shape, scores, work, k
         self.n, self.rules = int(shape[0]), int(rule_part_of(s, shape))
-        self.nodes: dict[tuple[int, int, int, int], _Node] = {}
+        self.nodes: dict[Key, _Node] = {}
         self.top = (0, self.n - 1, s.root, 1)
 
     def derivation(self, rank: int) -> tuple[list[tuple[int, int, int]], float] | None:
@@ -78,7 +72,7 @@ class LazyDerivations:
             waiting.extend(reversed(list(zip(children, ranks, strict=True))))
         return nodes, self.nodes[self.top].found[rank][0]
 
-    def _reach(self, key: tuple[int, ...], rank: int) -> bool:
+    def _reach(self, key: Key, rank: int) -> bool:
         """Find the derivation of this rank; False if the node has fewer."""
         waiting = [(key, rank)]
         while waiting:
@@ -118,7 +112,7 @@ class LazyDerivations:
         heapq.heappush(node.heap, (-min(score + total, bound), edge, ranks))
         return None
 
-    def _open(self, key: tuple[int, int, int, int]) -> _Node:
+    def _open(self, key: Key) -> _Node:
         i, j, a, is_top = key
         edges, scores = self._top_edges(i, j, a) if is_top else self._below_edges(i, j, a)
         self.nodes[key] = _Node(edges, scores)

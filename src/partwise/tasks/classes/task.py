@@ -98,18 +98,9 @@ class Classes(LabelTask):
     # -- labelled files -------------------------------------------------------------------------
 
     @classmethod
-    def training_data(cls, path: str, options: ClassOptions) -> LabelledData:
-        data = read_classes(path, options.data())
+    def read_labelled(cls, path: str, options: DataOptions, purpose: str) -> LabelledData:
+        data = read_classes(path, options)
         return LabelledData(data.x, data.y, data.x.shape[0], data.options)
-
-    @classmethod
-    def dev_data(cls, path: str, options: ClassOptions, train: LabelledData) -> tuple[Any, Any]:
-        data = read_classes(path, train.options)
-        return data.x, data.y
-
-    def labelled(self, path: str) -> tuple[Any, Any]:
-        data = read_classes(path, self.options)
-        return data.x, data.y
 
     def examples(self, X: Any, truths: Any) -> tuple[Any, Any]:
         return X, truths.tolist()

@@ -25,7 +25,7 @@ from partwise.data.tagged import as_tagged, words_of_lines
 from partwise.errors import InputError
 from partwise.tasks import register
 from partwise.tasks.labels import LabelTask
-from partwise.tasks.options import FormatOption, option
+from partwise.tasks.options import DataOptions, FormatOption, option
 from partwise.tasks.page import text_or
 from partwise.tasks.task import LabelledData, Wanted, json_lines
 
@@ -90,13 +90,9 @@ class SkipChains(LabelTask):
     formats = ("tagged",)
 
     @classmethod
-    def training_data(cls, path: str, options: SkipChainOptions) -> LabelledData:
+    def read_labelled(cls, path: str, options: DataOptions, purpose: str) -> LabelledData:
         data = read_tagged(path)
-        return LabelledData(data.column_sequences(), data.label_sequences(), data.n_sequences, options.data())
-
-    def labelled(self, path: str) -> tuple[Any, Any]:
-        data = read_tagged(path)
-        return data.column_sequences(), data.label_sequences()
+        return LabelledData(data.column_sequences(), data.label_sequences(), data.n_sequences, options)
 
     def batches(self, path: str) -> Iterator[list[list[str]]]:
         with open_binary(path) as handle:

@@ -124,7 +124,7 @@ def test_lookup_reads_tokens_as_the_vocabulary_does() -> None:
     tokens += [["a:x", "b", "b", "unknown"], {}, [], ("c:y",)]
     encoder = AttributeEncoder()
     encoder.fit_transform([tokens[:1000]])
-    fast, slow = encoder.transform([tokens]).node_rows, encoder.vocabulary.transform([tokens])
+    fast, slow = encoder.transform([tokens]).own[0].sparse, encoder.vocabulary.transform([tokens])
     assert np.array_equal(fast.row_ptr, slow.row_ptr)
     for a, b in itertools.pairwise(fast.row_ptr):
         ours, theirs = (dict(zip(r.ids[a:b], r.values[a:b], strict=True)) for r in (fast, slow))
@@ -132,7 +132,7 @@ def test_lookup_reads_tokens_as_the_vocabulary_does() -> None:
     nested = [[{"a": {"b": 1.0, "c": "d"}, "e": ["f", "g"]}]]
     assert len(encoder.transform(nested).lengths) == 1
     many = [[{f"key{k}": 1.0, f"other{k}": True} for k in range(3000)]]
-    assert len(encoder.transform(many).node_rows.row_ptr) == 3001
+    assert len(encoder.transform(many).own[0].sparse.row_ptr) == 3001
 
 
 @pytest.mark.parametrize("pairs", ["observed", "all"])

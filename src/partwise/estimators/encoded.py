@@ -48,21 +48,6 @@ class Encoded(NamedTuple):
     own: tuple[OwnRows, ...]
     shapes: Shapes | None = None
 
-    @property
-    def node_rows(self) -> AttributeRows | None:
-        """Sparse attributes of the first kind."""
-        return self.own[0].sparse
-
-    @property
-    def node_dense(self) -> np.ndarray | None:
-        """Dense attributes of the first kind."""
-        return self.own[0].dense
-
-    @property
-    def edge_rows(self) -> AttributeRows | None:
-        """Sparse attributes of the second kind, where there is one."""
-        return self.own[1].sparse if len(self.own) > 1 else None
-
     def shapes_for(self, structure: Structure) -> Shapes:
         """Shapes of the examples that have positions."""
         return structure.shapes(self.lengths[self.lengths > 0]) if self.shapes is None else self.shapes

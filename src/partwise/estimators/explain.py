@@ -164,12 +164,13 @@ class Explanations:
     _ranked: Any
     _require_model: Any
     predict: Any
-    _words: ClassVar[tuple[str, str]] = ("sequence", "labelling")  # an example, and what it is given
+    # Words for an example and for what it is given; whether a text may be a labelling.
+    _words: ClassVar[tuple[str, str]] = ("sequence", "labelling")
     _has_text_labellings: ClassVar[bool] = False
-    _n_ranked: ClassVar[int] = 2  # best labellings among which a runner-up is looked for
-    _merges: ClassVar[bool] = (
-        False  # whether a difference has one term for each attribute, of both labellings
-    )
+    # How many of the best labellings may have to be looked at to find the runner-up.
+    _n_ranked: ClassVar[int] = 2
+    # Whether a difference has one term for an attribute, with the difference of the two labellings' weights.
+    _merges: ClassVar[bool] = False
 
     def explain(self, x: Any, y: Any = None, against: Any = None) -> Any:
         """Contributions to the score of a labelling of one example; they add up to it.
@@ -217,6 +218,7 @@ class Explanations:
         raise NotImplementedError
 
     def _term(self, use: Use, attribute: str, value: float, weight: float) -> Any:
+        """A term of a score as explanations have it."""
         return Contribution(use.position, attribute, use.label, value, weight, weight * value)
 
     def _place(self, term: Any) -> Any:
@@ -232,6 +234,7 @@ class Explanations:
         return [*(ours - others).elements(), *negative]
 
     def _explained(self, shown: Any, other: Any, score: float, terms: list[Any]) -> Any:
+        """What `explain` returns."""
         return Explanation(shown, other, score, terms)
 
     # -- generic --------------------------------------------------------------------------------

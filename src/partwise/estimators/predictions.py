@@ -194,17 +194,13 @@ class Predictions(Probabilities):
         return counts
 
     def _kbest(self, query: Query, k: int) -> list[list[tuple[Any, float]]]:
-        scale, named = self._scale(), []
+        scale, is_hard, named = self._scale(), self._loss.is_hard, []
         found = self._kbest_labels(query, k, scale)
-        totals = np.zeros(len(found)) if self._loss.is_hard else query.counts(scale, "nothing")[1]
+        totals = np.zeros(len(found)) if is_hard else query.counts(scale, "nothing")[1]
         for i, (own, total) in enumerate(zip(found, totals.tolist(), strict=True)):
-            values = [value if self._loss.is_hard else exp(min(value - total, 0.0)) for _, value in own]
-            named.append(
-                [
-                    (self._labelling(codes, query, i), value)
-                    for (codes, _), value in zip(own, values, strict=True)
-                ]
-            )
+            values = [value if is_hard else exp(min(value - total, 0.0)) for _, value in own]
+            labellings = [self._labelling(codes, query, i) for codes, _ in own]
+            named.append(list(zip(labellings, values, strict=True)))
         return query.spread(named)
 
     def _ranked(self, X: Any, k: int, *constraints: Any) -> list[list[tuple[Any, float]]]:

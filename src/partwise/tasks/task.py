@@ -121,9 +121,17 @@ class Task(ABC):
     # -- training -------------------------------------------------------------------------------
 
     @classmethod
-    @abstractmethod
+    def read_labelled(cls, path: str, options: DataOptions, purpose: str) -> LabelledData:
+        """Read a labelled file; `purpose` is "training", "--dev" or "evaluation", for messages.
+
+        A task whose training data are not read as those that are scored has the next methods of its own instead.
+        """
+        raise NotImplementedError
+
+    @classmethod
     def training_data(cls, path: str, options: Any) -> LabelledData:
         """Read a training file; `options` is what ``partwise train NAME`` was given."""
+        return cls.read_labelled(path, options.data(), "training")
 
     @classmethod
     def dev_data(cls, path: str, options: Any, train: LabelledData) -> tuple[Any, Any]:
@@ -134,7 +142,7 @@ class Task(ABC):
         train : LabelledData
             The training data.
         """
-        data = cls.training_data(path, options)
+        data = cls.read_labelled(path, train.options, "--dev")
         return data.x, data.y
 
     @classmethod
@@ -153,9 +161,10 @@ class Task(ABC):
 
     # -- labelled files -------------------------------------------------------------------------
 
-    @abstractmethod
     def labelled(self, path: str) -> tuple[Any, Any]:
         """Read a labelled file as X and truths."""
+        data = self.read_labelled(path, self.options, "evaluation")
+        return data.x, data.y
 
     @abstractmethod
     def scores(self, X: Any, truths: Any) -> Scores:

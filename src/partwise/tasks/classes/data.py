@@ -346,7 +346,7 @@ def as_matrix(encoded: Encoded, n_attributes: int) -> Any:
     """Sparse rows as a CSR matrix (n_rows, n_attributes)."""
     from scipy import sparse
 
-    rows = encoded.node_rows
+    rows = encoded.own[0].sparse
     assert rows is not None
     values = np.ones(len(rows.ids)) if rows.values is None else rows.values
     return sparse.csr_matrix((values, rows.ids, rows.row_ptr), shape=(len(rows.row_ptr) - 1, n_attributes))

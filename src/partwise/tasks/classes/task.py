@@ -12,7 +12,7 @@ from partwise.errors import InputError
 from partwise.report.probabilities import as_text
 from partwise.scoring.labelling import labelling_scores
 from partwise.tasks.classes.data import is_attributes
-from partwise.tasks.classes.options import ClassOptions, EncodeOptions
+from partwise.tasks.classes.options import EncodeOptions
 from partwise.tasks.classes.reading import FORMATS, ClassFile, classes_of, read_classes, stream_classes
 from partwise.tasks.labels import LabelTask, label_scores
 from partwise.tasks.options import DataOptions
@@ -69,18 +69,9 @@ class Classes(LabelTask):
     # -- labelled files -------------------------------------------------------------------------
 
     @classmethod
-    def training_data(cls, path: str, options: ClassOptions) -> LabelledData:
-        data = read_classes(path, options.data())
+    def read_labelled(cls, path: str, options: DataOptions, purpose: str) -> LabelledData:
+        data = read_classes(path, options)
         return LabelledData(data.x, data.y, data.x.shape[0], data.options)
-
-    @classmethod
-    def dev_data(cls, path: str, options: ClassOptions, train: LabelledData) -> tuple[Any, Any]:
-        data = read_classes(path, train.options)
-        return data.x, data.y
-
-    def labelled(self, path: str) -> tuple[Any, Any]:
-        data = read_classes(path, self.options)
-        return data.x, data.y
 
     def examples(self, X: Any, truths: Any) -> tuple[Any, Any]:
         return X, truths.tolist()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,6 +145,10 @@ def subset(sentences: Sentences, first: int, last: int) -> Sentences:
     return Sentences(sentences.forms[begin:end], tags, sentences.sentence_ptr[first : last + 1] - begin)
 
 
-def by_sentence(sentences: Sentences, flat: list[str]) -> list[list[str]]:
-    """A column over all words, sentence by sentence."""
-    return [flat[begin:end] for begin, end in pairwise(sentences.sentence_ptr.tolist())]
+def by_sentence(
+    sentences: Sentences, flat: list[str], examples: Iterable[int] | None = None
+) -> list[list[str]]:
+    """A column over all words, sentence by sentence; of some sentences if they are given."""
+    ptr = sentences.sentence_ptr
+    chosen = range(len(ptr) - 1) if examples is None else examples
+    return [flat[ptr[i] : ptr[i + 1]] for i in chosen]

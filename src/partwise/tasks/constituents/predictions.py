@@ -156,12 +156,14 @@ class ConstituencyPredictions(Predictions):
         """Trees of derivations, with the tags given where these are fixed."""
         if not len(examples):
             return []
-        words, tags = by_sentence(query.source, query.source.forms), query.source.tags
-        trees = self._derivations.trees_of(nodes, [words[i] for i in examples.tolist()], self.outer_)
-        if not self.fixed_tags_ or tags is None:
+        source, chosen = query.source, examples.tolist()
+        words = by_sentence(source, source.forms, chosen)
+        trees = self._derivations.trees_of(nodes, words, self.outer_)
+        if not self.fixed_tags_ or source.tags is None:
             return trees
-        own = by_sentence(query.source, tags)
-        return [with_tags(tree, own[i]) for tree, i in zip(trees, examples.tolist(), strict=True)]
+        return [
+            with_tags(*each) for each in zip(trees, by_sentence(source, source.tags, chosen), strict=True)
+        ]
 
     def _labelling(self, codes: np.ndarray, query: Query, i: int) -> Tree:
         return self._trees(query, np.array([i]), codes)[0]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from partwise.core.arcs import all_arcs
+from partwise.core.arrays import ranges
 from partwise.data import DependencyCorpus
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads
@@ -61,14 +62,7 @@ class ParserPredictions(Predictions):
         return self._over(self._marginals, X)
 
     def _marginals(self, query: Query) -> list[np.ndarray]:
-        structure: Any = self._model.structure
-        arcs, counts, found = structure.arcs_of(query.scorer.shapes), self._counts(query), []
-        for i, n in enumerate(query.lengths.tolist()):
-            own = slice(arcs.arc_ptr[i], arcs.arc_ptr[i + 1])
-            matrix = np.zeros((n + 1, n + 1))
-            matrix[arcs.head[own], arcs.modifier[own]] = counts[own]
-            found.append(matrix)
-        return found
+        return _matrices(query, self._counts(query), 0.0)
 
     def arc_probabilities(self, X: Any, heads: Any) -> np.ndarray:
         """Probability of the arc from each word's given head, float64 (n_words,)."""
@@ -140,6 +134,24 @@ class ParserPredictions(Predictions):
         heads, relations = np.divmod(codes, len(self.relations_))
         return Tree(heads, [self.relations_[code] for code in relations.tolist()])
 
+    def _kbest_labels(self, query: Query, k: int, scale: float) -> list[list[tuple[np.ndarray, float]]]:
+        structure: Any = self._model.structure
+        if structure.order == 2:
+            found = structure.kbest_of(query.packed(scale), k)
+        else:
+            parts, first = query.scores(scale), query.scorer.batch.part_ptr[:-1]
+            n_arcs = structure.n_arcs(query.scorer.shapes)
+            is_arc = np.zeros(len(parts), bool)
+            is_arc[ranges(first, n_arcs)] = True
+            scores = [_matrices(query, parts[is_arc], -np.inf)]
+            if structure.labelled:
+                scores.append(_matrices(query, parts[~is_arc].reshape(-1, structure.n_relations), -np.inf))
+            found = structure.kbest(*scores, k=k)
+        if not structure.labelled:
+            return found
+        n_relations = structure.n_relations
+        return [[(heads * n_relations + names, value) for (heads, names), value in own] for own in found]
+
     # -- scores ---------------------------------------------------------------------------------
 
     def _with_truth(self, X: Any, y: Any) -> tuple[DependencyCorpus, DependencyCorpus]:
@@ -202,3 +214,15 @@ class ParserPredictions(Predictions):
             relation if kind == "relation" else TopKind(kind, [kind], [None])
             for kind in self._encoder.features
         ]
+
+
+def _matrices(query: Query, values: np.ndarray, fill: float) -> list[np.ndarray]:
+    """Values of arcs (n_arcs, …) as one array (n + 1, n + 1, …) a sentence, by [head, modifier]."""
+    structure: Any = query.model.structure
+    arcs, found = structure.arcs_of(query.scorer.shapes), []
+    for i, n in enumerate(query.lengths.tolist()):
+        own = slice(arcs.arc_ptr[i], arcs.arc_ptr[i + 1])
+        matrix = np.full((n + 1, n + 1, *values.shape[1:]), fill)
+        matrix[arcs.head[own], arcs.modifier[own]] = values[own]
+        found.append(matrix)
+    return found

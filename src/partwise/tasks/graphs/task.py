@@ -9,11 +9,10 @@ import numpy as np
 
 from partwise.data import open_binary, read_graphs
 from partwise.data.graph_jsonl import GraphLine, graph_of, stream_graphs
-from partwise.data.graphs import GraphExample, Graphs
+from partwise.data.graphs import GraphExample
 from partwise.data.jsonl import json_object
 from partwise.errors import InputError
 from partwise.report.probabilities import Distribution, distributions
-from partwise.tasks.graphs.options import GraphOptions
 from partwise.tasks.graphs.page import expected_graph, node_name
 from partwise.tasks.labels import LabelTask
 from partwise.tasks.page import Parts, paired, text_or
@@ -51,18 +50,17 @@ class LabelledGraphs(LabelTask):
     # -- files ----------------------------------------------------------------------------------
 
     @classmethod
-    def training_data(cls, path: str, options: GraphOptions) -> LabelledData:
-        data = _labelled(path, "training")
-        return LabelledData(data, None, len(data.graphs), options.data())
-
-    @classmethod
-    def dev_data(cls, path: str, options: GraphOptions, train: LabelledData) -> tuple[Any, Any]:
-        data = _labelled(path, "--dev")
-        return data.graphs, data.labels
-
-    def labelled(self, path: str) -> tuple[Any, Any]:
-        data = _labelled(path, "evaluation")
-        return data.graphs, data.labels
+    def read_labelled(cls, path: str, options: DataOptions, purpose: str) -> LabelledData:
+        """All nodes must have a label."""
+        data = read_graphs(path)
+        if data.labels is None:
+            raise InputError(f"no labels in this file; {purpose} needs them", path)
+        for i, own in enumerate(data.labels):
+            if None in own:
+                raise InputError(
+                    f"graph {i + 1}: node {own.index(None)} has no label; {purpose} needs them all", path
+                )
+        return LabelledData(data.graphs, data.labels, len(data.graphs), options)
 
     def batches(self, path: str) -> Iterator[list[GraphLine]]:
         with open_binary(path) as handle:
@@ -99,19 +97,6 @@ class LabelledGraphs(LabelTask):
 
     def expects(self) -> dict[str, str]:
         return expected_graph(self.estimator._encoder)
-
-
-def _labelled(path: str, purpose: str) -> Graphs:
-    """The graphs of a file, all of whose nodes must have a label."""
-    data = read_graphs(path)
-    if data.labels is None:
-        raise InputError(f"no labels in this file; {purpose} needs them", path)
-    for i, own in enumerate(data.labels):
-        if None in own:
-            raise InputError(
-                f"graph {i + 1}: node {own.index(None)} has no label; {purpose} needs them all", path
-            )
-    return data
 
 
 def _ranked(probabilities: dict[Any, float]) -> Distribution:

@@ -21,6 +21,7 @@ from partwise.tasks.label_sets.reading import (
     read_label_sets,
     stream_label_sets,
 )
+from partwise.tasks.options import DataOptions
 from partwise.tasks.page import Evidence, LabelRow, Term, percent, shortened, shown_terms, term_of
 from partwise.tasks.task import LabelledData, Scores, Task, Wanted, add_each, json_lines
 
@@ -64,8 +65,8 @@ class LabelSets(Task):
     # -- labelled files -------------------------------------------------------------------------
 
     @classmethod
-    def training_data(cls, path: str, options: LabelSetOptions) -> LabelledData:
-        data = read_label_sets(path, options.data())
+    def read_labelled(cls, path: str, options: DataOptions, purpose: str) -> LabelledData:
+        data = read_label_sets(path, options)
         names = sorted({label for own in data.sets for label in own})
         return LabelledData(data.X, LabelMatrix.of(data.sets, names), len(data.sets), data.options)
 
@@ -73,10 +74,6 @@ class LabelSets(Task):
     def dev_data(cls, path: str, options: LabelSetOptions, train: LabelledData) -> tuple[Any, Any]:
         data = read_label_sets(path, train.options)
         return data.X, LabelMatrix.of(data.sets, train.y.columns)
-
-    def labelled(self, path: str) -> tuple[Any, Any]:
-        data = read_label_sets(path, self.options)
-        return data.X, data.sets
 
     def pick(self, X: Any, truths: Any, i: int) -> tuple[Any, Any]:
         return X[i : i + 1], self._true_sets(truths)[i]

@@ -199,7 +199,7 @@ def edge_map_for(
     structure: Chain, encoder: Any, encoded: Encoded, codes: np.ndarray, pairs: Any
 ) -> FeatureMap:
     """Weights of edge attributes; the one that every edge has gets all pairs of labels."""
-    rows, n_labels = encoded.edge_rows, structure.n_labels
+    rows, n_labels = encoded.own[1].sparse, structure.n_labels
     assert rows is not None
     at = after_the_first(encoded.lengths)
     before, here = codes[at - 1], codes[at]

@@ -65,7 +65,6 @@ class KernelSequenceLabeler(SequencePredictions, KernelEstimator):
     edges: Literal["tied", "kernel"] = "tied"
 
     _requires_y = True
-    _score_name = "accuracy"  # type: ignore[assignment]
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train.

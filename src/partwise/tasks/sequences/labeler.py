@@ -22,6 +22,7 @@ from partwise.estimators.linear import CompactModel
 from partwise.estimators.on_disk.dataset import EncodedDataset
 from partwise.estimators.saving import stored_labels
 from partwise.estimators.warm_start import WarmStarting
+from partwise.scoring.labelling import looks_like_chunks
 from partwise.storage.checks import expect_array, expect_number
 from partwise.structures import Chain
 from partwise.structures.chain.forward_backward import CHAIN
@@ -185,7 +186,12 @@ class SequenceLabeler(
     ) -> dict[str, FeatureMap]:
         """Which (attribute, label) pairs have weights."""
         node_map = FeatureMap.build(
-            structure.n_labels, encoder.n_attributes, encoder.n_dense, encoded.node_rows, codes, self.pairs
+            structure.n_labels,
+            encoder.n_attributes,
+            encoder.n_dense,
+            encoded.own[0].sparse,
+            codes,
+            self.pairs,
         )
         if structure.tied:
             return {"node": node_map}
@@ -271,6 +277,10 @@ class SequenceLabeler(
 
         seconds = duration(estimated_seconds(problem))
         return [f"order {self.order} with {len(self.classes_)} labels: a pass takes about {seconds}", *told]
+
+    @property
+    def _score_name(self) -> str:
+        return "F1" if looks_like_chunks(self.classes_.tolist()) else "accuracy"
 
     def _score_of_labels(self, problem: Problem, true: np.ndarray, predicted: np.ndarray) -> float:
         both = (split(self.classes_[codes].tolist(), problem.lengths) for codes in (true, predicted))

@@ -188,10 +188,6 @@ class SequencePredictions(Predictions):
     def _with_truth(self, X: Any, y: Any) -> tuple[Any, Any]:
         return self._source(X), y
 
-    @property
-    def _score_name(self) -> str:
-        return "F1" if looks_like_chunks(self.classes_.tolist()) else "accuracy"
-
     def _score_of(self, true: list[list[Any]], predicted: list[list[Any]]) -> float:
         """Chunk F1 where labels look like chunks, else accuracy."""
         in_chunks = looks_like_chunks(self.classes_.tolist())

@@ -15,6 +15,7 @@ from partwise.errors import InputError
 from partwise.report.probabilities import Distribution, distributions
 from partwise.tasks.graphs.page import expected_graph, node_name
 from partwise.tasks.labels import LabelTask
+from partwise.tasks.options import DataOptions
 from partwise.tasks.page import Parts, paired, text_or
 from partwise.tasks.task import LabelledData, Wanted, json_lines
 

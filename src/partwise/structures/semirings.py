@@ -14,7 +14,8 @@ On the way back from the result to the parts, :func:`choose` takes one alternati
 one drawn with its probability (:class:`Drawn`). :func:`share` divides an item among all alternatives (``SHARED``), or
 gives it to the chosen one.
 
-If every item goes on in one other item only, as in chains, `items.py` also keeps lists of the k best.
+If every term of an item goes on in one other item only, as in chains, a recursion may also keep lists of the k best
+(`ranked.py`). Such recursions make whole rows of items at once, by the functions under "rows of items".
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ import numpy as np
 from partwise.compiled.boundary import Reals
 from partwise.compiled.dispatch import chosen_by_type, fragment, inner
 from partwise.compiled.simd import exponential_row, maximum
-from partwise.compiled.simd_rows import LANES, add_scaled, raise_to
-from partwise.structures.items import draw
+from partwise.compiled.simd_max import best_rows
+from partwise.compiled.simd_rows import LANES, add_scaled, raise_to, sum_row
 
 
 class Linear(NamedTuple):
@@ -190,12 +191,166 @@ add_row.register(Logs)(_log_add_row)
 add_row.register(Maxima)(_raise_row)
 
 
+# -- rows of items ------------------------------------------------------------------------------------
+#
+# The first argument is a semiring, whose items are numbers in the arrays `out` and `source`, or a `Ranked`. Rows have
+# `stride` numbers, whole vectors, of which the first `width` count. `room` is for logarithms.
+
+
+@chosen_by_type
+def set_cell(kind, out, cell, number):
+    """Make an item that stands for one labelling."""
+
+
+@chosen_by_type
+def join_rows(kind, out, cell, source, first, step, count, table, at, stride, width, room):
+    """out[cell + j] = ⊕_a source[first + a·step] ⊗ table[at + a·stride + j], for a < count.
+
+    `table` has zeros (−inf) behind its columns. ``LOGS`` needs two rows of `room`.
+    """
+
+
+@chosen_by_type
+def multiply_row(kind, out, cell, scores, at, width):
+    """out[cell + j] = out[cell + j] ⊗ scores[at + j]."""
+
+
+@chosen_by_type
+def start_row(kind, out, cell, stride):
+    """Prepare a row for :func:`offer_row`."""
+
+
+@chosen_by_type
+def offer_row(kind, out, cell, a, source, first, table, at, stride, width, room):
+    """out[cell + j] = out[cell + j] ⊕ source[first + j] ⊗ table[at + j]. It is term number `a` of the row.
+
+    ``LOGS`` needs two rows of `room` and one for every term.
+    """
+
+
+@chosen_by_type
+def finish_row(kind, out, cell, count, stride, width, room):
+    """Complete a row after `count` calls of :func:`offer_row`."""
+
+
+@set_cell.register(Logs)
+@set_cell.register(Maxima)
+@fragment
+def _set_number(kind, out, cell, number):  # type: ignore
+    out[cell] = number
+
+
+@multiply_row.register(Logs)
+@multiply_row.register(Maxima)
+@inner
+def _add_scores(kind, out, cell, scores, at, width):  # type: ignore
+    for j in range(width):
+        out[cell + j] += scores[at + j]
+
+
+@join_rows.register(Maxima)
+@inner
+def _join_maxima(kind, out, cell, source, first, step, count, table, at, stride, width, room):  # type: ignore
+    best_rows(out, cell, source, first, step, count, table, at, stride)
+
+
+@start_row.register(Maxima)
+@inner
+def _start_maxima(kind, out, cell, stride):  # type: ignore
+    for j in range(stride):
+        out[cell + j] = -np.inf
+
+
+@offer_row.register(Maxima)
+@inner
+def _offer_maxima(kind, out, cell, a, source, first, table, at, stride, width, room):  # type: ignore
+    for j in range(width):
+        out[cell + j] = max(out[cell + j], table[at + j] + source[first + j])
+
+
+@finish_row.register(Maxima)
+@inner
+def _finish_maxima(kind, out, cell, count, stride, width, room):  # type: ignore
+    pass
+
+
+# Log-sums: a row of maxima in `out`, exponentials of the difference of one term in the first row of `room`, their sums
+# in the second one.
+
+
+@inner
+def _start_sums(out, cell, stride, room):  # type: ignore
+    for j in range(stride):
+        room[stride + j] = 0.0
+        out[cell + j] = max(out[cell + j], -1e300)  # finite: −inf minus −inf is no number
+
+
+@inner
+def _add_exponentials(stride, room):  # type: ignore
+    exponential_row(room, 0, room, 0, stride, stride, 0.0)
+    for j in range(stride):
+        room[stride + j] += room[j]
+
+
+@inner
+def _take_logarithms(out, cell, stride, width, room):  # type: ignore
+    for j in range(stride):
+        total = room[stride + j] if j < width else 0.0
+        out[cell + j] = out[cell + j] + math.log(total) if total > 0.0 else -np.inf
+
+
+@join_rows.register(Logs)
+@inner
+def _join_logs(kind, out, cell, source, first, step, count, table, at, stride, width, room):  # type: ignore
+    best_rows(out, cell, source, first, step, count, table, at, stride)
+    _start_sums(out, cell, stride, room)
+    for a in range(count):
+        number, row = source[first + a * step], at + a * stride
+        if number > -np.inf:
+            for j in range(stride):
+                room[j] = (number + table[row + j]) - out[cell + j]
+            _add_exponentials(stride, room)
+    _take_logarithms(out, cell, stride, width, room)
+
+
+@start_row.register(Logs)
+@inner
+def _start_logs(kind, out, cell, stride):  # type: ignore
+    for j in range(stride):
+        out[cell + j] = -np.inf
+
+
+@offer_row.register(Logs)
+@inner
+def _offer_logs(kind, out, cell, a, source, first, table, at, stride, width, room):  # type: ignore
+    term = (2 + a) * stride
+    for j in range(width):
+        room[term + j] = table[at + j] + source[first + j]
+        out[cell + j] = max(out[cell + j], room[term + j])
+    for j in range(width, stride):
+        room[term + j] = -np.inf
+
+
+@finish_row.register(Logs)
+@inner
+def _finish_logs(kind, out, cell, count, stride, width, room):  # type: ignore
+    _start_sums(out, cell, stride, room)
+    for a in range(count):
+        for j in range(stride):
+            room[j] = room[(2 + a) * stride + j] - out[cell + j]
+        _add_exponentials(stride, room)
+    _take_logarithms(out, cell, stride, width, room)
+
+
 # -- choices ------------------------------------------------------------------------------------------
 
 
 @chosen_by_type
 def weigh(semiring, row, count):
-    """Turn the first `count` alternatives of `row` into weights, the largest at most one on logarithms."""
+    """Turn the first `count` alternatives of `row` into weights, the largest at most one on logarithms.
+
+    The row is overwritten up to a whole vector, and has ``LANES`` more entries.
+    """
 
 
 @weigh.register(Linear)
@@ -207,13 +362,25 @@ def _weigh_linear(semiring, row, count):  # type: ignore
 @weigh.register(Logs)
 @inner
 def _weigh_logs(semiring, row, count):  # type: ignore
-    whole = count & ~(LANES - 1)  # in vectors, the rest one by one: `row` may end there
-    top = maximum(row, 0, whole)
-    for k in range(whole, count):
-        top = max(top, row[k])
-    exponential_row(row, 0, row, 0, whole, whole, top)
-    for k in range(whole, count):
-        row[k] = math.exp(row[k] - top)
+    top = maximum(row, 0, count)
+    exponential_row(row, 0, row, 0, count, (count + LANES - 1) & ~(LANES - 1), top)
+
+
+@inner
+def draw(weights, n, uniform):  # type: ignore
+    """The alternative at which the sum of weights passes `uniform` times the total; the last takes rounding."""
+    whole, chosen = n & ~(LANES - 1), -1
+    left = sum_row(weights, 0, whole)
+    for a in range(whole, n):
+        left += weights[a]
+    left *= uniform
+    for a in range(n):
+        if weights[a] > 0.0:
+            if chosen >= 0 and left < 0.0:
+                break
+            chosen = a
+            left -= weights[a]
+    return chosen
 
 
 @chosen_by_type

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""First-order chains: scaled forward–backward. `viterbi.py` has the best labelling.
+"""First-order chains: scaled forward–backward.
 
 Parts of a chain of T positions and L labels, in this order: T·L nodes (t, y_t), then the edges (y_{t-1}, y_t): one
 L×L block for all positions (tied), or T − 1 blocks. Sums run on exponentials, and each row is divided by its total.
@@ -16,24 +16,23 @@ import numpy as np
 from partwise.compiled.boundary import Reals
 from partwise.compiled.dispatch import inner
 from partwise.compiled.oracles import Oracle
-from partwise.compiled.simd import combine_rows, exponential_row, maximum, padded
+from partwise.compiled.simd import LANES, combine_rows, exponential_row, maximum, padded
 from partwise.structures.chain.recursion import (
-    edge_at,
+    begin,
+    best_labelling,
+    cell_before,
     edge_row,
+    edges_at,
     expectations_in_logs,
-    fill_scores,
-    fill_weights,
-    first_after,
-    is_state,
-    label_of,
-    memory,
-    n_edges,
-    n_states,
+    fill_edges,
+    first_term,
+    layout_of,
+    mask_run,
+    n_edge_rows,
     scaled_sums,
     workspace_for,
 )
-from partwise.structures.chain.viterbi import chain_viterbi, mask_run, masked_edges
-from partwise.structures.items import copy_run
+from partwise.structures.semirings import set_cell
 
 _SMALLEST = 1e-250  # If the total of a row is below this, labels have underflowed.
 _FAINT = 1e-280  # A forward entry above this has lost nothing that matters.
@@ -66,7 +65,7 @@ class ChainSpecification(NamedTuple):
 
 
 class ChainWorkspace(NamedTuple):
-    """Rows of `stride` numbers: exponentials of nodes and edges, forward rows, one backward row."""
+    """Rows of `stride` numbers: exponentials of nodes and edges, forward rows, one backward row, room for two."""
 
     nodes: Reals
     edges: Reals
@@ -74,6 +73,7 @@ class ChainWorkspace(NamedTuple):
     forward: Reals
     backward: Reals
     totals: Reals
+    room: Reals
 
 
 def chain_specification(
@@ -109,8 +109,9 @@ def chain_workspace(specification: ChainSpecification, longest: int) -> ChainWor
         edges=np.zeros(blocks * n_labels * stride),
         transposed=np.zeros(blocks * n_labels * stride),
         forward=np.zeros(longest * stride),
-        backward=np.zeros(stride),
+        backward=np.zeros(stride + LANES),
         totals=np.zeros(longest),
+        room=np.zeros(2 * stride),
     )
 
 
@@ -305,8 +306,7 @@ def chain_log_partition(specification, shape, scores, work):  # type: ignore
 
 @inner
 def chain_best(specification, shape, scores, counts, work):  # type: ignore
-    length = np.int64(shape[0])
-    return chain_viterbi(specification, length, scores, counts, work)
+    return best_labelling(specification, np.int64(shape[0]), scores, counts, work)
 
 
 CHAIN = Oracle(
@@ -314,77 +314,61 @@ CHAIN = Oracle(
 )
 
 
-# -- the states of a chain of order 1: labels, see `recursion.py` --------------------------------------
+# -- the cells of a chain of order 1: one group, see `recursion.py` -----------------------------------
 
 
-@n_edges.register(ChainSpecification)
+@layout_of.register(ChainSpecification)
 @inner
-def _n_edges(specification, length):  # type: ignore
-    blocks = 1 if specification.tied else max(length - 1, 1)
-    return blocks * specification.n_labels * specification.stride
+def _layout_of(specification):  # type: ignore
+    return 1, specification.n_labels, 1, 1
 
 
-@n_states.register(ChainSpecification)
+@first_term.register(ChainSpecification)
 @inner
-def _n_states(specification):  # type: ignore
-    return specification.n_labels
-
-
-@memory.register(ChainSpecification)
-@inner
-def _memory(specification):  # type: ignore
-    return 1
-
-
-@is_state.register(ChainSpecification)
-@inner
-def _is_state(specification, t, state):  # type: ignore
-    return t > 0 or state == 0
-
-
-@first_after.register(ChainSpecification)
-@inner
-def _first_after(specification, state):  # type: ignore
+def _first_term(specification, group):  # type: ignore
     return 0
 
 
-@label_of.register(ChainSpecification)
+@edges_at.register(ChainSpecification)
 @inner
-def _label_of(specification, state):  # type: ignore
-    return state
-
-
-@fill_scores.register(ChainSpecification)
-@inner
-def _fill_scores(specification, length, scores, work):  # type: ignore
-    n_labels, stride, last = specification.n_labels, specification.stride, (length - 1) * specification.stride
-    for t in range(length):
-        copy_run(work.nodes, t * stride, scores, t * n_labels, n_labels)
-    mask_run(work.nodes, 0, work.nodes, 0, specification.allowed_start, 0, n_labels, stride)
-    mask_run(work.nodes, last, work.nodes, last, specification.allowed_end, 0, n_labels, stride)
-    masked_edges(specification, length, scores, work)
+def _edges_at(specification, t, group):  # type: ignore
+    return 0 if specification.tied else (t - 1) * specification.n_labels * specification.stride
 
 
 @edge_row.register(ChainSpecification)
 @inner
-def _edge_row(specification, t, state):  # type: ignore
-    if t == 0:
-        return -1
-    return state if specification.tied else (t - 1) * specification.n_labels + state
+def _edge_row(specification, t, group, term):  # type: ignore
+    return term if specification.tied else (t - 1) * specification.n_labels + term
 
 
-@edge_at.register(ChainSpecification)
+@n_edge_rows.register(ChainSpecification)
 @inner
-def _edge_at(specification, t, state):  # type: ignore
-    return _edge_row(specification, t, state) * specification.stride
+def _n_edge_rows(specification, length):  # type: ignore
+    return specification.n_labels * (1 if specification.tied else length - 1)
 
 
-@fill_weights.register(ChainSpecification)
+@cell_before.register(ChainSpecification)
 @inner
-def _fill_weights(specification, length, t, state, counts, work, weights):  # type: ignore
-    edge, node = _edge_at(specification, t, state), t * specification.stride
-    for y in range(specification.n_labels):
-        weights[y] = counts[y] if edge < 0 else work.edges[edge + y] * work.nodes[node + y]
+def _cell_before(specification, group, term):  # type: ignore
+    return 0, term
+
+
+@fill_edges.register(ChainSpecification)
+@inner
+def _fill_edges(specification, length, scores, work):  # type: ignore
+    n_labels, stride = specification.n_labels, specification.stride
+    blocks = min(1, length - 1) if specification.tied else length - 1
+    for k in range(blocks * n_labels):
+        mask, source = k % n_labels * stride, (length + k) * n_labels
+        mask_run(work.edges, k * stride, scores, source, specification.allowed, mask, n_labels, stride)
+
+
+@begin.register(ChainSpecification)
+@inner
+def _begin(specification, kind, scores, work):  # type: ignore
+    for j in range(specification.n_labels):
+        may_start = specification.allowed_start[j] > 0.0
+        set_cell(kind, work.forward, j, scores[j] if may_start else -np.inf)
 
 
 workspace_for.register(ChainSpecification)(inner(chain_workspace, allocates=True))

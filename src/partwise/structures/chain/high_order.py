@@ -20,26 +20,24 @@ import numpy as np
 from partwise.compiled.boundary import Reals
 from partwise.compiled.dispatch import inner
 from partwise.compiled.oracles import Oracle
-from partwise.compiled.simd import combine_rows, exponential_row, maximum, padded
+from partwise.compiled.simd import LANES, combine_rows, exponential_row, maximum, padded
 from partwise.structures.chain.forward_backward import _INVERSE_LIFT, _LIFT, _SMALLEST, _sum_of_logs
-from partwise.structures.chain.high_order_viterbi import high_order_viterbi, masked_edges
 from partwise.structures.chain.recursion import (
-    edge_at,
+    begin,
+    best_labelling,
+    cell_before,
     edge_row,
+    edges_at,
     expectations_in_logs,
-    fill_scores,
-    fill_weights,
-    first_after,
-    is_state,
-    label_of,
-    memory,
-    n_edges,
-    n_states,
+    fill_edges,
+    first_term,
+    layout_of,
+    mask_run,
+    n_edge_rows,
     scaled_sums,
     workspace_for,
 )
-from partwise.structures.chain.viterbi import mask_run
-from partwise.structures.items import copy_run
+from partwise.structures.semirings import set_cell
 
 
 class HighOrderSpecification(NamedTuple):
@@ -67,7 +65,7 @@ class HighOrderSpecification(NamedTuple):
 
 class HighOrderWorkspace(NamedTuple):
     """Exponentials of nodes and edges; forward rows, the first of them before the start; products
-    n_t(y) b_t(g, y), by group and then position; one backward row; a column; totals."""
+    n_t(y) b_t(g, y), by group and then position; one backward row; a column; totals; room for two rows."""
 
     nodes: Reals
     edges: Reals
@@ -77,6 +75,7 @@ class HighOrderWorkspace(NamedTuple):
     backward: Reals
     column: Reals
     totals: Reals
+    room: Reals
 
 
 def high_order_specification(
@@ -104,9 +103,10 @@ def high_order_workspace(specification: HighOrderSpecification, longest: int) ->
         transposed=np.zeros(n_symbols * per_position),
         forward=np.zeros((longest + 1) * per_position),
         products=np.zeros(longest * per_position),
-        backward=np.zeros(per_position),
+        backward=np.zeros(per_position + LANES),
         column=np.zeros(stride),
         totals=np.zeros(longest),
+        room=np.zeros(2 * stride),
     )
 
 
@@ -290,8 +290,7 @@ def high_order_log_partition(specification, shape, scores, work):  # type: ignor
 
 @inner
 def high_order_best(specification, shape, scores, counts, work):  # type: ignore
-    length = np.int64(shape[0])
-    return high_order_viterbi(specification, length, scores, counts, work)
+    return best_labelling(specification, np.int64(shape[0]), scores, counts, work)
 
 
 HIGH_ORDER = Oracle(
@@ -304,80 +303,67 @@ HIGH_ORDER = Oracle(
 )
 
 
-# -- the states of a chain of order k: histories, see `recursion.py` -----------------------------------
+# -- the cells of a chain of order k: histories, see `recursion.py` ------------------------------------
 
 
-@n_edges.register(HighOrderSpecification)
+@layout_of.register(HighOrderSpecification)
 @inner
-def _n_edges(specification, length):  # type: ignore
-    return specification.n_groups * (specification.n_labels + 1) * specification.stride
-
-
-@n_states.register(HighOrderSpecification)
-@inner
-def _n_states(specification):  # type: ignore
-    return specification.n_groups * (specification.n_labels + 1)
-
-
-@memory.register(HighOrderSpecification)
-@inner
-def _memory(specification):  # type: ignore
-    return specification.order
-
-
-@is_state.register(HighOrderSpecification)
-@inner
-def _is_state(specification, t, state):  # type: ignore
+def _layout_of(specification):  # type: ignore
     n_symbols = specification.n_labels + 1
-    for back in range(specification.order):  # the symbol before the start fills what lies before position 0
-        if (state % n_symbols == specification.n_labels) != (back >= t):
-            return False
-        state //= n_symbols
-    return True
+    return specification.n_groups, n_symbols, specification.n_groups // n_symbols * specification.stride, 0
 
 
-@first_after.register(HighOrderSpecification)
+@first_term.register(HighOrderSpecification)
 @inner
-def _first_after(specification, state):  # type: ignore
-    return state % specification.n_groups * (specification.n_labels + 1)
+def _first_term(specification, group):  # type: ignore
+    n_symbols = specification.n_labels + 1
+    return group // n_symbols * specification.stride + group % n_symbols
 
 
-@label_of.register(HighOrderSpecification)
+@edges_at.register(HighOrderSpecification)
 @inner
-def _label_of(specification, state):  # type: ignore
-    return state % (specification.n_labels + 1)
-
-
-@fill_scores.register(HighOrderSpecification)
-@inner
-def _fill_scores(specification, length, scores, work):  # type: ignore
-    n_labels, stride, last = specification.n_labels, specification.stride, (length - 1) * specification.stride
-    for t in range(length):
-        copy_run(work.nodes, t * stride, scores, t * n_labels, n_labels)
-    mask_run(work.nodes, last, work.nodes, last, specification.allowed_end, 0, n_labels, stride)
-    masked_edges(specification, length, scores, work)
+def _edges_at(specification, t, group):  # type: ignore
+    return group * (specification.n_labels + 1) * specification.stride
 
 
 @edge_row.register(HighOrderSpecification)
 @inner
-def _edge_row(specification, t, state):  # type: ignore
-    return state
+def _edge_row(specification, t, group, term):  # type: ignore
+    return term * specification.n_groups + group
 
 
-@edge_at.register(HighOrderSpecification)
+@n_edge_rows.register(HighOrderSpecification)
 @inner
-def _edge_at(specification, t, state):  # type: ignore
-    group, oldest = state % specification.n_groups, state // specification.n_groups
-    return (group * (specification.n_labels + 1) + oldest) * specification.stride
+def _n_edge_rows(specification, length):  # type: ignore
+    return specification.n_groups * (specification.n_labels + 1)
 
 
-@fill_weights.register(HighOrderSpecification)
+@cell_before.register(HighOrderSpecification)
 @inner
-def _fill_weights(specification, length, t, state, counts, work, weights):  # type: ignore
-    edge = _edge_at(specification, t, state)
-    product = (state % specification.n_groups * length + t) * specification.stride
-    for y in range(specification.n_labels):
-        weights[y] = work.edges[edge + y] * work.products[product + y]
+def _cell_before(specification, group, term):  # type: ignore
+    history, n_symbols = term * specification.n_groups + group, specification.n_labels + 1
+    return history // n_symbols, history % n_symbols
+
+
+@fill_edges.register(HighOrderSpecification)
+@inner
+def _fill_edges(specification, length, scores, work):  # type: ignore
+    n_labels, stride, n_groups = specification.n_labels, specification.stride, specification.n_groups
+    n_symbols = n_labels + 1
+    for g in range(n_groups):
+        mask = (g % n_symbols) * stride
+        for o in range(n_symbols):
+            row, source = (g * n_symbols + o) * stride, (length + o * n_groups + g) * n_labels
+            mask_run(work.edges, row, scores, source, specification.allowed, mask, n_labels, stride)
+
+
+@begin.register(HighOrderSpecification)
+@inner
+def _begin(specification, kind, scores, work):  # type: ignore
+    for cell in range(specification.n_groups * specification.stride):
+        set_cell(kind, work.forward, cell, -np.inf)
+    before_start = (specification.n_groups - 1) * specification.stride + specification.n_labels
+    set_cell(kind, work.forward, before_start, 0.0)
 
 
 workspace_for.register(HighOrderSpecification)(inner(high_order_workspace, allocates=True))

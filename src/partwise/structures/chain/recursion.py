@@ -1,62 +1,81 @@
 # mypy: ignore-errors
-"""The recursion of a chain of any order on scores, written once for all kinds of items (see `structures/items.py`).
+"""The recursion of a chain of any order on scores, written once for all that an item may keep.
 
-A *state* is what a chain knows of its past: the label before, or the last k labels. A cell stands for the labels from
-position t on after state h:
+A *group* is what a chain remembers of its labels, without the last one. Of order 1 there is one group; of order k a
+group is the k − 1 labels before. From a cell of position t − 1, label y leads to the cell (t, g, y):
 
-    e_t(h) = ⊕_y score(t, h, y) ⊗ e_{t+1}(h·y),    e_T(h) = 1.
+    d_t(g, y) = n_t(y) ⊗ ⊕_o d_{t-1}(o, g) ⊗ m(o, g, y)
 
-Log-sums give counts and samples if the scaled sums of `forward_backward.py` and `high_order.py` underflow. Lists give
-the k best labellings. These two files also say what states a chain of their order has.
+Here o is what group g has forgotten: of order 1 the label before, of order k the oldest of k labels. With ``MAXIMA``
+this is Viterbi's algorithm. ``LOGS`` gives sums if the scaled sums of `forward_backward.py` and `high_order.py`
+underflow, and lists of items (`structures/ranked.py`) the k best. :func:`trace` goes back to one labelling, the best or
+a sample, and :func:`expectations_in_logs` back to all. The two files of scaled sums also say where cells and edges of
+their order lie.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from partwise.compiled.boundary import Reals
 from partwise.compiled.dispatch import chosen_by_type, entry, inner
 from partwise.compiled.simd import LANES
-from partwise.structures.items import add_runs, copy_run, draw, end, join, log_sums, ranked, share
+from partwise.structures.ranked import rank_cell, ranked
+from partwise.structures.semirings import (
+    BEST,
+    LINEAR,
+    LOGS,
+    MAXIMA,
+    SHARED,
+    Drawn,
+    choose,
+    join_rows,
+    multiply_row,
+    plus,
+    share,
+    times,
+)
 
-
-class ScoreRows(NamedTuple):
-    """The part of a workspace that :func:`fill_scores` fills."""
-
-    nodes: Reals
-    edges: Reals
-
-
-@chosen_by_type
-def n_edges(specification, length):  # type: ignore
-    """How many numbers ``work.edges`` has."""
-
-
-@chosen_by_type
-def n_states(specification):  # type: ignore
-    """How many states there are."""
-
-
-@chosen_by_type
-def memory(specification):  # type: ignore
-    """How many labels a state remembers."""
+# -- where cells and edges lie ------------------------------------------------------------------------
 
 
 @chosen_by_type
-def is_state(specification, t, state):  # type: ignore
-    """Whether a chain can be in this state before position t; before position 0 there is one."""
+def layout_of(specification):  # type: ignore
+    """Numbers of groups and of terms o, the step between the cells of two terms, and the first position with edges."""
 
 
 @chosen_by_type
-def first_after(specification, state):  # type: ignore
-    """The state after `state` and label 0; label y leads y states further."""
+def first_term(specification, group):  # type: ignore
+    """The cell of a group's first term, counted from the first cell of the position before."""
 
 
 @chosen_by_type
-def label_of(specification, state):  # type: ignore
-    """The last label in a state."""
+def edges_at(specification, t, group):  # type: ignore
+    """Where ``work.edges`` has the row of a group's first term at t."""
+
+
+@chosen_by_type
+def edge_row(specification, t, group, term):  # type: ignore
+    """The row of edge parts, each `n_labels` long, that a term uses at t."""
+
+
+@chosen_by_type
+def n_edge_rows(specification, length):  # type: ignore
+    """How many rows of edge parts there are."""
+
+
+@chosen_by_type
+def cell_before(specification, group, term):  # type: ignore
+    """The group and the label of a term."""
+
+
+@chosen_by_type
+def fill_edges(specification, length, scores, work):  # type: ignore
+    """Fill ``work.edges`` with scores, −inf where masked and in the padding."""
+
+
+@chosen_by_type
+def begin(specification, kind, scores, work):  # type: ignore
+    """Make the cells of the last position without edges."""
 
 
 @chosen_by_type
@@ -65,61 +84,133 @@ def workspace_for(specification, length):  # type: ignore
 
 
 @chosen_by_type
-def fill_scores(specification, length, scores, work):  # type: ignore
-    """Fill ``work.nodes`` and ``work.edges`` with scores, −inf where masked and in the padding."""
-
-
-@chosen_by_type
-def edge_at(specification, t, state):  # type: ignore
-    """Where ``work.edges`` has the edges from a state to the label at t; −1 if there are none."""
-
-
-@chosen_by_type
-def edge_row(specification, t, state):  # type: ignore
-    """The row of edge parts, each `n_labels` long, that a state uses at t."""
-
-
-@chosen_by_type
 def scaled_sums(specification, length, scores, counts, work):  # type: ignore
     """Log-partition and counts from scaled products, NaN if they underflow."""
 
 
-@chosen_by_type
-def fill_weights(specification, length, t, state, counts, work, weights):  # type: ignore
-    """Fill `weights` with the odds of the labels at t after a state, from what ``scaled_sums`` left."""
+@inner
+def mask_run(out, o, scores, i, allowed, m, n, stride):  # type: ignore
+    """out[o:][:n] = scores[i:][:n], or −inf where allowed[m:][:n] is zero; −inf in the padding."""
+    # Indices without sign: one that may be negative counts from the end, which would keep vectors out of the loop.
+    o, i, m, n = np.uint64(o), np.uint64(i), np.uint64(m), np.uint64(n)
+    for j in range(n):
+        out[o + j] = scores[i + j] if allowed[m + j] > 0.0 else -np.inf
+    for j in range(n, np.uint64(stride)):
+        out[o + j] = -np.inf
 
 
 @inner
-def _fill_row(specification, t, state, work, row):  # type: ignore
-    """Scores of going on to each label at t after a state."""
-    at, node, n_labels = edge_at(specification, t, state), t * specification.stride, specification.n_labels
-    if at < 0:
-        copy_run(row, 0, work.nodes, node, n_labels)
-    else:
-        add_runs(row, work.nodes, node, work.edges, at, n_labels)
+def _first_cell(specification, t):  # type: ignore
+    """The first cell of a position. If edges begin at position 0, the cells before the start come first."""
+    n_groups, _, _, first = layout_of(specification)
+    return (t + 1 - first) * n_groups * specification.stride
 
 
-@inner(allocates=True)
-def _fill_items(items, specification, length, scores, work, row):  # type: ignore
-    """Make all cells; returns the one of the whole chain. Cell t · n + h stands for state h before position t."""
-    n, n_labels, whole = n_states(specification), specification.n_labels, 0
-    states, n_here = np.empty(n, np.int64), 0
-    fill_scores(specification, length, scores, work)
-    for state in range(n):
-        end(items, length * n + state, 0.0)
+# -- from left to right -------------------------------------------------------------------------------
+
+
+@inner
+def forward(kind, specification, length, scores, work):  # type: ignore
+    """Make all cells: those of ``MAXIMA`` and ``LOGS`` in ``work.forward``, lists in `kind`."""
+    n_groups, n_terms, step, first = layout_of(specification)
+    n_labels, stride = specification.n_labels, specification.stride
+    fill_edges(specification, length, scores, work)
+    begin(specification, kind, scores, work)
+    for t in range(first, length):
+        before = _first_cell(specification, t - 1)
+        for group in range(n_groups):
+            cell = _first_cell(specification, t) + group * stride
+            join_rows(
+                kind, work.forward, cell, work.forward, before + first_term(specification, group), step, n_terms,
+                work.edges, edges_at(specification, t, group), stride, n_labels, work.room,
+            )  # fmt: skip
+            multiply_row(kind, work.forward, cell, scores, t * n_labels, n_labels)
+
+
+@inner
+def _fill_last(semiring, specification, length, work, row):  # type: ignore
+    """The cells of the last position, zero if their label may not stand last. Returns their number."""
+    cell, stride = _first_cell(specification, length - 1), specification.stride
+    count = _first_cell(specification, length) - cell
+    for k in range(count):
+        row[k] = work.forward[cell + k] if specification.allowed_end[k % stride] > 0.0 else semiring.zero
+    return count
+
+
+@inner
+def _fill_terms(semiring, specification, t, group, label, work, row):  # type: ignore
+    """The terms of a cell of position t. Returns their number."""
+    _, n_terms, step, _ = layout_of(specification)
+    cell = _first_cell(specification, t - 1) + first_term(specification, group)
+    edge, stride = edges_at(specification, t, group) + label, specification.stride
+    for term in range(n_terms):
+        row[term] = times(semiring, work.forward[cell + term * step], work.edges[edge + term * stride])
+    return n_terms
+
+
+@inner
+def _whole(semiring, row, count):  # type: ignore
+    total = semiring.zero
+    for k in range(count):
+        total = plus(semiring, total, row[k])
+    return total
+
+
+# -- from right to left: one labelling ----------------------------------------------------------------
+
+
+@inner
+def trace(how, semiring, specification, length, labels, counts, work):  # type: ignore
+    """Fill `labels` (length,) with one labelling, and add its parts to `counts`."""
+    n_labels, row, first = specification.n_labels, work.backward, layout_of(specification)[3]
+    cell = choose(how, semiring, row, _fill_last(semiring, specification, length, work, row), length - 1)
+    group, label = cell // specification.stride, cell % specification.stride
     for t in range(length - 1, -1, -1):
-        if t == length - 1 or t < memory(specification):
-            n_here = 0
-            for state in range(n):
-                if is_state(specification, t, state):
-                    states[n_here] = state
-                    n_here += 1
-        for state in states[:n_here]:
-            _fill_row(specification, t, state, work, row)
-            after = (t + 1) * n + first_after(specification, state)
-            whole = t * n + state
-            join(items, whole, row, n_labels, after, 1)
-    return whole
+        labels[t] = label
+        counts[t * n_labels + label] += 1.0
+        if t < first:
+            break
+        n_terms = _fill_terms(semiring, specification, t, group, label, work, row)
+        term = choose(how, semiring, row, n_terms, max(t - 1, 0))
+        counts[(length + edge_row(specification, t, group, term)) * n_labels + label] += 1.0
+        group, label = cell_before(specification, group, term)
+
+
+@inner
+def best_labelling(specification, length, scores, counts, work):  # type: ignore
+    """The best score; writes the part counts of a labelling that has it, −inf and zeros if none is possible."""
+    forward(MAXIMA, specification, length, scores, work)
+    for k in range((length + n_edge_rows(specification, length)) * specification.n_labels):
+        counts[k] = 0.0
+    count = _fill_last(MAXIMA, specification, length, work, work.backward)
+    value = _whole(MAXIMA, work.backward, count)
+    if value > -np.inf:
+        trace(BEST, MAXIMA, specification, length, work.totals, counts, work)  # nobody reads the labels
+    return value
+
+
+@entry(allocates=True)
+def sample_labellings(specification, length, scores, uniforms, labels):  # type: ignore
+    """Fill `labels` (n, length) from `uniforms` (n, length) in [0, 1); returns the log-partition.
+
+    Labels are drawn from right to left, each given those after it. `scores` has nothing behind its slack.
+    """
+    work, counts = workspace_for(specification, length), np.empty(scores.size)
+    log_total = scaled_sums(specification, length, scores, counts, work)
+    if log_total == log_total:
+        for sample in range(len(labels)):
+            trace(Drawn(uniforms[sample]), LINEAR, specification, length, labels[sample], counts, work)
+        return log_total
+    forward(LOGS, specification, length, scores, work)
+    count = _fill_last(LOGS, specification, length, work, work.backward)
+    log_total = _whole(LOGS, work.backward, count)
+    if log_total > -np.inf:
+        for sample in range(len(labels)):
+            trace(Drawn(uniforms[sample]), LOGS, specification, length, labels[sample], counts, work)
+    return log_total
+
+
+# -- from right to left: all labellings ---------------------------------------------------------------
 
 
 @inner(allocates=True)
@@ -128,83 +219,60 @@ def expectations_in_logs(specification, layout, length, scores, counts, edge_cou
 
     −inf if no labelling is possible, and zero counts.
     """
-    n, n_labels = n_states(specification), specification.n_labels
-    items, row = log_sums((length + 1) * n, n_labels), np.zeros(n_labels + LANES)
-    whole = _fill_items(items, specification, length, scores, work, row)
+    n_labels, stride, first = specification.n_labels, specification.stride, layout_of(specification)[3]
+    n_groups, _, step, _ = layout_of(specification)
+    forward(LOGS, specification, length, scores, work)
     for k in range(length * n_labels):
         counts[k] = 0.0
     for k in range(edge_counts.size):
         edge_counts[k] = 0.0
-    if items.values[whole] == -np.inf:
-        return -np.inf
-    now, then = np.zeros(n), np.zeros(n)
-    now[whole] = 1.0
-    for t in range(length):
+    row, now, then = np.zeros((3, n_groups * stride + LANES))
+    count = _fill_last(LOGS, specification, length, work, now)
+    log_total = _whole(LOGS, now, count)
+    if log_total == -np.inf:
+        return log_total
+    share(SHARED, LOGS, now, count, 0)
+    for t in range(length - 1, -1, -1):
         then[:] = 0.0
-        for state in range(n):
-            probability = now[state]
-            if probability == 0.0:
-                continue
-            _fill_row(specification, t, state, work, row)
-            after, edge = first_after(specification, state), edge_row(layout, t, state) * n_labels
-            share(items, row, n_labels, (t + 1) * n + after, 1)
-            for y in range(n_labels):
-                own = probability * items.weights[y]
-                then[after + y] += own
-                counts[t * n_labels + y] += own
-                if edge >= 0:
-                    edge_counts[edge + y] += own
+        for group in range(n_groups):
+            for label in range(n_labels):
+                probability = now[group * stride + label]
+                if probability == 0.0:
+                    continue
+                counts[t * n_labels + label] += probability
+                if t < first:
+                    continue
+                n_terms = _fill_terms(LOGS, specification, t, group, label, work, row)
+                share(SHARED, LOGS, row, n_terms, 0)
+                cell = first_term(specification, group)
+                for term in range(n_terms):
+                    own = probability * row[term]
+                    then[cell + term * step] += own
+                    if own > 0.0:
+                        edge_counts[edge_row(layout, t, group, term) * n_labels + label] += own
         now, then = then, now
-    return items.values[whole]
+    return log_total
+
+
+# -- the k best ---------------------------------------------------------------------------------------
 
 
 @entry(allocates=True)
 def best_labellings(specification, length, scores, labels, values):  # type: ignore
     """Fill `labels` (k, length) and `values` (k,), best first; returns how many there are."""
-    n, k = n_states(specification), values.size
-    work = ScoreRows(np.empty(length * specification.stride), np.empty(n_edges(specification, length)))
-    items, row = ranked((length + 1) * n, k), np.zeros(specification.n_labels + LANES)
-    whole = _fill_items(items, specification, length, scores, work, row)
-    found = 0
-    while found < k and items.values[whole * k + found] > -np.inf:
-        values[found] = items.values[whole * k + found]
+    work, k, found, stride = workspace_for(specification, length), values.size, 0, specification.stride
+    whole = _first_cell(specification, length)
+    lists = ranked(whole + 1, k)
+    forward(lists, specification, length, scores, work)
+    last = _first_cell(specification, length - 1)
+    for cell in range(last, whole):
+        if specification.allowed_end[cell % stride] > 0.0:
+            rank_cell(lists, whole, cell, 0.0)
+    while found < k and lists.values[whole * k + found] > -np.inf:
+        values[found] = lists.values[whole * k + found]
         entry = whole * k + found
-        for t in range(length):
-            entry = items.sources[entry]
-            state = entry // k - (t + 1) * n
-            labels[found, t] = label_of(specification, state)
+        for t in range(length - 1, -1, -1):
+            entry = lists.sources[entry]
+            labels[found, t] = entry // k % stride
         found += 1
     return found
-
-
-@entry(allocates=True)
-def sample_labellings(specification, length, scores, uniforms, labels):  # type: ignore
-    """Fill `labels` (n, length) from `uniforms` (n, length) in [0, 1); returns the log-partition.
-
-    Labels are drawn from left to right, each given the state before it. `scores` has nothing behind its slack.
-    """
-    n, n_labels, start = n_states(specification), specification.n_labels, 0
-    work, counts = workspace_for(specification, length), np.empty(scores.size)
-    while not is_state(specification, 0, start):
-        start += 1
-    log_total = scaled_sums(specification, length, scores, counts, work)
-    is_scaled = log_total == log_total
-    n_cells = 1 if is_scaled else (length + 1) * n
-    items, row = log_sums(n_cells, n_labels), np.zeros(n_labels + LANES)
-    if not is_scaled:
-        log_total = items.values[_fill_items(items, specification, length, scores, work, row)]
-        if log_total == -np.inf:
-            return log_total
-    for sample in range(len(labels)):
-        state = start
-        for t in range(length):
-            after = first_after(specification, state)
-            if is_scaled:
-                fill_weights(specification, length, t, state, counts, work, items.weights)
-            else:
-                _fill_row(specification, t, state, work, row)
-                share(items, row, n_labels, (t + 1) * n + after, 1)
-            label = draw(items.weights, n_labels, uniforms[sample, t])
-            labels[sample, t] = label
-            state = after + label
-    return log_total

@@ -17,7 +17,7 @@ from partwise.compiled.boundary import Reals
 from partwise.compiled.dispatch import inner
 from partwise.compiled.oracles import Oracle
 from partwise.compiled.simd import LANES, combine_rows, exponential_row, maximum, padded
-from partwise.structures.segments.recursion import expectations_in_logs, scaled_sums
+from partwise.structures.segments.recursion import best_segmentation, expectations_in_logs, scaled_sums
 from partwise.structures.segments.scores import (
     add_token_counts,
     fill_edges,
@@ -26,7 +26,6 @@ from partwise.structures.segments.scores import (
     first_transition,
     n_segments,
 )
-from partwise.structures.segments.viterbi import semi_markov_viterbi
 
 _SMALLEST = 1e-250  # If the total of a boundary is below this, labels have underflowed.
 _FAINT = 1e-280  # A forward entry above this has lost nothing that matters.
@@ -65,7 +64,11 @@ class SemiMarkovSpecification(NamedTuple):
 
 
 class SemiMarkovWorkspace(NamedTuple):
-    """Rows of `stride` numbers: one a segment, one a pair of labels, one a boundary between positions."""
+    """Rows of `stride` numbers: one a segment, one a pair of labels, one a boundary between positions.
+
+    `cells` holds `forward` and `entering`, one behind the other. `sums` has one number for each label or length,
+    `room` two rows and one for each length.
+    """
 
     rows: Reals
     edges: Reals
@@ -77,6 +80,8 @@ class SemiMarkovWorkspace(NamedTuple):
     log_scales: Reals
     inverse_totals: Reals
     sums: Reals
+    cells: Reals
+    room: Reals
 
 
 def semi_markov_specification(
@@ -113,14 +118,20 @@ def semi_markov_workspace(specification: SemiMarkovSpecification, longest: int) 
     stride, block = specification.stride, specification.n_labels * specification.stride
     n_rows = int(n_segments(np.array([longest]), specification.max_length)[0])
     boundaries = (longest + 1) * stride
+    n_lengths, cells = min(specification.max_length, longest), np.zeros(2 * boundaries)
     return SemiMarkovWorkspace(
         np.zeros(n_rows * stride + LANES),
         np.zeros(block),
         np.zeros(block),
-        *(np.zeros(boundaries) for _ in range(4)),
+        cells[:boundaries],
+        cells[boundaries:],
+        np.zeros(boundaries),
+        np.zeros(boundaries),
         np.zeros(longest + 1),
         np.zeros(longest + 1),
-        np.zeros(stride),
+        np.zeros(max(stride, n_lengths) + LANES),
+        cells,
+        np.zeros((2 + n_lengths) * stride),
     )
 
 
@@ -315,8 +326,7 @@ def semi_markov_log_partition(specification, shape, scores, work):  # type: igno
 
 @inner
 def semi_markov_best(specification, shape, scores, counts, work):  # type: ignore
-    length = np.int64(shape[0])
-    return semi_markov_viterbi(specification, length, scores, counts, work)
+    return best_segmentation(specification, np.int64(shape[0]), scores, counts, work)
 
 
 SEMI_MARKOV = Oracle(

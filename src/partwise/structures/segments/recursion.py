@@ -1,12 +1,14 @@
 # mypy: ignore-errors
-"""The recursion of a semi-Markov chain on scores, written once for all kinds of items (see `structures/items.py`).
+"""The recursion of a semi-Markov chain on scores, written once for all that an item may keep.
 
-Boundary s lies before position s. Two cells stand for what comes from boundary s on: o_s(j) if a segment of label j
-begins there, b_s(i) if one of label i has just ended:
+Boundary s lies before position s. Two cells stand for what comes before boundary s: d_s(j) if a segment of label j ends
+there, g_s(j) if one of label j begins there:
 
-    o_s(j) = ⊕_k score(s, k, j) ⊗ b_{s+k}(j),    b_s(i) = ⊕_j m(i, j) ⊗ o_s(j),    b_n(i) = 1 if i may stand last.
+    d_e(j) = ⊕_k g_{e-k}(j) ⊗ score(e − k, k, j),    g_s(j) = ⊕_i d_s(i) ⊗ m(i, j),    g_0(j) = 1 if j may stand first.
 
-Log-sums give counts and samples if the scaled sums of `forward_backward.py` underflow. Lists give the k best.
+With ``MAXIMA`` this is Viterbi's algorithm. ``LOGS`` gives sums if the scaled sums of `forward_backward.py` underflow,
+and lists of items (`structures/ranked.py`) the k best. :func:`trace` goes back to one segmentation, the best or a
+sample, and :func:`expectations_in_logs` back to all.
 """
 
 from __future__ import annotations
@@ -15,8 +17,31 @@ import numpy as np
 
 from partwise.compiled.dispatch import chosen_by_type, entry, inner
 from partwise.compiled.simd import LANES
-from partwise.structures.items import draw, end, join, log_sums, ranked, share
-from partwise.structures.segments.scores import fill_edges, fill_rows, first_segment, first_transition
+from partwise.structures.ranked import rank_cell, ranked
+from partwise.structures.segments.scores import (
+    add_token_counts,
+    fill_edges,
+    fill_rows,
+    first_segment,
+    first_transition,
+)
+from partwise.structures.semirings import (
+    BEST,
+    LINEAR,
+    LOGS,
+    MAXIMA,
+    SHARED,
+    Drawn,
+    choose,
+    finish_row,
+    join_rows,
+    offer_row,
+    plus,
+    set_cell,
+    share,
+    start_row,
+    times,
+)
 
 
 @chosen_by_type
@@ -24,106 +49,86 @@ def scaled_sums(specification, length, scores, counts, work):  # type: ignore
     """Log-partition and counts of segments and transitions from scaled products, NaN if they underflow."""
 
 
-@inner
-def _began(n_labels, start, label):  # type: ignore
-    """The cell o of a boundary and label; the next label is the next cell."""
-    return 2 * start * n_labels + label
+# -- from left to right -------------------------------------------------------------------------------
+#
+# ``work.cells`` has all d_e(j), then all g_s(j): ``work.forward`` and ``work.entering``.
 
 
 @inner
-def _ended(n_labels, start, label):  # type: ignore
-    """The cell b of a boundary and label; the next boundary is 2 · n_labels further. Everything begins at b_0(0)."""
-    return (2 * start + 1) * n_labels + label
-
-
-@inner
-def _fill_lengths(specification, length, start, label, work, row):  # type: ignore
-    """Scores of the segments of a label that begin at a boundary; returns how many lengths there are."""
+def forward(kind, specification, length, scores, work):  # type: ignore
+    """Make all cells: those of ``MAXIMA`` and ``LOGS`` in ``work.cells``, lists in `kind`."""
+    n_labels, stride, cells, begins = (
+        specification.n_labels,
+        specification.stride,
+        work.cells,
+        work.forward.size,
+    )
     longest = min(specification.max_length, length)
-    at = first_segment(length, longest, start) * specification.stride + label
-    n = min(longest, length - start)
-    for k in range(n):
-        row[k] = work.rows[at + k * specification.stride]
-    return n
-
-
-@inner
-def _fill_labels(specification, start, before, work, row):  # type: ignore
-    """Scores of the label of the next segment after label `before`."""
-    for j in range(specification.n_labels):
-        if start > 0:
-            row[j] = work.edges[before * specification.stride + j]
-        else:
-            row[j] = 0.0 if specification.allowed_start[j] > 0.0 else -np.inf
-
-
-@inner
-def _fill_items(items, specification, length, scores, work, row):  # type: ignore
-    """Make all cells; returns the one of the whole sequence."""
-    n_labels = specification.n_labels
     fill_rows(specification, length, scores, work)
     fill_edges(specification, length, scores, work)
     for j in range(n_labels):
-        end(items, _ended(n_labels, length, j), 0.0 if specification.allowed_end[j] > 0.0 else -np.inf)
-    for start in range(length - 1, -1, -1):
-        for j in range(n_labels):
-            n = _fill_lengths(specification, length, start, j, work, row)
-            join(items, _began(n_labels, start, j), row, n, _ended(n_labels, start + 1, j), 2 * n_labels)
-        for i in range(n_labels if start > 0 else 1):
-            _fill_labels(specification, start, i, work, row)
-            join(items, _ended(n_labels, start, i), row, n_labels, _began(n_labels, start, 0), 1)
-    return _ended(n_labels, 0, 0)
+        set_cell(kind, cells, begins + j, 0.0 if specification.allowed_start[j] > 0.0 else -np.inf)
+    for end in range(1, length + 1):
+        here, n_here = end * stride, min(longest, end)
+        start_row(kind, cells, here, stride)
+        for k in range(n_here):
+            start = end - 1 - k
+            row = (first_segment(length, longest, start) + k) * stride
+            offer_row(
+                kind, cells, here, k, cells, begins + start * stride, work.rows, row, stride, n_labels, work.room
+            )  # fmt: skip
+        finish_row(kind, cells, here, n_here, stride, n_labels, work.room)
+        if end < length:
+            join_rows(
+                kind, cells, begins + here, cells, here, 1, n_labels, work.edges, 0, stride, n_labels, work.room
+            )  # fmt: skip
 
 
 @inner
-def _width(specification):  # type: ignore
-    """The most alternatives of a cell."""
-    return max(specification.n_labels, specification.max_length)
+def _fill_last(semiring, specification, length, work, row):  # type: ignore
+    """The labels of the last segment, zero if they may not stand last. Returns their number."""
+    here = length * specification.stride
+    for j in range(specification.n_labels):
+        row[j] = work.forward[here + j] if specification.allowed_end[j] > 0.0 else semiring.zero
+    return specification.n_labels
 
 
-@inner(allocates=True)
-def expectations_in_logs(specification, length, scores, counts, work):  # type: ignore
-    """The log-partition of any scores; writes counts of segments and transitions.
+@inner
+def _fill_lengths(semiring, specification, length, end, label, work, row):  # type: ignore
+    """The lengths of a segment of `label` that ends at a boundary. Returns their number."""
+    longest, stride = min(specification.max_length, length), specification.stride
+    count = min(longest, end)
+    for k in range(count):
+        start = end - 1 - k
+        own = work.rows[(first_segment(length, longest, start) + k) * stride + label]
+        row[k] = times(semiring, own, work.entering[start * stride + label])
+    return count
 
-    −inf if no segmentation is possible, and zero counts.
-    """
-    n_labels, edge = specification.n_labels, first_transition(specification, length)
-    items, row = (
-        log_sums(2 * (length + 1) * n_labels, _width(specification)),
-        np.zeros(_width(specification) + LANES),
-    )
-    for k in range(edge + n_labels * n_labels):
+
+@inner
+def _fill_labels(semiring, specification, start, label, work, row):  # type: ignore
+    """The labels of the segment before one of `label` that begins at a boundary. Returns their number."""
+    stride = specification.stride
+    for i in range(specification.n_labels):
+        row[i] = times(semiring, work.forward[start * stride + i], work.edges[i * stride + label])
+    return specification.n_labels
+
+
+@inner
+def _whole(semiring, row, count):  # type: ignore
+    total = semiring.zero
+    for k in range(count):
+        total = plus(semiring, total, row[k])
+    return total
+
+
+@inner
+def _clear(specification, length, counts):  # type: ignore
+    for k in range(first_transition(specification, length) + specification.n_labels**2):
         counts[k] = 0.0
-    whole = _fill_items(items, specification, length, scores, work, row)
-    if items.values[whole] == -np.inf:
-        return -np.inf
-    reached = np.zeros(items.values.size)  # probability of each cell
-    reached[whole] = 1.0
-    longest = min(specification.max_length, length)
-    for start in range(length):
-        for i in range(n_labels if start > 0 else 1):
-            probability = reached[_ended(n_labels, start, i)]
-            if probability == 0.0:
-                continue
-            _fill_labels(specification, start, i, work, row)
-            share(items, row, n_labels, _began(n_labels, start, 0), 1)
-            for j in range(n_labels):
-                own = probability * items.weights[j]
-                reached[_began(n_labels, start, j)] += own
-                if start > 0:
-                    counts[edge + i * n_labels + j] += own
-        segment = first_segment(length, longest, start)
-        for j in range(n_labels):
-            probability = reached[_began(n_labels, start, j)]
-            if probability == 0.0:
-                continue
-            n = _fill_lengths(specification, length, start, j, work, row)
-            share(items, row, n, _ended(n_labels, start + 1, j), 2 * n_labels)
-            for k in range(n):
-                own = probability * items.weights[k]
-                counts[(segment + k) * n_labels + j] = own
-                reached[_ended(n_labels, start + k + 1, j)] += own
-    return items.values[whole]
+
+
+# -- from right to left: one segmentation -------------------------------------------------------------
 
 
 @inner
@@ -133,62 +138,135 @@ def _write(tags, first, last, label):  # type: ignore
         tags[t] = 2 * label + (1 if t > first else 0)
 
 
-@entry(allocates=True)
-def best_segmentations(specification, length, scores, work, tags, values):  # type: ignore
-    """Fill `tags` (n_best, n) and `values` (n_best,), best first; returns how many there are."""
-    n_labels, k, found = specification.n_labels, values.size, 0
-    items, row = ranked(2 * (length + 1) * n_labels, k), np.zeros(_width(specification) + LANES)
-    whole = _fill_items(items, specification, length, scores, work, row)
-    while found < k and items.values[whole * k + found] > -np.inf:
-        values[found] = items.values[whole * k + found]
-        at, start = whole * k + found, 0
-        while start < length:
-            began = items.sources[at]
-            at = items.sources[began]
-            label, after = began // k % n_labels, at // k // (2 * n_labels)
-            _write(tags[found], start, after, label)
-            start = after
-        found += 1
-    return found
+@inner
+def trace(how, semiring, specification, length, tags, counts, work):  # type: ignore
+    """Fill `tags` (length,) with one segmentation, and add its segments and transitions to `counts`."""
+    n_labels, longest, end, row = (
+        specification.n_labels,
+        min(specification.max_length, length),
+        length,
+        work.sums,
+    )
+    edge = first_transition(specification, length)
+    count = _fill_last(semiring, specification, length, work, row)
+    label = choose(how, semiring, row, count, 2 * length - 1)
+    while end > 0:
+        count = _fill_lengths(semiring, specification, length, end, label, work, row)
+        k = choose(how, semiring, row, count, 2 * end - 2)
+        start = end - 1 - k
+        counts[(first_segment(length, longest, start) + k) * n_labels + label] += 1.0
+        _write(tags, start, end, label)
+        if start > 0:
+            count = _fill_labels(semiring, specification, start, label, work, row)
+            before = choose(how, semiring, row, count, 2 * start - 1)
+            counts[edge + before * n_labels + label] += 1.0
+            label = before
+        end = start
+
+
+@inner
+def best_segmentation(specification, length, scores, counts, work):  # type: ignore
+    """The best score; writes the part counts of a segmentation that has it, −inf and zeros if none is possible."""
+    forward(MAXIMA, specification, length, scores, work)
+    _clear(specification, length, counts)
+    count = _fill_last(MAXIMA, specification, length, work, work.sums)
+    value = _whole(MAXIMA, work.sums, count)
+    if value > -np.inf:
+        trace(BEST, MAXIMA, specification, length, work.log_scales, counts, work)  # nobody reads the tags
+    if specification.tokens:
+        add_token_counts(specification, length, counts)
+    return value
 
 
 @entry(allocates=True)
 def sample_segmentations(specification, length, scores, work, uniforms, tags):  # type: ignore
     """Fill `tags` (n, length) from `uniforms` (n, 2·length) in [0, 1); returns the log-partition.
 
-    The next label is drawn given the one before, then the segment's length given the label.
+    From right to left, a segment's length is drawn given its label, then the label before.
     """
-    n_labels, stride = specification.n_labels, specification.stride
-    longest, counts = min(specification.max_length, length), np.empty(scores.size)
+    counts = np.empty(scores.size)
     log_total = scaled_sums(specification, length, scores, counts, work)
-    is_scaled = log_total == log_total
-    n_cells = 1 if is_scaled else 2 * (length + 1) * n_labels
-    items, row = log_sums(n_cells, _width(specification)), np.zeros(_width(specification) + LANES)
-    if not is_scaled:
-        log_total = items.values[_fill_items(items, specification, length, scores, work, row)]
-        if log_total == -np.inf:
-            return log_total
-    weights = items.weights
-    for sample in range(len(tags)):
-        start, label = 0, 0
-        while start < length:
-            if is_scaled:
-                for j in range(n_labels):
-                    before = work.edges[label * stride + j] if start > 0 else work.entering[j]
-                    weights[j] = before * work.leaving[start * stride + j]
-            else:
-                _fill_labels(specification, start, label, work, row)
-                share(items, row, n_labels, _began(n_labels, start, 0), 1)
-            label = draw(weights, n_labels, uniforms[sample, 2 * start])
-            n = min(longest, length - start)
-            if is_scaled:
-                at = first_segment(length, longest, start) * stride + label
-                for k in range(n):
-                    weights[k] = work.rows[at + k * stride]
-            else:
-                _fill_lengths(specification, length, start, label, work, row)
-                share(items, row, n, _ended(n_labels, start + 1, label), 2 * n_labels)
-            after = start + 1 + draw(weights, n, uniforms[sample, 2 * start + 1])
-            _write(tags[sample], start, after, label)
-            start = after
+    if log_total == log_total:
+        # Going back, this has multiplied all segments of a label that end at a boundary by the same number.
+        for sample in range(len(tags)):
+            trace(Drawn(uniforms[sample]), LINEAR, specification, length, tags[sample], counts, work)
+        return log_total
+    forward(LOGS, specification, length, scores, work)
+    count = _fill_last(LOGS, specification, length, work, work.sums)
+    log_total = _whole(LOGS, work.sums, count)
+    if log_total > -np.inf:
+        for sample in range(len(tags)):
+            trace(Drawn(uniforms[sample]), LOGS, specification, length, tags[sample], counts, work)
     return log_total
+
+
+# -- from right to left: all segmentations ------------------------------------------------------------
+
+
+@inner(allocates=True)
+def expectations_in_logs(specification, length, scores, counts, work):  # type: ignore
+    """The log-partition of any scores; writes counts of segments and transitions.
+
+    −inf if no segmentation is possible, and zero counts.
+    """
+    n_labels, stride, edge = (
+        specification.n_labels,
+        specification.stride,
+        first_transition(specification, length),
+    )
+    longest = min(specification.max_length, length)
+    forward(LOGS, specification, length, scores, work)
+    _clear(specification, length, counts)
+    row = np.zeros(max(n_labels, longest) + LANES)
+    count = _fill_last(LOGS, specification, length, work, row)
+    log_total = _whole(LOGS, row, count)
+    if log_total == -np.inf:
+        return log_total
+    ended, began = np.zeros((length + 1) * stride), np.zeros((length + 1) * stride)  # probabilities of cells
+    share(SHARED, LOGS, row, count, 0)
+    for j in range(n_labels):
+        ended[length * stride + j] = row[j]
+    for end in range(length, 0, -1):
+        for j in range(n_labels):
+            probability = began[end * stride + j]
+            if probability > 0.0:
+                share(SHARED, LOGS, row, _fill_labels(LOGS, specification, end, j, work, row), 0)
+                for i in range(n_labels):
+                    ended[end * stride + i] += probability * row[i]
+                    counts[edge + i * n_labels + j] += probability * row[i]
+        for j in range(n_labels):
+            probability = ended[end * stride + j]
+            if probability > 0.0:
+                count = _fill_lengths(LOGS, specification, length, end, j, work, row)
+                share(SHARED, LOGS, row, count, 0)
+                for k in range(count):
+                    start, own = end - 1 - k, probability * row[k]
+                    began[start * stride + j] += own
+                    counts[(first_segment(length, longest, start) + k) * n_labels + j] = own
+    return log_total
+
+
+# -- the k best ---------------------------------------------------------------------------------------
+
+
+@entry(allocates=True)
+def best_segmentations(specification, length, scores, work, tags, values):  # type: ignore
+    """Fill `tags` (n_best, n) and `values` (n_best,), best first; returns how many there are."""
+    stride, begins, k, found = specification.stride, work.forward.size, values.size, 0
+    whole = work.cells.size
+    lists = ranked(whole + 1, k)
+    forward(lists, specification, length, scores, work)
+    for j in range(specification.n_labels):
+        if specification.allowed_end[j] > 0.0:
+            rank_cell(lists, whole, length * stride + j, 0.0)
+    while found < k and lists.values[whole * k + found] > -np.inf:
+        values[found] = lists.values[whole * k + found]
+        entry, end = lists.sources[whole * k + found], length
+        while end > 0:
+            label = entry // k % stride
+            began = lists.sources[entry]
+            start = (began // k - begins) // stride
+            _write(tags[found], start, end, label)
+            entry, end = lists.sources[began], start
+        found += 1
+    return found

@@ -151,7 +151,9 @@ def test_spans_have_all_and_any_of_segments() -> None:
 
 
 def test_templates_without_any_value_keep_the_others_apart() -> None:
-    template = parse_template("is_digit(word[0])\nbegin\nword[0]\nis_upper(word[0])|pos[0]\npos[0]\nis_digit(pos[0])\n")
+    template = parse_template(
+        "is_digit(word[0])\nbegin\nword[0]\nis_upper(word[0])|pos[0]\npos[0]\nis_digit(pos[0])\n"
+    )
     extractor = AttributeExtractor(template)
     rows = extractor.fit_transform([WORDS, TAGS], np.array([0, 3]))
     again = AttributeExtractor.from_state(extractor.state())

@@ -148,3 +148,15 @@ def test_spans_have_all_and_any_of_segments() -> None:
     assert again.names() == features.names() and len(set(features.names())) == len(features.names())
     found, expected = again.transform(SENTENCES, rows), features.transform(SENTENCES, rows)
     assert found.ids.tolist() == expected.ids.tolist() and len(found.ids) > len(rows.first)
+
+
+def test_templates_without_any_value_keep_the_others_apart() -> None:
+    template = parse_template(
+        "is_digit(word[0])\nbegin\nword[0]\nis_upper(word[0])|pos[0]\npos[0]\nis_digit(pos[0])\n"
+    )
+    extractor = AttributeExtractor(template)
+    rows = extractor.fit_transform([WORDS, TAGS], np.array([0, 3]))
+    again = AttributeExtractor.from_state(extractor.state())
+    expected = {"begin", *(f"word[0]={word}" for word in WORDS), *(f"pos[0]={tag}" for tag in TAGS)}
+    assert again.names() == extractor.names() and set(again.names()) == expected
+    assert again.transform([WORDS, TAGS], np.array([0, 3])).ids.tolist() == rows.ids.tolist()

@@ -103,7 +103,7 @@ class AttributeExtractor(Features):
         if hash_size is not None:
             return self.rows_of(interned, lookups, ptr)
         self.learn_joints(lookups, lambda: [(interned, ptr)])
-        counter = KeyCounter()
+        counter = self.counter()
         rows = self.count(counter, interned, lookups, ptr, with_ids=True)
         renumbered = self.learn_counts(counter, min_count)
         return self._distinct(only_known(rows._replace(ids=renumbered[rows.ids])))
@@ -176,6 +176,10 @@ class AttributeExtractor(Features):
                 size *= radix
         self._compile_vocabulary()
 
+    def counter(self) -> KeyCounter:
+        """Counts nothing so far."""
+        return KeyCounter(self._compiled)
+
     def count(
         self,
         counter: KeyCounter,
@@ -186,7 +190,7 @@ class AttributeExtractor(Features):
     ) -> AttributeRows:
         """Count the keys of tokens; returns the rows of their numbers if they are wanted."""
         words = self._with_joints(self._codes(columns, lookups, sequence_ptr))
-        return counter.add(self._compiled.program, words, self._token_rows(sequence_ptr), with_ids)
+        return counter.add(words, self._token_rows(sequence_ptr), with_ids)
 
     def learn_counts(self, counter: KeyCounter, min_count: int) -> np.ndarray:
         """Take the vocabulary from counted keys; returns the number of each key."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from functools import partial
 from itertools import count
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,9 +19,10 @@ import numpy as np
 from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
-from partwise.features.functions import apply
+from partwise.features.functions import FUNCTIONS
 from partwise.features.keys import (
     Program,
+    Table,
     WordCodes,
     Workspace,
     fill_table,
@@ -38,6 +38,10 @@ from partwise.features.vocabulary import check_vocabulary_settings, numbering
 
 # Memory is reserved for the features of this many rows before any is known.
 _FIRST_ROWS = 10_000
+# Of the lowest keys, this many times the number of features are found without a search; each takes 4 bytes.
+_DIRECT = 2
+# While keys are counted, at most this many of the lowest have a place of their own: 16 MB.
+_MOST_DIRECT = 2**21
 # More morphological features of one word than this are not looked at: pairs of them are features of arcs.
 MOST_FEATS = 30
 NO_VALUE = "_"
@@ -59,19 +63,10 @@ class Source(NamedTuple):
         One of the fields that use it.
     column : str or int
         The column of the data.
-    functions : tuple of functions of a string
     """
 
     field: Field
     column: str | int
-    functions: tuple[Any, ...]
-
-    def values(self, strings: Sequence[str]) -> Sequence[str | None]:
-        """The values of distinct strings, None for no value."""
-        found: Sequence[str | None] = strings
-        for function in self.functions:
-            found = [None if each is None else function(each) for each in found]
-        return found
 
 
 class Window(NamedTuple):
@@ -126,11 +121,30 @@ class Features:
     # -- values of words -------------------------------------------------------------------------
 
     def _source(self, field: Field) -> Source:
-        functions = (partial(apply, field.functions),) if field.functions else ()
         if self.kind.columns is None or self._window(field) is not None:
-            return Source(field, field.column, functions)
-        column = self.kind.columns[str(field.column)]
-        return Source(field, column.data, functions if column.value is None else (column.value, *functions))
+            return Source(field, field.column)
+        return Source(field, self.kind.columns[str(field.column)].data)
+
+    def _values(
+        self, source: Source, strings: Sequence[str], known: dict[Any, Sequence[str | None]]
+    ) -> Sequence[str | None]:
+        """The values of distinct strings of a column, None for no value.
+
+        Sources that begin with the same functions share what these return, by way of `known`.
+        """
+        column = None if self.kind.columns is None else self.kind.columns[str(source.field.column)].value
+        done: tuple[Any, ...] = (source.column, column)
+        found: Sequence[str | None] = strings
+        if column is not None:
+            if done not in known:
+                known[done] = list(map(column, strings))
+            found = known[done]
+        for name, argument in source.field.functions:
+            function, done = FUNCTIONS[name], (*done, name, argument)
+            if done not in known:
+                known[done] = [None if each is None else function(each, argument) for each in found]
+            found = known[done]
+        return found
 
     def _prepare(self, combinations: Iterable[Combination]) -> None:
         """Sources in the order of their first use, each with an empty space of values."""
@@ -170,6 +184,7 @@ class Features:
     ) -> dict[str, Any]:
         """For each source, the codes of its column's distinct strings; with `grow`, new values get a code."""
         found: dict[str, Any] = {}
+        known: dict[Any, Sequence[str | None]] = {}
         for name, source in self._sources.items():
             if source.column not in columns or name in self._windows:
                 continue
@@ -179,7 +194,7 @@ class Features:
                 lists = [feats(string) for string in strings]
                 values: Sequence[str | None] = [each for some in lists for each in some]
             else:
-                values = source.values(strings)
+                values = self._values(source, strings, known)
             if grow:
                 for value in values:
                     if value is not None and value not in space:
@@ -201,9 +216,9 @@ class Features:
             if name not in lookups:
                 codes[row] = -1
             elif name == "feat":
-                known, string_of = lookups[name], columns[source.column].string_of
-                feature_ptr = offsets(np.array([len(each) for each in known], np.int64)[string_of])
-                feature_code = np.array([code for k in string_of for code in known[k]], np.int32)
+                feats_of, string_of = lookups[name], columns[source.column].string_of
+                feature_ptr = offsets(np.array([len(each) for each in feats_of], np.int64)[string_of])
+                feature_code = np.array([code for k in string_of for code in feats_of[k]], np.int32)
                 codes[row] = -1
             else:
                 lookups[name].take(columns[source.column].string_of, out=codes[row])
@@ -245,13 +260,13 @@ class Features:
         for name in self._windows:
             lists = window_codes(self._spaces[name])
             flat = np.array([code for each in lists for code in each], np.int32)
-            self._window_tables.append(_table(hashes_of(flat, offsets([len(each) for each in lists]))))
+            self._window_tables.append(_table(hashes_of(flat, offsets([len(each) for each in lists])), 0))
 
     def _window_codes(self, words: WordCodes, rows: Any) -> np.ndarray:
         """Codes of all words of rows together, int64 (n_windows, n_rows)."""
         found = self._window_keys(words, rows)
         for keys, table in zip(found, self._window_tables, strict=True):
-            look_up(keys, *table)
+            look_up(keys, table)
             keys += np.where(keys < 0, 0, self._first_code)
         return found
 
@@ -270,7 +285,11 @@ class Features:
         if len(keys) >= 2**31:
             raise InputError(f"{len(keys)} {self.subject} are more than 2^31: use a higher min_count")
         self.n_attributes = len(keys)
-        self._keys, self._numbers, self._marks = _table(keys)
+        self._table = _table(keys, min(self._compiled.size, _DIRECT * len(keys) + 1024))
+
+    @property
+    def _keys(self) -> np.ndarray:
+        return self._table.keys
 
     # -- encoding --------------------------------------------------------------------------------
 
@@ -280,10 +299,9 @@ class Features:
         n_rows, most_keys = int(rows[0][-1]), len(work.keys)
         row_ptr = np.zeros(n_rows + 1, np.int64)
         ids, n_written, row = np.empty(min(n_rows, _FIRST_ROWS) * most_keys, np.int32), 0, 0
-        table = self._keys, self._numbers, self._marks
         while True:
             row, n_written = find_rows(
-                self._compiled.program, words, rows, row, n_rows, *table, work, row_ptr, ids, n_written
+                self._compiled.program, words, rows, row, n_rows, self._table, work, row_ptr, ids, n_written
             )
             if row == n_rows:
                 break
@@ -338,7 +356,7 @@ class Features:
 
     def template_of(self, ids: np.ndarray) -> np.ndarray:
         """The index of each feature's template, int64. Templates that share features have one index."""
-        return np.searchsorted(self._compiled.group_base, self._keys[ids], side="right") - 1
+        return self._compiled.group_of_keys(self._keys[ids])
 
     def keep(self, ids: np.ndarray) -> Any:
         """The same with only these features, renumbered in the order given."""
@@ -350,24 +368,30 @@ class Features:
 class KeyCounter:
     """Counts the keys of rows, of all at once or batch by batch, and numbers them in the order of first occurrence."""
 
-    def __init__(self) -> None:
-        self._table = np.zeros((2**14, 3), np.int64)  # key, number + 1, occurrences
+    def __init__(self, compiled: Compiled) -> None:
+        self._program, self._size = compiled.program, compiled.size
         self._n_found = 0
+        # Both hold (number + 1) * 2^32 + occurrences: of the lowest keys, and of others beside the key.
+        self._direct = np.zeros(0, np.int64)
+        self._table = np.zeros((2**12, 2), np.int64)
 
-    def add(self, program: Program, words: WordCodes, rows: Any, with_ids: bool = False) -> AttributeRows:
+    def add(self, words: WordCodes, rows: Any, with_ids: bool = False) -> AttributeRows:
         """Count the keys of rows; returns the rows of their numbers, empty without `with_ids`."""
-        work = _workspace(program, words)
+        work = _workspace(self._program, words)
         n_rows, most_keys, row, n_written = int(rows[0][-1]), len(work.keys), 0, 0
+        if not len(self._direct):
+            self._direct = np.zeros(min(self._size, 8 * n_rows + 1024, _MOST_DIRECT), np.int64)
         row_ptr = np.zeros(n_rows * with_ids + 1, np.int64)
         ids = np.empty(with_ids * min(n_rows, _FIRST_ROWS) * most_keys, np.int32)
         while True:
             row, self._n_found, n_written = number_rows(
-                program, words, rows, row, n_rows, self._table, work, self._n_found, row_ptr, ids, n_written
-            )
+                self._program, words, rows, row, n_rows, self._direct, self._table, work, self._n_found, row_ptr,
+                ids, n_written,
+            )  # fmt: skip
             if row == n_rows:
                 break
             if 2 * (self._n_found + most_keys) > len(self._table):
-                larger = np.zeros((1 << (4 * (self._n_found + most_keys)).bit_length(), 3), np.int64)
+                larger = np.zeros((1 << (4 * (self._n_found + most_keys)).bit_length(), 2), np.int64)
                 move_counts(self._table, larger)
                 self._table = larger
             else:
@@ -377,9 +401,10 @@ class KeyCounter:
 
     def found(self) -> tuple[np.ndarray, np.ndarray]:
         """The distinct keys in the order of their numbers, and how often each occurs, int64."""
-        found = self._table[self._table[:, 1] > 0]
-        keys, counts = np.empty((2, len(found)), np.int64)
-        keys[found[:, 1] - 1], counts[found[:, 1] - 1] = found[:, 0], found[:, 2]
+        low, others = np.flatnonzero(self._direct), self._table[self._table[:, 1] > 0]
+        all_keys, both = np.append(low, others[:, 0]), np.append(self._direct[low], others[:, 1])
+        keys, counts = np.empty((2, len(both)), np.int64)
+        keys[(both >> 32) - 1], counts[(both >> 32) - 1] = all_keys, both & 0xFFFFFFFF
         return keys, counts
 
 
@@ -422,10 +447,11 @@ class ListedFeatures(Features):
             self._learn_windows(words, rows)
         self._adopt({name: space for name, space in self._spaces.items() if space})
         words = self._words(data)
-        counter = KeyCounter()
-        counter.add(self._compiled.program, words, self._coded_rows(words, rows))
+        counter = KeyCounter(self._compiled)
+        counter.add(words, self._coded_rows(words, rows))
         keys, counts = counter.found()
-        self._learn(keys[numbering(counts, keys, self.min_count)[0]])
+        ties = self._compiled.in_files(keys)
+        self._learn(keys[numbering(counts, ties, self.min_count)[0]])
 
     def _adopt(self, spaces: Mapping[str, dict[str, int]]) -> None:
         """Take the values of every source, and compile the templates that need no others."""
@@ -466,7 +492,7 @@ class ListedFeatures(Features):
 
     def _rows(self, data: Any, rows: Any) -> AttributeRows:
         """The known features of rows."""
-        if not hasattr(self, "_keys"):
+        if not hasattr(self, "_table"):
             raise InputError("the features are not learnt yet; call fit first")
         words = self._words(data)
         return self._find(words, self._coded_rows(words, rows))
@@ -478,7 +504,7 @@ class ListedFeatures(Features):
             "min_count": self.min_count,
             "sources": list(self._spaces),
             "strings": [list(space) for space in self._spaces.values()],
-            "keys": self._keys,
+            "keys": self._compiled.in_files(self._keys),
         }
 
     def _set_state(self, state: Mapping[str, Any]) -> None:
@@ -499,7 +525,7 @@ class ListedFeatures(Features):
             raise InputError(f"damaged {self.subject}: templates and sources do not fit together")
         if keys.ndim != 1 or (len(keys) and not 0 <= keys.min() <= keys.max() < self._compiled.size):
             raise InputError(f"damaged {self.subject}: keys out of range")
-        self._learn(keys)
+        self._learn(self._compiled.from_files(keys))
 
 
 def intern(column: Sequence[str], name: object) -> Interned:
@@ -530,12 +556,13 @@ def hashes_of(codes: np.ndarray, ptr: np.ndarray) -> np.ndarray:
     return keys[0]
 
 
-def _table(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """An open table: keys, and the numbers and marks of its slots."""
-    size = 1 << max(2 * len(keys), 128).bit_length()
-    numbers, marks = np.empty(size, np.int32), np.zeros(size, np.uint8)
-    fill_table(keys, numbers, marks)
-    return keys, numbers, marks
+def _table(keys: np.ndarray, n_direct: int) -> Table:
+    """A table in which compiled code finds keys, those below `n_direct` without a search."""
+    n_searched = int((keys >= n_direct).sum())
+    size = 1 << max(2 * n_searched, 128).bit_length()
+    table = Table(keys, np.full(n_direct, -1, np.int32), np.empty(size, np.int32), np.zeros(size, np.uint8))
+    fill_table(table)
+    return table
 
 
 def _grow(ids: np.ndarray, n_written: int, row: int, n_rows: int, most_keys: int) -> None:
@@ -566,4 +593,5 @@ def _workspace(program: Program, words: WordCodes) -> Workspace:
         n_before=np.zeros((n_sources, most, longest + 1), np.int32),
         keys=np.empty(most_keys + 1, np.int64),
         spreads=np.empty(most_keys + 1, np.int64),
+        numbers=np.empty(most_keys + 1, np.int64),
     )

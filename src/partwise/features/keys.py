@@ -117,6 +117,24 @@ class SpanRows(NamedTuple):
     window: np.ndarray
 
 
+class Table(NamedTuple):
+    """Keys, and how to find them.
+
+    Attributes
+    ----------
+    keys : int64 (n_keys,)
+    direct : int32
+        The numbers of the lowest keys, -1 for none.
+    numbers, marks : int32 and uint8 (a power of two,)
+        All others in an open table. A slot holds the key's number and a mark: 7 of its bits plus 1; 0 is empty.
+    """
+
+    keys: np.ndarray
+    direct: np.ndarray
+    numbers: np.ndarray
+    marks: np.ndarray
+
+
 class Workspace(NamedTuple):
     """Memory for one sentence and one row.
 
@@ -129,8 +147,8 @@ class Workspace(NamedTuple):
         Distinct codes of a sentence, of the sources that fields of several words use.
     n_before : int32 (n_sources, most, longest + 1)
         How often each occurs up to a word.
-    keys, spreads : int64 (most_keys,)
-        Keys of one row, and their spread bits (`mixed`).
+    keys, spreads, numbers : int64 (most_keys,)
+        Keys of one row, their spread bits (`mixed`) and their numbers.
     """
 
     part: np.ndarray
@@ -139,6 +157,7 @@ class Workspace(NamedTuple):
     n_before: np.ndarray
     keys: np.ndarray
     spreads: np.ndarray
+    numbers: np.ndarray
 
 
 # -- parts of words ------------------------------------------------------------------------------
@@ -366,15 +385,16 @@ def window_keys(codes, sources, longest, sentence_ptr, row_ptr, first, last, key
 
 
 @entry
-def look_up(found, keys, numbers, marks):
-    """Replace keys by their numbers in an open table, -1 for those that are not there."""
+def look_up(found, table):
+    """Replace keys by their numbers, -1 for those that the table has not; it has no direct ones."""
+    numbers, marks = table.numbers, table.marks
     shift, mask = 64 - bits_of(len(numbers)), len(numbers) - 1
     for k in range(len(found)):
         key, number = found[k], np.int64(-1)
         spread = mixed(key)
         slot, mark = (spread >> shift) & mask, ((spread >> (shift - 7)) & 127) + 1
         while key >= 0 and number < 0 and marks[slot] > 0:
-            if marks[slot] == mark and keys[numbers[slot]] == key:
+            if marks[slot] == mark and table.keys[numbers[slot]] == key:
                 number = np.int64(numbers[slot])
             slot = (slot + 1) & mask
         found[k] = number
@@ -400,12 +420,12 @@ def bits_of(size):
 
 
 @entry
-def number_rows(program, words, rows, first, n_rows, table, work, n_found, row_ptr, ids, n_written):
+def number_rows(program, words, rows, first, n_rows, direct, table, work, n_found, row_ptr, ids, n_written):
     """Number the keys of rows in the order of their first occurrence, and write the numbers to `ids` if it has room.
 
-    `table` is open and holds (key, number + 1, count). Returns when all rows are done, the table is half full or `ids`
-    is full: the row that comes next, the number of distinct keys and of ids written. Nothing is written to an empty
-    `ids`.
+    A count is (number + 1) * 2^32 + occurrences: ``direct[key]`` for the lowest keys; for others, `table` is open and
+    holds (key, count). Returns when all rows are done, the table is half full or `ids` is full: the row that comes
+    next, the number of distinct keys and of ids written. Nothing is written to an empty `ids`.
     """
     shift, mask = 64 - bits_of(len(table)), len(table) - 1
     sentence, row, ptr = 0, first, rows[0]
@@ -420,15 +440,24 @@ def number_rows(program, words, rows, first, n_rows, table, work, n_found, row_p
             n_keys = keys_of(rows, program, words, sentence, row, work)
             for k in range(n_keys):
                 key = work.keys[k]
-                slot = (mixed(key) >> shift) & mask
-                while table[slot, 1] > 0 and table[slot, 0] != key:
-                    slot = (slot + 1) & mask
-                if table[slot, 1] == 0:
-                    n_found += 1
-                    table[slot, 0], table[slot, 1] = key, n_found
-                table[slot, 2] += 1
+                if key < len(direct):
+                    count = direct[key] + 1
+                    if count == 1:
+                        n_found += 1
+                        count += n_found << 32
+                    direct[key] = count
+                else:
+                    slot = (mixed(key) >> shift) & mask
+                    while table[slot, 1] > 0 and table[slot, 0] != key:
+                        slot = (slot + 1) & mask
+                    count = table[slot, 1] + 1
+                    if count == 1:
+                        n_found += 1
+                        count += n_found << 32
+                        table[slot, 0] = key
+                    table[slot, 1] = count
                 if len(ids) > 0:
-                    ids[n_written] = table[slot, 1] - 1
+                    ids[n_written] = (count >> 32) - 1
                     n_written += 1
             row += 1
             if len(ids) > 0:
@@ -445,15 +474,20 @@ def move_counts(old, table):
             slot = (mixed(old[k, 0]) >> shift) & mask
             while table[slot, 1] > 0:
                 slot = (slot + 1) & mask
-            table[slot, 0], table[slot, 1], table[slot, 2] = old[k, 0], old[k, 1], old[k, 2]
+            table[slot, 0], table[slot, 1] = old[k, 0], old[k, 1]
 
 
 @entry
-def fill_table(keys, numbers, marks):
-    """Number the keys in an open table. A slot holds the key's number and a mark: 7 of its bits plus 1; 0 is empty."""
+def fill_table(table):
+    """Number the keys of a table."""
+    direct, numbers, marks = table.direct, table.numbers, table.marks
     shift, mask = 64 - bits_of(len(numbers)), len(numbers) - 1
-    for k in range(len(keys)):
-        spread = mixed(keys[k])
+    for k in range(len(table.keys)):
+        key = table.keys[k]
+        if key < len(direct):
+            direct[key] = k
+            continue
+        spread = mixed(key)
         slot = (spread >> shift) & mask
         while marks[slot] > 0:
             slot = (slot + 1) & mask
@@ -461,7 +495,7 @@ def fill_table(keys, numbers, marks):
 
 
 @entry
-def find_rows(program, words, rows, first, n_rows, keys, numbers, marks, work, row_ptr, ids, n_written):
+def find_rows(program, words, rows, first, n_rows, table, work, row_ptr, ids, n_written):
     """Look up the features of rows `first` to `n_rows` - 1 as long as `ids` surely has room for another row.
 
     Returns the row that comes next and the number of ids written so far.
@@ -475,34 +509,61 @@ def find_rows(program, words, rows, first, n_rows, keys, numbers, marks, work, r
             if n_written + len(work.keys) > len(ids):
                 return row, n_written
             n_keys = keys_of(rows, program, words, sentence, row, work)
-            n_written = find_keys(n_keys, keys, numbers, marks, work, ids, n_written)
+            n_written = find_keys(n_keys, table, work, ids, n_written)
             row_ptr[row + 1] = n_written
             row += 1
     return row, n_written
 
 
 @inner
-def find_keys(n_keys, keys, numbers, marks, work, ids, n_written):
+def find_keys(n_keys, table, work, ids, n_written):
     """Look up the keys in ``work.keys`` and write the numbers of those known.
 
-    The marks are read for all keys before any is compared, so that the loads overlap.
+    Each step is done for all keys before the next one, so that the loads from memory overlap.
     """
+    keys, direct, numbers, marks = table.keys, table.direct, table.numbers, table.marks
+    own, spreads, found = work.keys, work.spreads, work.numbers
     shift, mask = 64 - bits_of(len(numbers)), len(numbers) - 1
     n_likely = 0
     for k in range(n_keys):
-        spread = mixed(work.keys[k])
-        work.spreads[n_likely], work.keys[n_likely] = spread, work.keys[k]
-        n_likely += marks[(spread >> shift) & mask] > 0
+        key = own[k]
+        if key < len(direct):
+            number = np.int64(direct[key])
+        else:
+            spread = mixed(key)
+            spreads[n_likely], own[n_likely] = spread, key
+            number = np.int64(-1) - (marks[(spread >> shift) & mask] > 0)
+        found[n_likely] = number
+        n_likely += number != -1
     for k in range(n_likely):
-        key, spread = work.keys[k], work.spreads[k]
-        slot, mark = (spread >> shift) & mask, ((spread >> (shift - 7)) & 127) + 1
-        while marks[slot] > 0:
-            if marks[slot] == mark and keys[numbers[slot]] == key:
-                ids[n_written] = numbers[slot]
-                n_written += 1
-                break
-            slot = (slot + 1) & mask
+        if found[k] < 0:
+            slot, mark = (spreads[k] >> shift) & mask, ((spreads[k] >> (shift - 7)) & 127) + 1
+            while marks[slot] != mark and marks[slot] > 0:
+                slot = (slot + 1) & mask
+            spreads[k] = slot
+            found[k] = np.int64(-2) - numbers[slot] if marks[slot] > 0 else np.int64(-1)
+    for k in range(n_likely):
+        number = found[k]
+        if number < -1:
+            number = np.int64(-2) - number
+            if keys[number] != own[k]:
+                number = next_number(table, own[k], spreads[k])
+        ids[n_written] = number
+        n_written += number >= 0
     return n_written
+
+
+@inner
+def next_number(table, key, slot):
+    """The number of a key that lies behind a slot with the same mark; -1 if the table has not got it."""
+    marks, mask = table.marks, len(table.marks) - 1
+    mark = marks[slot]
+    slot = (slot + 1) & mask
+    while marks[slot] > 0:
+        if marks[slot] == mark and table.keys[table.numbers[slot]] == key:
+            return np.int64(table.numbers[slot])
+        slot = (slot + 1) & mask
+    return np.int64(-1)
 
 
 # -- hashes of tokens ----------------------------------------------------------------------------

@@ -31,8 +31,13 @@ class Compiled(NamedTuple):
         The number of codes of each field.
     group_of : list of int
         Combinations of one group share their features.
+    by_size : int64 (n_groups,)
+        The groups in the order of their keys. Those with few keys come first, so that the lowest keys can be found
+        without a search.
     group_base : int64 (n_groups,)
         Where the keys of each group begin.
+    file_base : int64 (n_groups,)
+        Where they begin in model files, which have the groups in order.
     size : int
         Keys are below it.
     """
@@ -42,8 +47,23 @@ class Compiled(NamedTuple):
     strides: list[list[int]]
     sizes: list[list[int]]
     group_of: list[int]
+    by_size: np.ndarray
     group_base: np.ndarray
+    file_base: np.ndarray
     size: int
+
+    def group_of_keys(self, keys: np.ndarray) -> np.ndarray:
+        """The group of each key, int64."""
+        return self.by_size[np.searchsorted(self.group_base[self.by_size], keys, side="right") - 1]
+
+    def in_files(self, keys: np.ndarray) -> np.ndarray:
+        """Keys as model files have them."""
+        return keys + (self.file_base - self.group_base)[self.group_of_keys(keys)]
+
+    def from_files(self, keys: np.ndarray) -> np.ndarray:
+        """Keys of a model file."""
+        group = np.searchsorted(self.file_base, keys, side="right") - 1
+        return keys + (self.group_base - self.file_base)[group]
 
 
 def compile_templates(
@@ -71,23 +91,26 @@ def compile_templates(
     """
     ordered = sorted(combinations, key=lambda each: each.has_several)
     size_of = dict(sizes) | {name: int(values.max()) + 1 for name, values in relations.items()}
-    groups: dict[tuple[str, ...], int] = {}
     radices = [[size_of[f.source] for f in each.fields] for each in ordered]
-    bases, strides, size = [0], [], 0
+    strides, totals, size = [], [], 0
+    groups: dict[tuple[str, ...], int] = {}
     for each, own in zip(ordered, radices, strict=True):
         *worth, total = accumulate(own[::-1] if kind.first_field_highest else own, int.__mul__, initial=1)
         strides.append(worth[::-1] if kind.first_field_highest else worth)
         if each.pieces not in groups:
             groups[each.pieces] = len(groups)
+            totals.append(total)
             size += total
-            bases.append(size)
             if size > KEY_LIMIT:
                 raise InputError(
                     f"{kind.name} templates have too many combinations of values (up to {each.text()}); "
                     "use fewer fields"
                 )
     group_of = [groups[each.pieces] for each in ordered]
-    group_base = np.array(bases[:-1], np.int64)
+    by_size = np.argsort(np.array(totals, np.int64), kind="stable")
+    group_base = np.empty(len(totals), np.int64)
+    group_base[by_size] = offsets(np.array(totals, np.int64)[by_size])[:-1]
+    file_base = offsets(np.array(totals, np.int64))[:-1]
     rows = {name: row for row, name in enumerate(sizes)}
     digits = [
         list(zip(each.fields, worth, strict=True)) for each, worth in zip(ordered, strides, strict=True)
@@ -101,7 +124,7 @@ def compile_templates(
         outside,
         group_base[group_of],
     )
-    return Compiled(program, ordered, strides, radices, group_of, group_base, size)
+    return Compiled(program, ordered, strides, radices, group_of, by_size, group_base, file_base, size)
 
 
 Digits = list[list[tuple[Field, int]]]  # the fields of each template, and the worth of each

@@ -139,8 +139,8 @@ class SegmentFeatures(Features):
         words, rows = self._words_and_rows(columns, true, grow=True)
         self._learn_windows(words, rows)
         self._compile_segments()
-        counter = KeyCounter()
-        counter.add(self._compiled.program, words, rows._replace(window=self._window_codes(words, rows)))
+        counter = KeyCounter(self._compiled)
+        counter.add(words, rows._replace(window=self._window_codes(words, rows)))
         keys, counts = counter.found()
         self._learn(keys[numbering(counts, np.arange(len(keys)), min_count)[0]])
         return self

@@ -19,7 +19,7 @@ import numpy as np
 from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
 from partwise.features.attributes import AttributeExtractor
-from partwise.features.engine import Interned, KeyCounter
+from partwise.features.engine import Interned
 from partwise.features.vocabulary import (
     DictVocabulary,
     check_vocabulary_settings,
@@ -165,7 +165,7 @@ class StreamedExtractor:
         if hash_size is not None:
             return
         extractor.learn_joints(self._lookups, self.data.tokens)
-        counter, n_tokens = KeyCounter(), 0
+        counter, n_tokens = extractor.counter(), 0
         for batch, ptr in self.data.tokens():
             extractor.count(counter, batch, self._lookups, ptr)
             n_tokens += int(ptr[-1])

@@ -154,15 +154,16 @@ class Column(NamedTuple):
     outside: bool = True
 
 
+def _end(n: int, first: bool, string: str) -> str | None:
+    """The first or last `n` characters of a longer string."""
+    return None if len(string) <= n else string[:n] if first else string[-n:]
+
+
 def affixes(data: str) -> dict[str, Column]:
     """Columns ``prefix1`` to ``suffix9``: the ends of words that are longer than that."""
-
-    def end(n: int, first: bool, string: str) -> str | None:
-        return None if len(string) <= n else string[:n] if first else string[-n:]
-
     sides = (("prefix", True), ("suffix", False))
     return {
-        f"{name}{n}": Column(data, partial(end, n, first), outside=False)
+        f"{name}{n}": Column(data, partial(_end, n, first), outside=False)
         for name, first in sides
         for n in range(1, 10)
     }

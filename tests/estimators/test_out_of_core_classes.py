@@ -18,7 +18,7 @@ from partwise import Classifier, InputError, SequenceLabeler, open_dataset
 from partwise.core import memory_limits as memory_limits_module
 from partwise.core.streamed import ROW_ARRAYS
 from partwise.estimators.on_disk import room
-from partwise.solvers import memory
+from partwise.solvers import auto, memory
 from partwise.storage.folder import HEADER
 from partwise.tasks.classes.reading import read_classes
 from partwise.tasks.options import DataOptions
@@ -250,7 +250,7 @@ def test_limits_decide_on_shards_and_on_where_state_is(large, monkeypatch):
     assert problem.held.n_shards == 1 and not problem.keeps_state_on_disk
     everything = problem.n_bytes + 8 * problem.n_parts + problem.batch.gold_part.nbytes
     beside = memory.bytes_beside(problem.n_weights, problem.n_examples, 1)
-    monkeypatch.setattr(memory, "bytes_of_history", lambda n_weights: 0)
+    monkeypatch.setattr(auto, "history_bytes", lambda n_weights: 0)
     enough = (beside + everything) / (1.0 - room._MARGIN)
     assert estimate.on_disk == "data on disk" and estimate.streamed == problem.n_bytes
     problem, _ = fitted(1.01 * enough)

@@ -187,6 +187,17 @@ class Explanations:
         Returns
         -------
         Explanation
+            Constituency parsers return a ``TreeExplanation``. Terms of other models have these positions and labels:
+
+            - sequences: the position; a transition stands at its last label, its label is the tuple of labels.
+            - segments: labels are those of positions in the scheme IOB2. Features of a segment stand at its first
+              position, and their names begin with ``first..last:``.
+            - graphs: the node; an edge or factor stands at the last of its nodes, its label is the tuple of its nodes'
+              labels, and its attributes begin with the kind and the nodes.
+            - dependency trees: the modifier of the arc, with the relation, or the kind of part ("arc", "sibling",
+              "grandparent"). Labels are (head, relation), relations None where there are none.
+            - classes: the one position is the example. A class called "runner-up" cannot be asked for.
+            - sets of labels: the number of the label, with 0 or 1; a pair of labels stands at the second of them.
         """
         self._require_model()
         X = self._alone(x)

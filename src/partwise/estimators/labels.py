@@ -59,6 +59,11 @@ def distinct_labels(flat: Sequence[Any], lengths: np.ndarray) -> list[Any]:
     if wrong:
         at = next(k for k, label in enumerate(flat) if label is wrong[0])
         raise InputError(f"{place(at, lengths)}: the label is {wrong[0]}; use None where it is not observed")
+    return in_order(distinct)
+
+
+def in_order(distinct: Iterable[Any]) -> list[Any]:
+    """Different labels sorted, or as they come where they do not sort."""
     try:
         return sorted(distinct)
     except TypeError:

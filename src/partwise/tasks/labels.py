@@ -12,8 +12,7 @@ import numpy as np
 from partwise.errors import InputError
 from partwise.report.probabilities import Distribution, distributions
 from partwise.scoring.labelling import LabellingScores, labelling_scores
-from partwise.scoring.metrics import confusion
-from partwise.tasks.page import Evidence, LabelRow, Parts, percent, shortened
+from partwise.tasks.page import Evidence, LabelRow, Parts, confusions, percent, shortened
 from partwise.tasks.task import Scores, Task, Wanted, add_each
 
 _MOST_LABELS = 8  # labels of a position that pages show: their tables have eight rows
@@ -139,8 +138,7 @@ def labelled_evidence(true: list[list[str]], predicted: list[list[str]], errors:
         ("examples without an error", f"{int((errors == 0).sum()):,} of {len(errors):,}"),
     ]
     rows = [LabelRow(shortened(str(row.label)), *row[1:]) for row in scores.per_label]
-    names, matrix = confusion(true, predicted)
-    return Evidence(shown, rows, ([shortened(str(name)) for name in names], matrix), errors)
+    return Evidence(shown, rows, confusions(true, predicted), errors)
 
 
 def label_parts(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from partwise.errors import InputError
+from partwise.scoring.metrics import confusion
 
 # Numbers of terms of one place, and of a comparison, that pages show: more do not fit beside the words.
 _TERMS_HERE, _TERMS_AGAINST = 8, 12
@@ -98,6 +99,20 @@ def percent(rate: float | None) -> str:
 def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
     """A text that fits on a page."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def counted_labels(per_label: Mapping[str, Any]) -> list[LabelRow]:
+    """Scores of labels from their counts."""
+    return [
+        LabelRow(shortened(str(name)), counts.precision, counts.recall, counts.f1, counts.n_true)
+        for name, counts in per_label.items()
+    ]
+
+
+def confusions(true: Any, predicted: Any) -> tuple[list[str], np.ndarray]:
+    """The confusion matrix of lists of labels, with its labels as pages show them."""
+    names, matrix = confusion(true, predicted)
+    return [shortened(str(name)) for name in names], matrix
 
 
 def text_or(request: dict[str, Any], key: str) -> Any:

@@ -190,6 +190,8 @@ class Task(ABC):
             raise InputError("--html draws trees; this model is no parser", self.model)
         if wanted.html is not None and wanted.kbest > 1:
             raise InputError("--html draws one tree a sentence; leave out --kbest")
+        if self.draws_trees and wanted.kbest > 1 and not wanted.json:
+            raise InputError("--kbest gives several trees a sentence, which only --json can show")
         self.check_wanted(wanted)
         return self.predictions(path, wanted)
 

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from partwise.core.arcs import all_arcs
 from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded, OwnRows
-from partwise.estimators.encoders import as_sequences
 from partwise.structures.multiclass.multiclass import Multiclass
 from partwise.tasks.classes.classifier import Classifier
 from partwise.tasks.classes.data import read_attributes, read_matrix
-from partwise.tasks.dependencies.data import as_corpus
 from partwise.tasks.dependencies.parser import DependencyParser
 from partwise.tasks.sequences.labeler import SequenceLabeler
 from partwise.torch.functions import argmax, log_partition, marginals
@@ -233,15 +230,7 @@ def _encoded(model: Any, X: Any) -> tuple[np.ndarray, Encoded]:
         sparse = AttributeRows(rows.indptr.astype(np.int64), rows.indices, rows.data)
         lengths = np.ones(rows.shape[0], np.int64)
         return lengths, Encoded(lengths, (OwnRows(sparse),))
-    if isinstance(model, DependencyParser):
-        corpus = as_corpus(X)
-        if (corpus.lengths == 0).any():
-            raise InputError(f"X: sentence {int(np.argmax(corpus.lengths == 0))} has no words")
-        arcs = all_arcs(corpus.lengths)
-        if model._pruner is not None:
-            arcs, _ = model._pruner.prune(corpus)
-        return corpus.lengths, model._encoder.transform(model._model.structure, corpus, arcs)
-    encoded = model._encoder.transform(as_sequences(X))
+    encoded = model._encode(model._source(X), model._encoder, model._model.structure)
     return encoded.lengths, encoded
 
 

@@ -25,12 +25,8 @@ def geometric_values(start: float, stop: float, ratio: float) -> list[float]:
     ratio : float
         Between two neighbours, below 1.
     """
-    for name, value in (("start", start), ("stop", stop), ("ratio", ratio)):
-        check_positive(name, value)
-    if stop > start:
-        raise InputError(
-            f"a path of l2 goes from large to small: start={start:g} lies below stop={stop:g}; exchange them"
-        )
+    check_positive("ratio", ratio)
+    _check_ends(start, stop)
     if ratio >= 1:
         raise InputError(f"ratio must lie between 0 and 1, not {ratio!r:.40}")
     n = math.floor(math.log(stop / start) / math.log(ratio) + 0.01) + 1  # values of l2 come rounded
@@ -43,13 +39,17 @@ def spaced_values(start: float, stop: float, n: int) -> list[float]:
     """`n` values from `start` to `stop`, both included, at equal ratios."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 2 <= n <= MOST_VALUES:
         raise InputError(f"a path has 2 to {MOST_VALUES} values of l2, not {n!r:.40}")
+    _check_ends(start, stop)
+    return checked_values(np.geomspace(start, stop, n).tolist())
+
+
+def _check_ends(start: float, stop: float) -> None:
     check_positive("start", start)
     check_positive("stop", stop)
     if stop > start:
         raise InputError(
-            f"a path of l2 goes from large to small: it starts at {start:g} and ends at {stop:g}; exchange them"
+            f"a path of l2 goes from large to small: start={start:g} lies below stop={stop:g}; exchange them"
         )
-    return checked_values(np.geomspace(start, stop, n).tolist())
 
 
 def checked_values(values: Any) -> list[float]:

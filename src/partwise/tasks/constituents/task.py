@@ -16,7 +16,6 @@ from partwise.data.treebank import plain_label, without_traces
 from partwise.errors import InputError
 from partwise.report.output import write_page_to, write_text
 from partwise.scoring.brackets import bracket_scores
-from partwise.scoring.metrics import confusion
 from partwise.tasks.constituents.data import as_sentences, by_sentence
 from partwise.tasks.constituents.options import ConstituentOptions
 from partwise.tasks.constituents.page import (
@@ -29,7 +28,7 @@ from partwise.tasks.constituents.page import (
 from partwise.tasks.constituents.reading import FORMATS, SentenceBatch, stream_sentences
 from partwise.tasks.constituents.scores import show_scores, tree_scores
 from partwise.tasks.options import DataOptions
-from partwise.tasks.page import Evidence, LabelRow, Term, paired, percent, shortened
+from partwise.tasks.page import Evidence, Term, confusions, counted_labels, paired, percent
 from partwise.tasks.task import LabelledData, Scores, Task, Wanted, Write, add_each, json_lines
 
 
@@ -93,15 +92,11 @@ class ConstituentTrees(Task):
             ("tags", percent(scores.tag_accuracy)),
             ("sentences", f"{scores.n_sentences:,}"),
         ]
-        rows = [
-            LabelRow(shortened(name), counts.precision, counts.recall, counts.f1, counts.n_true)
-            for name, counts in scores.per_label.items()
-        ]
+        rows = counted_labels(scores.per_label)
         true = [plain_spans(without_traces(tree) or tree) for tree in truths]
         mine = [plain_spans(tree) for tree in parsed.trees]
         errors = [len(a ^ b) for a, b in zip(true, mine, strict=True)]
-        names, matrix = confusion(*paired_labels(true, mine))
-        confused = [shortened(str(name)) for name in names], matrix
+        confused = confusions(*paired_labels(true, mine))
         found = Evidence(shown, rows, confused, np.array(errors, np.int64))
         if self.has_probabilities:
             found.predicted, found.every = self._span_parts(X, true, mine)
@@ -126,8 +121,6 @@ class ConstituentTrees(Task):
             raise InputError(
                 "--marginals gives probabilities of constituents, which only --json and --html can show"
             )
-        if wanted.kbest > 1 and not wanted.json:
-            raise InputError("--kbest gives several trees a sentence, which only --json can show")
         super().check_wanted(wanted)
 
     def predictions(self, path: str, wanted: Wanted) -> Iterator[Write]:

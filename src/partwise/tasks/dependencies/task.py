@@ -11,15 +11,13 @@ import numpy as np
 
 from partwise.data import open_binary, read_dependencies, stream_dependencies, write_dependencies
 from partwise.data.dependency_text import FORMATS
-from partwise.errors import InputError
 from partwise.report.output import write_page_to, write_text
 from partwise.scoring.attachment import attachment_scores
-from partwise.scoring.metrics import confusion
 from partwise.tasks.dependencies.options import DependencyOptions
 from partwise.tasks.dependencies.page import expected_words, heads_by_probability, read_sentence, tags_of
 from partwise.tasks.dependencies.scores import show_scores, tree_scores
 from partwise.tasks.options import DataOptions
-from partwise.tasks.page import Evidence, LabelRow, percent, shortened
+from partwise.tasks.page import Evidence, confusions, counted_labels, percent
 from partwise.tasks.task import LabelledData, Scores, Task, Wanted, Write, add_each, json_lines
 
 if TYPE_CHECKING:
@@ -70,15 +68,11 @@ class DependencyTrees(Task):
         bare = attachment_scores(X, parsed.heads, parsed.relations, punctuation=False)
         shown = [(name, percent(rate)) for name, _, _, rate in scores.rows()]
         shown.append(("unlabelled attachment without punctuation", percent(bare.uas)))
-        rows = [
-            LabelRow(shortened(name), counts.precision, counts.recall, counts.f1, counts.n_true)
-            for name, counts in scores.per_relation.items()
-        ]
+        rows = counted_labels(scores.per_relation)
         wrong = X.heads != parsed.heads
         relations, missing = None, []
         if parsed.relations is not None and X.relations is not None:
-            names, matrix = confusion([X.relations], [parsed.relations])
-            relations = [shortened(name) for name in names], matrix
+            relations = confusions([X.relations], [parsed.relations])
             wrong |= np.array(X.relations, object) != np.array(parsed.relations, object)
         else:
             missing.append("no confusions of relations: the trees have none")
@@ -105,11 +99,6 @@ class DependencyTrees(Task):
         return (np.concatenate(chosen), right), (np.concatenate(every), np.concatenate(is_true))
 
     # -- predictions for files ------------------------------------------------------------------
-
-    def check_wanted(self, wanted: Wanted) -> None:
-        super().check_wanted(wanted)
-        if wanted.kbest > 1 and not wanted.json:
-            raise InputError("--kbest gives several trees a sentence, which only --json can show")
 
     def predictions(self, path: str, wanted: Wanted) -> Iterator[Write]:
         if wanted.html is not None:

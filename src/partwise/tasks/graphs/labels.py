@@ -9,7 +9,7 @@ import numpy as np
 
 from partwise.core.arrays import locate
 from partwise.errors import InputError
-from partwise.estimators.labels import checked_classes, classes_array, is_label
+from partwise.estimators.labels import checked_classes, classes_array, in_order, is_label
 from partwise.tasks.graphs.data import GraphCorpus
 
 
@@ -94,11 +94,7 @@ def _distinct(labels: list[Any], places: list[int], corpus: GraphCorpus) -> np.n
             raise InputError(f"{place(at, corpus, 'y')} has no label; training needs one at every node")
         if not isinstance(label, Hashable) or not is_label(label):
             raise InputError(f"{place(at, corpus, 'y')} has {label!r:.60}, which cannot be a label")
-    distinct = list(dict.fromkeys(labels))
-    try:
-        return classes_array(sorted(distinct))
-    except TypeError:
-        return classes_array(distinct)
+    return classes_array(in_order(dict.fromkeys(labels)))
 
 
 def _unknown(label: Any, at: int, corpus: GraphCorpus, name: str, classes: np.ndarray) -> str:

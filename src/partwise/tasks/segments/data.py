@@ -13,7 +13,7 @@ from partwise.core.arrays import offsets
 from partwise.data.conll import Columns
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered, check_targets, training_weights
-from partwise.estimators.labels import is_label
+from partwise.estimators.labels import in_order, is_label
 from partwise.estimators.predictions import blocks
 from partwise.features.segments import Spans
 from partwise.scoring.metrics import chunks
@@ -61,10 +61,7 @@ class SegmentData:
         distinct = dict.fromkeys(label for each in self.segments for _, _, label in each)
         if not distinct:
             raise InputError("y has no segments at all; at least one sequence must have one")
-        try:
-            return sorted(distinct)
-        except TypeError:
-            return list(distinct)
+        return in_order(distinct)
 
     def has_outside(self) -> bool:
         """Whether some position lies in no segment."""

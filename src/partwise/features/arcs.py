@@ -90,6 +90,7 @@ class ArcFeatures(ListedFeatures):
 
     kind = ARCS
     subject: ClassVar[str] = "arc features"
+    direct_keys: ClassVar[int] = 0  # most candidates have few of the features of true arcs
     _fine_tags: bool
 
     def __init__(

@@ -38,8 +38,6 @@ from partwise.features.vocabulary import check_vocabulary_settings, numbering
 
 # Memory is reserved for the features of this many rows before any is known.
 _FIRST_ROWS = 10_000
-# Of the lowest keys, this many times the number of features are found without a search; each takes 4 bytes.
-_DIRECT = 2
 # While keys are counted, at most this many of the lowest have a place of their own: 16 MB.
 _MOST_DIRECT = 2**21
 # More morphological features of one word than this are not looked at: pairs of them are features of arcs.
@@ -98,6 +96,9 @@ class Features:
 
     kind: Kind
     subject: ClassVar[str] = "features"  # of messages
+    # This many times the number of features, the lowest keys are found without a search; each takes 4 bytes. It pays if
+    # most rows have most of their features.
+    direct_keys: ClassVar[int] = 4
     _compiled: Compiled
 
     def __init__(self) -> None:
@@ -228,12 +229,14 @@ class Features:
 
     def _window_keys(self, words: WordCodes, rows: Any) -> np.ndarray:
         """Hashes of the words of rows, int64 (n_windows, n_rows)."""
-        sources = np.array([self._row_of(w.of) for w in self._windows.values()], np.int64)
-        longest = np.array([w.longest for w in self._windows.values()], np.int64)
-        found = np.empty((len(sources), int(rows.row_ptr[-1])), np.int64)
-        window_keys(
-            words.codes, sources, longest, words.sentence_ptr, rows.row_ptr, rows.first, rows.last, found
-        )
+        found = np.empty((len(self._windows), int(rows.row_ptr[-1])), np.int64)
+        if self._windows:
+            index = {name: row for row, name in enumerate(self._sources)}
+            sources = np.array([index[w.of.source] for w in self._windows.values()], np.int64)
+            longest = np.array([w.longest for w in self._windows.values()], np.int64)
+            window_keys(
+                words.codes, sources, longest, words.sentence_ptr, rows.row_ptr, rows.first, rows.last, found
+            )
         return found
 
     def _learn_windows(self, words: WordCodes, rows: Any) -> None:
@@ -267,7 +270,8 @@ class Features:
         found = self._window_keys(words, rows)
         for keys, table in zip(found, self._window_tables, strict=True):
             look_up(keys, table)
-            keys += np.where(keys < 0, 0, self._first_code)
+        if self._first_code:
+            found += np.where(found < 0, 0, self._first_code)
         return found
 
     # -- learning --------------------------------------------------------------------------------
@@ -285,7 +289,7 @@ class Features:
         if len(keys) >= 2**31:
             raise InputError(f"{len(keys)} {self.subject} are more than 2^31: use a higher min_count")
         self.n_attributes = len(keys)
-        self._table = _table(keys, min(self._compiled.size, _DIRECT * len(keys) + 1024))
+        self._table = _table(keys, min(self._compiled.size, self.direct_keys * len(keys)))
 
     @property
     def _keys(self) -> np.ndarray:

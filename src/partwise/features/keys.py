@@ -509,7 +509,10 @@ def find_rows(program, words, rows, first, n_rows, table, work, row_ptr, ids, n_
             if n_written + len(work.keys) > len(ids):
                 return row, n_written
             n_keys = keys_of(rows, program, words, sentence, row, work)
-            n_written = find_keys(n_keys, table, work, ids, n_written)
+            if len(table.direct) > 0:
+                n_written = find_keys(n_keys, table, work, ids, n_written)
+            else:
+                n_written = search_keys(n_keys, table, work, ids, n_written)
             row_ptr[row + 1] = n_written
             row += 1
     return row, n_written
@@ -550,6 +553,28 @@ def find_keys(n_keys, table, work, ids, n_written):
                 number = next_number(table, own[k], spreads[k])
         ids[n_written] = number
         n_written += number >= 0
+    return n_written
+
+
+@inner
+def search_keys(n_keys, table, work, ids, n_written):
+    """`find_keys` for a table without direct keys, most of whose keys are not known."""
+    keys, numbers, marks = table.keys, table.numbers, table.marks
+    shift, mask = 64 - bits_of(len(numbers)), len(numbers) - 1
+    n_likely = 0
+    for k in range(n_keys):
+        spread = mixed(work.keys[k])
+        work.spreads[n_likely], work.keys[n_likely] = spread, work.keys[k]
+        n_likely += marks[(spread >> shift) & mask] > 0
+    for k in range(n_likely):
+        key, spread = work.keys[k], work.spreads[k]
+        slot, mark = (spread >> shift) & mask, ((spread >> (shift - 7)) & 127) + 1
+        while marks[slot] > 0:
+            if marks[slot] == mark and keys[numbers[slot]] == key:
+                ids[n_written] = numbers[slot]
+                n_written += 1
+                break
+            slot = (slot + 1) & mask
     return n_written
 
 

@@ -27,6 +27,7 @@ from partwise.errors import InputError
 from partwise.structures.checks import checked_count, checked_labels, checked_scores
 from partwise.structures.contract import PartLists, PositionLabels, RowKind, Shapes
 from partwise.structures.packed import Packed
+from partwise.structures.semirings import LOGS, MAXIMA, plus, times
 
 # -- compiled -----------------------------------------------------------------------------------------
 
@@ -43,12 +44,6 @@ class SelectionWorkspace(NamedTuple):
 
 
 @inner
-def _log_sum(a, b):  # type: ignore
-    """log(eᵃ + eᵇ); `a` is finite, `b` may be −inf."""
-    return max(a, b) + math.log1p(math.exp(-abs(a - b)))
-
-
-@inner
 def _share(a, b):  # type: ignore
     """eᵇ / (eᵃ + eᵇ); `a` is finite, `b` may be −inf."""
     if b > a:
@@ -58,22 +53,28 @@ def _share(a, b):  # type: ignore
 
 
 @inner
-def selection_log_partition(specification, shape, scores, work):  # type: ignore
-    n = shape[0]
+def fill(semiring, n, scores, work):  # type: ignore
+    """From left to right: sums (``LOGS``) or maxima (``MAXIMA``) in `work`. Returns that of all."""
     without, within = work.without, work.within
-    without[0], within[0] = 0.0, scores[0] + scores[2 * n - 1]
+    without[0], within[0] = semiring.one, scores[0] + scores[2 * n - 1]
     for t in range(1, n):
-        own, pair = scores[t] + scores[2 * n - 1], scores[n + t - 1]
-        without[t] = _log_sum(without[t - 1], within[t - 1])
-        within[t] = own + _log_sum(without[t - 1], within[t - 1] + pair)
-    return _log_sum(without[n - 1], within[n - 1])
+        own = scores[t] + scores[2 * n - 1]
+        with_pair = times(semiring, within[t - 1], scores[n + t - 1])
+        without[t] = plus(semiring, without[t - 1], within[t - 1])
+        within[t] = times(semiring, own, plus(semiring, without[t - 1], with_pair))
+    return plus(semiring, without[n - 1], within[n - 1])
+
+
+@inner
+def selection_log_partition(specification, shape, scores, work):  # type: ignore
+    return fill(LOGS, shape[0], scores, work)
 
 
 @inner
 def selection_expectations(specification, shape, scores, counts, work):  # type: ignore
     """From right to left: an item's probability follows from its neighbour's and the sums in `work`."""
     n = shape[0]
-    total = selection_log_partition(specification, shape, scores, work)
+    total = fill(LOGS, n, scores, work)
     without, within = work.without, work.within
     probability = _share(without[n - 1], within[n - 1])
     counts[n - 1], counts[2 * n - 1] = probability, probability
@@ -87,13 +88,10 @@ def selection_expectations(specification, shape, scores, counts, work):  # type:
 
 @inner
 def selection_best(specification, shape, scores, counts, work):  # type: ignore
+    """From right to left: whether an item is selected follows from its neighbour and the maxima in `work`."""
     n = shape[0]
+    best = fill(MAXIMA, n, scores, work)
     without, within = work.without, work.within
-    without[0], within[0] = 0.0, scores[0] + scores[2 * n - 1]
-    for t in range(1, n):
-        own, pair = scores[t] + scores[2 * n - 1], scores[n + t - 1]
-        without[t] = max(without[t - 1], within[t - 1])
-        within[t] = own + max(without[t - 1], within[t - 1] + pair)
     counts[2 * n - 1] = 0.0
     selected = within[n - 1] > without[n - 1]
     for t in range(n - 1, -1, -1):
@@ -103,7 +101,7 @@ def selection_best(specification, shape, scores, counts, work):  # type: ignore
             before = within[t - 1] + (scores[n + t - 1] if selected else 0.0) > without[t - 1]
             counts[n + t - 1] = 1.0 if selected and before else 0.0
             selected = before
-    return max(without[n - 1], within[n - 1])
+    return best
 
 
 SELECTION = Oracle(

@@ -54,11 +54,12 @@ def _share(a, b):  # type: ignore
 
 @inner
 def fill(semiring, n, scores, work):  # type: ignore
-    """From left to right: sums (``LOGS``) or maxima (``MAXIMA``) in `work`. Returns that of all selections."""
+    """From left to right: sums (``LOGS``) or maxima (``MAXIMA``) in `work`. Returns that of all."""
     without, within = work.without, work.within
     without[0], within[0] = semiring.one, scores[0] + scores[2 * n - 1]
     for t in range(1, n):
-        own, with_pair = scores[t] + scores[2 * n - 1], times(semiring, within[t - 1], scores[n + t - 1])
+        own = scores[t] + scores[2 * n - 1]
+        with_pair = times(semiring, within[t - 1], scores[n + t - 1])
         without[t] = plus(semiring, without[t - 1], within[t - 1])
         within[t] = times(semiring, own, plus(semiring, without[t - 1], with_pair))
     return plus(semiring, without[n - 1], within[n - 1])

@@ -391,10 +391,10 @@ def choose(how, semiring, row, count, use):
 @choose.register(Best)
 @inner
 def _choose_best(how, semiring, row, count, use):  # type: ignore
-    found = 0
+    found, top = 0, row[0]
     for k in range(1, count):
-        if row[k] > row[found]:
-            found = k
+        if row[k] > top:
+            found, top = k, row[k]
     return found
 
 

@@ -189,4 +189,4 @@ def test_compile_ahead_runs_all_usual_problems() -> None:
         env={**ENVIRONMENT, "NUMBA_DISABLE_JIT": "1"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     lines = [line for line in done.stderr.splitlines() if re.match(r" *\d+ of \d+ ", line)]
-    assert len(lines) == 10 and "not possible" not in done.stderr
+    assert len(lines) == 12 and "not possible" not in done.stderr

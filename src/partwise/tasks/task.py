@@ -79,6 +79,32 @@ class Scores(NamedTuple):
     show: Callable[[Any], None]
 
 
+class SmallProblem(NamedTuple):
+    """A problem whose training and predictions compile one kind of code, for ``partwise compile``.
+
+    Attributes
+    ----------
+    name : str
+    estimator : class
+    parameters : dict
+        All but loss and solver.
+    X, y
+        As `fit` takes them.
+    answers : tuple of str
+        Methods that are called with X.
+    is_usual : bool
+        Whether the code is needed by default; if not, ``partwise compile --all`` compiles it.
+    """
+
+    name: str
+    estimator: Any
+    parameters: dict[str, Any]
+    X: Any
+    y: Any
+    answers: tuple[str, ...]
+    is_usual: bool = False
+
+
 class Task(ABC):
     """A fitted estimator together with how its data are read, written, scored, explained and drawn.
 
@@ -151,6 +177,11 @@ class Task(ABC):
     ) -> tuple[NamedTuple, str, DataOptions]:
         """Encode a training file to a folder. Returns the sizes, the sizes in words, and how the file was read."""
         raise NotImplementedError
+
+    @classmethod
+    def small_problems(cls) -> list[SmallProblem]:
+        """Problems that ``partwise compile`` trains, so that the code of this task is compiled."""
+        return []
 
     @classmethod
     def check_format(cls, format: str) -> None:

@@ -17,7 +17,7 @@ from partwise.tasks.classes.reading import FORMATS, ClassFile, classes_of, read_
 from partwise.tasks.labels import LabelTask, label_scores
 from partwise.tasks.options import DataOptions
 from partwise.tasks.page import text_or
-from partwise.tasks.task import LabelledData, Scores, Wanted, add_each, json_lines
+from partwise.tasks.task import LabelledData, Scores, SmallProblem, Wanted, add_each, json_lines
 
 
 class Classes(LabelTask):
@@ -103,6 +103,16 @@ class Classes(LabelTask):
         done = encode_classes(stream, output, options.pairs, read_labels, header, tell)  # type: ignore[arg-type]
         sizes = f"{done.n_examples:,} rows, {done.n_labels:,} classes, {done.n_features:,} features, "
         return done, f"{sizes}{done.n_weights:,} weights, {done.storage}", stream.options
+
+    @classmethod
+    def small_problems(cls) -> list[SmallProblem]:
+        from partwise import Classifier, KernelClassifier
+
+        points, classes = np.random.default_rng(0).normal(size=(12, 2)), ["a", "b", "c"] * 4
+        return [
+            SmallProblem("classes", Classifier, {}, points, classes, ("predict", "predict_proba"), True),
+            SmallProblem("kernel classes", KernelClassifier, {}, points, classes, ("predict",)),
+        ]
 
     # -- predictions for files ------------------------------------------------------------------
 

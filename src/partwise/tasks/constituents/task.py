@@ -29,7 +29,7 @@ from partwise.tasks.constituents.reading import FORMATS, SentenceBatch, stream_s
 from partwise.tasks.constituents.scores import show_scores, tree_scores
 from partwise.tasks.options import DataOptions
 from partwise.tasks.page import Evidence, Term, confusions, counted_labels, paired, percent
-from partwise.tasks.task import LabelledData, Scores, Task, Wanted, Write, add_each, json_lines
+from partwise.tasks.task import LabelledData, Scores, SmallProblem, Task, Wanted, Write, add_each, json_lines
 
 
 class ConstituentTrees(Task):
@@ -113,6 +113,18 @@ class ConstituentTrees(Task):
                 if bare in own:
                     chosen.append(every[-1])
         return paired(chosen), paired(every)
+
+    @classmethod
+    def small_problems(cls) -> list[SmallProblem]:
+        from partwise import ConstituencyParser
+
+        X = [[("the", "D"), ("old", "A"), ("dog", "N"), ("barks", "V")], [("cats", "N"), ("sleep", "V")]] * 3
+        trees = ["(S (NP (D the) (A old) (N dog)) (V barks))", "(S (NP (N cats)) (V sleep))"] * 3
+        answers, splits = ("predict", "predict_marginals", "predict_kbest"), {"split_templates": "default"}
+        return [
+            SmallProblem("constituents", ConstituencyParser, {}, X, trees, answers[:2], True),
+            SmallProblem("constituents with splits", ConstituencyParser, splits, X, trees, answers),
+        ]
 
     # -- predictions for files ------------------------------------------------------------------
 

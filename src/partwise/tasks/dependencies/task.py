@@ -18,7 +18,7 @@ from partwise.tasks.dependencies.page import expected_words, heads_by_probabilit
 from partwise.tasks.dependencies.scores import show_scores, tree_scores
 from partwise.tasks.options import DataOptions
 from partwise.tasks.page import Evidence, confusions, counted_labels, percent
-from partwise.tasks.task import LabelledData, Scores, Task, Wanted, Write, add_each, json_lines
+from partwise.tasks.task import LabelledData, Scores, SmallProblem, Task, Wanted, Write, add_each, json_lines
 
 if TYPE_CHECKING:
     from partwise.data import DependencyCorpus
@@ -97,6 +97,31 @@ class DependencyTrees(Task):
             begin += n
         right = heads == corpus.heads
         return (np.concatenate(chosen), right), (np.concatenate(every), np.concatenate(is_true))
+
+    @classmethod
+    def small_problems(cls) -> list[SmallProblem]:
+        from partwise import DependencyParser
+
+        words = [
+            [("the", "D"), ("old", "A"), ("dog", "N"), ("barks", "V")],
+            [("cats", "N"), ("sleep", "V")],
+        ] * 3
+        X = [[{"form": form, "coarse_tag": tag, "fine_tag": tag} for form, tag in each] for each in words]
+        heads = [[3, 3, 4, 0], [2, 0]] * 3
+        trees = [([3, 3, 4, 0], ["det", "mod", "subj", "root"]), ([2, 0], ["subj", "root"])] * 3
+        answers = ("predict", "predict_marginals", "predict_kbest")
+        order_2 = {"structure": "projective", "order": 2}
+        return [
+            SmallProblem("dependency trees", DependencyParser, {}, X, trees, answers[:2], True),
+            SmallProblem(
+                "pruned dependency trees", DependencyParser, {"prune": 2}, X, trees, answers[:2], True
+            ),
+            SmallProblem(
+                "projective trees", DependencyParser, {"structure": "projective"}, X, heads, answers
+            ),
+            SmallProblem("spanning trees", DependencyParser, {}, X, heads, answers),
+            SmallProblem("second-order trees", DependencyParser, order_2, X, heads, answers),
+        ]
 
     # -- predictions for files ------------------------------------------------------------------
 

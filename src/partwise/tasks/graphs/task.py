@@ -17,7 +17,7 @@ from partwise.tasks.graphs.page import expected_graph, node_name
 from partwise.tasks.labels import LabelTask
 from partwise.tasks.options import DataOptions
 from partwise.tasks.page import Parts, paired, text_or
-from partwise.tasks.task import LabelledData, Wanted, json_lines
+from partwise.tasks.task import LabelledData, SmallProblem, Wanted, json_lines
 
 
 class LabelledGraphs(LabelTask):
@@ -86,6 +86,20 @@ class LabelledGraphs(LabelTask):
             for record, found in zip(records, self.kbest(graphs, wanted.kbest), strict=True):
                 record["kbest"] = self.valued(({"labels": own}, value) for own, value in found)
         return json_lines(records)
+
+    @classmethod
+    def small_problems(cls) -> list[SmallProblem]:
+        from partwise import GraphLabeler
+
+        points = [[[0.0, 1.0], [1.0, 0.5], [0.5, 0.0]], [[1.0, 1.0], [0.0, 0.5]]] * 3
+        X = [(each, [(k, k + 1) for k in range(len(each) - 1)]) for each in points]
+        labels = [["a", "b", "a"], ["b", "a"]] * 3
+        answers = ("predict", "predict_marginals", "predict_kbest", "predict_edge_marginals")
+        relaxed = {"inference": "tree-reweighted"}
+        return [
+            SmallProblem("graphs", GraphLabeler, {}, X, labels, answers),
+            SmallProblem("relaxed graphs", GraphLabeler, relaxed, X, labels, answers[:2]),
+        ]
 
     # -- one example ----------------------------------------------------------------------------
 

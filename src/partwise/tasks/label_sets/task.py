@@ -23,7 +23,7 @@ from partwise.tasks.label_sets.reading import (
 )
 from partwise.tasks.options import DataOptions
 from partwise.tasks.page import Evidence, LabelRow, Term, percent, shortened, shown_terms, term_of
-from partwise.tasks.task import LabelledData, Scores, Task, Wanted, add_each, json_lines
+from partwise.tasks.task import LabelledData, Scores, SmallProblem, Task, Wanted, add_each, json_lines
 
 _YES, _NO = "yes", "no"
 
@@ -104,6 +104,14 @@ class LabelSets(Task):
             evidence.predicted = (np.where(chosen, p, 1 - p).ravel(), (chosen == is_true).ravel())
             evidence.every = p.ravel(), is_true.ravel()
         return evidence
+
+    @classmethod
+    def small_problems(cls) -> list[SmallProblem]:
+        from partwise import MultilabelClassifier
+
+        X = np.random.default_rng(0).normal(size=(12, 2))
+        answers = ("predict", "predict_proba")
+        return [SmallProblem("sets of labels", MultilabelClassifier, {}, X, X > 0, answers)]
 
     # -- predictions for files ------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from partwise.tasks.page import Parts
 from partwise.tasks.segments.data import iob2, read_segments
 from partwise.tasks.sequences.data import lengths_of
 from partwise.tasks.sequences.reading import PredictionBatch
-from partwise.tasks.sequences.task import Sequences
-from partwise.tasks.task import Wanted, add_each
+from partwise.tasks.sequences.task import Sequences, small_sentences
+from partwise.tasks.task import SmallProblem, Wanted, add_each
 
 _LEAST_SHOWN = 0.001  # pages leave out segments that are less probable
 
@@ -48,6 +48,20 @@ class Segments(Sequences):
             found = self.estimator.predict_marginals(batch.x)
             add_each(objects, "marginals", ([[*row, p] for row, p in _probable(each)] for each in found))
         return objects
+
+    @classmethod
+    def small_problems(cls) -> list[SmallProblem]:
+        from partwise import SegmentLabeler
+
+        words, _ = small_sentences()
+        segments = [[(0, 2, "NP")], [(0, 0, "NP")]] * 3
+        answers = ("predict", "predict_marginals", "predict_kbest")
+        return [
+            SmallProblem("segments", SegmentLabeler, {"template": "pos"}, words, segments, answers[:2], True),
+            SmallProblem(
+                "segments with k best", SegmentLabeler, {"template": "pos"}, words, segments, answers
+            ),
+        ]
 
     # -- pages ----------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from partwise.tasks.sequences.reading import (
     read_sequences,
     stream_predictions,
 )
-from partwise.tasks.task import LabelledData, Wanted, Write, json_lines
+from partwise.tasks.task import LabelledData, SmallProblem, Wanted, Write, json_lines
 
 
 class Sequences(LabelTask):
@@ -106,6 +106,33 @@ class Sequences(LabelTask):
             sizes += f"; {template_note(done.template, template is None)}"
         return done, sizes, stream.options
 
+    @classmethod
+    def small_problems(cls) -> list[SmallProblem]:
+        from partwise import KernelSequenceLabeler, SequenceLabeler
+
+        words, chunks = small_sentences()
+        points = [[[0.0, 1.0], [1.0, 0.5], [0.5, 0.0]], [[1.0, 1.0], [0.0, 0.5]]] * 3
+        labels = [["a", "b", "a"], ["b", "a"]] * 3
+        answers = ("predict", "predict_marginals")
+        every = (*answers, "predict_kbest", "sample", "predict_edge_marginals")
+        edges = {"template": "columns: word tag\nword[0]\nedge: tag[0]"}
+        order_2 = {"template": "pos", "order": 2}
+        return [
+            SmallProblem(
+                "sequences", SequenceLabeler, {"template": "chunking"}, words, chunks, answers, True
+            ),
+            SmallProblem(
+                "sequences with k best", SequenceLabeler, {"template": "chunking"}, words, chunks, every
+            ),
+            SmallProblem("sequences of vectors", SequenceLabeler, {}, points, labels, every),
+            SmallProblem("sequences with edge features", SequenceLabeler, edges, words, chunks, every),
+            SmallProblem("second-order sequences", SequenceLabeler, order_2, words, chunks, every),
+            SmallProblem("kernel sequences", KernelSequenceLabeler, {}, points, labels, answers),
+            SmallProblem(
+                "kernel edges", KernelSequenceLabeler, {"edges": "kernel"}, points, labels, ("predict",)
+            ),
+        ]
+
     # -- predictions for files ------------------------------------------------------------------
 
     def predictions(self, path: str, wanted: Wanted) -> Iterator[Write]:
@@ -169,3 +196,9 @@ def _read(
 
 def _no_columns(path: str) -> InputError:
     return InputError("--template needs columns; this file holds ready-made features", path)
+
+
+def small_sentences() -> tuple[list[list[list[str]]], list[list[str]]]:
+    """Two kinds of sentences, of words with tags, and their chunks."""
+    words = [[["the", "D"], ["old", "A"], ["dog", "N"], ["barks", "V"]], [["cats", "N"], ["sleep", "V"]]] * 3
+    return words, [["B-NP", "I-NP", "I-NP", "O"], ["B-NP", "O"]] * 3

@@ -160,3 +160,11 @@ def test_templates_without_any_value_keep_the_others_apart() -> None:
     expected = {"begin", *(f"word[0]={word}" for word in WORDS), *(f"pos[0]={tag}" for tag in TAGS)}
     assert again.names() == extractor.names() and set(again.names()) == expected
     assert again.transform([WORDS, TAGS], np.array([0, 3])).ids.tolist() == rows.ids.tolist()
+
+
+def test_direct_keys_and_searched_keys_of_one_row() -> None:
+    extractor = AttributeExtractor(parse_template("boundary: symbol\nbias\nword[0]|word[1]"))
+    learnt = extractor.fit_transform([["a"], ["a"]], np.array([0, 1]))
+    assert 0 < len(extractor._table.direct) <= extractor._table.keys.max()  # the second key is searched
+    found = extractor.transform([["a"], ["a"]], np.array([0, 1]))
+    assert found.ids.tolist() == learnt.ids.tolist() == [0, 1]

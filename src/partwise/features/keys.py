@@ -509,10 +509,28 @@ def find_rows(program, words, rows, first, n_rows, table, work, row_ptr, ids, n_
             if n_written + len(work.keys) > len(ids):
                 return row, n_written
             n_keys = keys_of(rows, program, words, sentence, row, work)
-            if len(table.direct) > 0:
-                n_written = find_keys(n_keys, table, work, ids, n_written)
-            else:
-                n_written = search_keys(n_keys, table, work, ids, n_written)
+            n_written = find_keys(n_keys, table, work, ids, n_written)
+            row_ptr[row + 1] = n_written
+            row += 1
+    return row, n_written
+
+
+@entry
+def search_rows(program, words, rows, first, n_rows, table, work, row_ptr, ids, n_written):
+    """`find_rows` for a table without direct keys, most of whose keys are not known.
+
+    It is an entry of its own: compiled into one function with `find_keys`, keys that are known were not found.
+    """
+    sentence, row, ptr = 0, first, rows[0]
+    while row < n_rows:
+        while ptr[sentence + 1] <= row:
+            sentence += 1
+        read_sentence(program, words, sentence, work)
+        while row < min(ptr[sentence + 1], n_rows):
+            if n_written + len(work.keys) > len(ids):
+                return row, n_written
+            n_keys = keys_of(rows, program, words, sentence, row, work)
+            n_written = search_keys(n_keys, table, work, ids, n_written)
             row_ptr[row + 1] = n_written
             row += 1
     return row, n_written
@@ -535,7 +553,7 @@ def find_keys(n_keys, table, work, ids, n_written):
         else:
             spread = mixed(key)
             spreads[n_likely], own[n_likely] = spread, key
-            number = np.int64(-1) - (marks[(spread >> shift) & mask] > 0)
+            number = np.int64(-2) if marks[(spread >> shift) & mask] > 0 else np.int64(-1)
         found[n_likely] = number
         n_likely += number != -1
     for k in range(n_likely):
@@ -558,7 +576,7 @@ def find_keys(n_keys, table, work, ids, n_written):
 
 @inner
 def search_keys(n_keys, table, work, ids, n_written):
-    """`find_keys` for a table without direct keys, most of whose keys are not known."""
+    """`find_keys` in two steps, for a table without direct keys."""
     keys, numbers, marks = table.keys, table.numbers, table.marks
     shift, mask = 64 - bits_of(len(numbers)), len(numbers) - 1
     n_likely = 0

@@ -130,10 +130,12 @@ def forward(kind, specification, length, scores, work):  # type: ignore
 @inner
 def _fill_last(semiring, specification, length, work, row):  # type: ignore
     """The cells of the last position, zero if their label may not stand last. Returns their number."""
-    cell, stride = _first_cell(specification, length - 1), specification.stride
-    count = _first_cell(specification, length) - cell
-    for k in range(count):
-        row[k] = work.forward[cell + k] if specification.allowed_end[k % stride] > 0.0 else semiring.zero
+    cell, stride, count = _first_cell(specification, length - 1), specification.stride, 0
+    for _ in range(layout_of(specification)[0]):
+        for j in range(stride):
+            may_end = specification.allowed_end[j] > 0.0
+            row[count] = work.forward[cell + count] if may_end else semiring.zero
+            count += 1
     return count
 
 

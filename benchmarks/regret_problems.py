@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import regret_fresh
 import regret_more
 from regret_data import BETWEEN, Case, Data, chain_data, class_data, node_rows, tree_data
 
@@ -92,7 +93,9 @@ def build(case: Case, folder: Path | None) -> Problem | None:
 
 @cache
 def _data(name: str, folder: Path | None) -> Data:
-    return _MADE[name]() if name in _MADE else _mnist(Path(folder or "") / name)
+    if name in _MADE:
+        return _MADE[name]()
+    return regret_fresh.FROM_FOLDER.get(name, _mnist)(Path(folder or "") / name)
 
 
 # -- real data --------------------------------------------------------------------------------------
@@ -132,4 +135,5 @@ _MADE: dict[str, Callable[[], Data]] = {
     "few projective trees": lambda: tree_data(20, Projective(single_root=False)),
     "few spanning trees": lambda: tree_data(60, Spanning(single_root=False)),
     **regret_more.MADE,
+    **regret_fresh.MADE,
 }

@@ -19,8 +19,10 @@ from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.rows import AttributeRows, RowData
 from partwise.errors import InputError
+from partwise.solvers.choice import FRUGAL, TABLE
 from partwise.solvers.needs import check_solver
 from partwise.solvers.registry import SOLVERS
+from partwise.solvers.work_model import PASSES, SOFT
 from partwise.structures import (
     Chain,
     FactorKind,
@@ -100,6 +102,25 @@ def list_of_solvers() -> str:
     return "\n".join(lines) + "\n"
 
 
+def choice_of_auto() -> str:
+    """The table of "auto": conditions from top to bottom, the solvers that race or the one that runs, the evidence."""
+    lines = ["| if | then | evidence |", "|---|---|---|"]
+    for row in TABLE:
+        names = " or ".join(f"`{solver.name}`" for solver in row.solvers)
+        sharpens = row.solvers[0] == FRUGAL[0]
+        lines.append(f"| {row.condition} | {names}{', sharpening β' * sharpens} | {row.evidence} |")
+    return "\n".join(lines) + "\n"
+
+
+def forecasts() -> str:
+    """Passes that the work model expects, as functions of stiffness."""
+    lines = ["| L-BFGS is | passes of `eg-gap` | evaluations of `lbfgs` |", "|---|---|---|"]
+    for name, row in PASSES.items():
+        cells = [f"{own.least:g} · (1 + s / {SOFT:g})^{own.power:g}" for own in row.values()]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def support_table() -> str:
     """Which solver works for which loss and structure, the reasons its cells refer to, and who needs what else."""
     notes: list[str] = []
@@ -140,7 +161,12 @@ def _number(note: str, notes: list[str]) -> int:
     return notes.index(note) + 1
 
 
-TABLES = {"support table": support_table, "list of solvers": list_of_solvers}
+TABLES = {
+    "support table": support_table,
+    "list of solvers": list_of_solvers,
+    "choice of auto": choice_of_auto,
+    "forecasts": forecasts,
+}
 
 
 def with_tables(page: str) -> str:

@@ -19,8 +19,7 @@ from partwise import SequenceLabeler
 from partwise.cli import main
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers import LBFGS, Auto, ExponentiatedGradient, solve, solver_for
-from partwise.solvers import auto as auto_module
+from partwise.solvers import LBFGS, Auto, ExponentiatedGradient, race, solve, solver_for
 from partwise.solvers import memory as module
 from partwise.solvers.memory import bytes_of, memory_estimate, solver_within
 
@@ -93,10 +92,11 @@ def test_l1_and_acceleration() -> None:
 
 def test_auto_hands_over_to_lean_state_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
-        "_SHARE": 0.0, "_LEAST_OF_SPARSE": 0.0, "_PATIENCE": 0.0, "_DOUBT": 0.0, "_FEWEST_PASSES": 0.0,
-        "_FEWEST_STEPS": 2, "_MOST_WAITED": 0.0, "evaluations_expected": lambda problem, is_close=False: 0.0,
+        "_FIRST_TURN": 1e-9, "_LONGER": 1.02, "_FEWEST_STEPS": 2,
+        "_measured_rate": lambda own: 1e-9 / own.least[0],
+        "_work_left": lambda own, to_go: np.where(np.isnan(own.rate), 0.0, 1.0 / own.rate),
     }.items():  # fmt: skip
-        monkeypatch.setattr(auto_module, name, value)
+        monkeypatch.setattr(race, name, value)
     solver, problem = Auto("double", lean=True), problem_of("order2", "between").problem
     best, modes = optimum("order2", "between"), set()
     state, random = solver.init(problem, np.random.default_rng(0)), np.random.default_rng(0)
@@ -145,7 +145,7 @@ def test_estimates_are_what_processes_take(loss: str, solver: str, lacking: int,
     """Limits are some bytes less than what training would take: processes begin with more or less of their own."""
     few = many_labels(5, 100, loss=loss)
     chosen: Any = solver_within(few, solver, memory_limit="100GB")
-    for each in (chosen, replace(chosen, lean=True)) if lacking else (chosen,):
+    for each in (chosen, chosen.leaner(few)) if lacking else (chosen,):
         solve(few, each, max_passes=1)  # a process that compiles takes more
     command = [sys.executable, "-c", CHILD, json.dumps([1500, loss, solver, lacking])]
     child = subprocess.run(command, capture_output=True, text=True, check=True, cwd=SUPPORT)

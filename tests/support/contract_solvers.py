@@ -16,6 +16,7 @@ from partwise.core.losses import Loss
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers import LBFGS, SOLVERS, Solution, Solver, StopReason, solve
+from partwise.solvers.checkpoint import copied
 from partwise.solvers.dual.simplex_qp import simplex_qp
 from partwise.solvers.needs import check_solver
 
@@ -232,10 +233,6 @@ class SolverContract:
         else:
             with pytest.raises(InputError, match="beta" if case in self.cases else "use"):
                 solve(problem, self.solver)
-
-
-def copied(state: Any) -> Any:
-    return type(state)(*(array.copy() for array in state))
 
 
 def model_point(written: WrittenOut, weights: np.ndarray) -> list[np.ndarray]:

@@ -2,7 +2,8 @@
 
 Read `base.py` first: it says what a solver is. Each file in `dual/`, `primal/`, `saddle/` and `bundle/` is a solver or
 a part of one; files named `*_pass.py` are its compiled loops. `driver.py` runs any solver; `registry.py` lists them by
-name; `auto.py` and `auto_hard.py` are the solvers behind "auto", and `choice.py` chooses. Names load on first use.
+name. "auto" is the table in `choice.py`; `race.py` lets solvers take turns, and `work_model.py` says what they cost.
+Names load on first use.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _HOMES = {
     "SMO": "dual.smo",
     "SOLVERS": "registry",
     "Annealing": "dual.annealing",
-    "Auto": "auto",
+    "Auto": "choice",
     "BatchEG": "dual.batch_gradient",
     "BlockFrankWolfe": "dual.block_coordinate",
     "Certificate": "base",
@@ -32,17 +33,19 @@ _HOMES = {
     "ExcessiveGap": "saddle.excessive_gap",
     "ExponentiatedGradient": "dual.exponentiated_gradient",
     "Extragradient": "saddle.extragradient",
-    "HardAuto": "auto_hard",
+    "HardAuto": "choice",
     "KBestMIRA": "primal.mira",
     "MixtureAscent": "dual.mixtures",
     "Needs": "needs",
     "Perceptron": "primal.mira",
     "PrimalEG": "dual.batch_gradient",
     "Progress": "driver",
+    "Race": "race",
     "Record": "base",
     "SMOThenEG": "dual.smo_eg",
     "SVMStruct": "bundle.cutting_plane",
     "SegmentAscent": "dual.chain_cd",
+    "SharpenedLBFGS": "primal.sharpened_lbfgs",
     "Solution": "base",
     "Solver": "base",
     "StepInfo": "base",

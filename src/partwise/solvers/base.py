@@ -16,6 +16,7 @@ from partwise.core.evaluation import Evaluation
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.needs import Needs
+from partwise.solvers.work_model import evaluation_work, online_pass_work
 
 # A dual above the primal by this share of the larger bound is rounding of sums in double precision.
 _ROUNDING = 1e-9
@@ -271,6 +272,48 @@ class Solver(ABC):
         """Save what belongs to the state but lies elsewhere; whether a run can go on from here."""
         return True
 
+    def template(self, problem: Problem, arrays: Set[str]) -> Any:
+        """A state into which one with arrays of these names can be read; ValueError if there is none."""
+        return self.init(problem, np.random.default_rng(0))
+
+    def catches_up(self, state: Any) -> bool:
+        """Whether bounds that do not move are those of an earlier point, which the present one has yet to reach."""
+        return False
+
+    # What a race asks of its candidates, see `race.py`.
+
+    def from_weights(
+        self, problem: Problem, weights: np.ndarray, random: np.random.Generator, before: Any = None
+    ) -> Any:
+        """A state from weights that another solver found; `before` is the own state when it was last at work.
+
+        The default, for solvers that cannot start from weights, goes on from `before` or from the start.
+        """
+        return self.init(problem, random) if before is None else before
+
+    def from_dual(
+        self, problem: Problem, mu: np.ndarray, random: np.random.Generator, before: Any = None
+    ) -> Any:
+        """A state from the expected part counts of a dual point, (n_parts,); the default starts from its weights."""
+        from partwise.solvers.dual.hard import image_of  # it imports this module
+
+        return self.from_weights(problem, problem.weights_at(image_of(problem, mu)), random, before)
+
+    def pass_work(self, problem: Problem) -> float:
+        """The work of a pass in nanoseconds, roughly; the default is that of an evaluation of all examples."""
+        return evaluation_work(problem)
+
+    def passes_expected(self, problem: Problem) -> float:
+        """Passes to a relative gap of 1e-3, as far as sizes can tell; the default is more than most solvers take."""
+        return 100.0
+
+    def gives_way(self, problem: Problem, state: Any) -> float:
+        """By how much this run needs more work than was forecast, if the state shows that.
+
+        If it is more than 1, another candidate begins from its own start; if inf, this one has no other turn.
+        """
+        return 1.0
+
 
 class BlockAscent(Solver):
     """Block-coordinate ascent on the dual, which can work on shards: it visits examples one after another.
@@ -279,6 +322,9 @@ class BlockAscent(Solver):
     """
 
     shards = "dual"
+
+    def pass_work(self, problem: Problem) -> float:
+        return online_pass_work(problem)
 
     def linear_part(self, problem: Problem, state: Any) -> float:
         """Σ_i weight_i (H(α_i)/β + γ expected cost), as visits keep it; the default is for β = ∞."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,9 +60,9 @@ def load_checkpoint(
     solver: Solver,
     run: Run,
     random: np.random.Generator,
-    template: Any,
+    template: Callable[[Problem, Set[str]], Any],
 ) -> Any:
-    """Read a run back into `run` and `random`; returns the solver's state, laid out like `template`."""
+    """Read a run back into `run` and `random`; returns the solver's state, laid out like `Solver.template`."""
     damaged = InputError("is not a whole partwise checkpoint; delete it to start again", path)
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -79,7 +80,7 @@ def load_checkpoint(
                 path,
             )
     try:
-        state = state_like(template, arrays)
+        state = state_like(template(problem, arrays.keys()), arrays)
         random.bit_generator.state = header["random"]
         schedule = run.schedule
         schedule.last, schedule.next, schedule.log_gap, schedule.correction = header["schedule"]
@@ -93,7 +94,7 @@ def load_checkpoint(
 def state_like(template: Any, arrays: dict[str, np.ndarray]) -> Any:
     """A state of the template's class; ValueError unless names, shapes and types are the same.
 
-    Arrays that its `growing` names may be larger than in the template, if the state is sound. Single precision becomes
+    Arrays that its `growing` names may be larger than in the template. Single precision becomes
     double if the template has double.
     """
     growing = template.growing() if hasattr(template, "growing") else ()
@@ -106,10 +107,15 @@ def state_like(template: Any, arrays: dict[str, np.ndarray]) -> Any:
         if not (may_grow or found.shape == value.shape) or not _fits(found.dtype, value.dtype):
             raise ValueError(name)
         fitting[name] = found.astype(np.promote_types(found.dtype, value.dtype), copy=False)
-    state = type(template)(**fitting)
-    if growing and not state.is_sound():
+    state = template._replace(**fitting)
+    if hasattr(state, "is_sound") and not state.is_sound():
         raise ValueError("arrays do not fit together")
     return state
+
+
+def copied(state: Any) -> Any:
+    """A copy of a state: steps change states in place."""
+    return state._replace(**{name: np.array(array) for name, array in state._asdict().items()})
 
 
 def _fits(found: np.dtype, wanted: np.dtype) -> bool:

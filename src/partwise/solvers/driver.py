@@ -176,8 +176,7 @@ def solve(
     if resume and checkpoint is None:
         raise InputError("resume=True needs checkpoint, the file to go on from")
     if resume and checkpoint is not None and os.path.exists(checkpoint):
-        template = at_work.init(problem, np.random.default_rng(0))
-        state = load_checkpoint(checkpoint, problem, solver, run, random, template)
+        state = load_checkpoint(checkpoint, problem, solver, run, random, at_work.template)
     elif warm_start is not None:
         state = _warm_state(problem, at_work, warm_start, random)
     else:
@@ -219,9 +218,9 @@ def _warm_state(
         return fresh
     try:
         # A copy: steps change states in place, and the earlier solution keeps its own.
-        template = fresh.unbegun() if hasattr(fresh, "unbegun") else fresh
-        state = state_like(template, {name: array.copy() for name, array in before.state._asdict().items()})
-    except ValueError:  # of other settings
+        arrays = {name: array.copy() for name, array in before.state._asdict().items()}
+        state = state_like(solver.template(problem, arrays.keys()), arrays)
+    except (KeyError, ValueError):  # of other settings
         return fresh
     return solver.carry_over(problem, state, changed) if changed else state
 
@@ -256,7 +255,7 @@ class _Loop:
                 if certificate is not None:
                     record = self._record(certificate)
                     run.schedule.made(run.passes, info, certificate)
-                reason = self._reason(certificate, record)
+                reason = self._reason(state, certificate, record)
                 if self.saved_as is not None and self.solver.keep(state):
                     path, solver = self.saved_as
                     save_checkpoint(path, self.problem, solver, run, self.random, state)
@@ -316,7 +315,9 @@ class _Loop:
         run.history.append(record)
         return record
 
-    def _reason(self, certificate: Certificate | None, record: Record | None) -> StopReason | None:
+    def _reason(
+        self, state: Any, certificate: Certificate | None, record: Record | None
+    ) -> StopReason | None:
         if certificate is not None and not certificate.is_sound:
             return StopReason.UNSOUND
         if record is not None and record.proves(self.tol):
@@ -328,7 +329,7 @@ class _Loop:
             return StopReason.ROUNDING if is_drowned else StopReason.MAX_PASSES
         if self.time_limit is not None and self.run_.seconds >= self.time_limit:
             return StopReason.TIME_LIMIT
-        if certificate is not None and self._stalled():
+        if certificate is not None and self._stalled() and not self.solver.catches_up(state):
             is_noise = certificate.noise > self.tol * abs(certificate.primal)
             return StopReason.ROUNDING if is_noise else StopReason.STALLED
         return None

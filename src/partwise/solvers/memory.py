@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +13,8 @@ from partwise.core.memory_limits import memory_limits
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import STATE_VECTORS, Solver
-from partwise.solvers.choice import solver_for
-from partwise.solvers.dual.exponentiated_gradient import ExponentiatedGradient
+from partwise.solvers.choice import FRUGAL, solver_for
 from partwise.solvers.needs import refusal
-from partwise.solvers.primal.lbfgs import LBFGS
-from partwise.solvers.saddle.excessive_gap import ExcessiveGap
 
 _OF_WEIGHTS = 4  # vectors as long as the weights that certificates hold, in double precision
 _OF_EXAMPLES = 16  # numbers kept for each example
@@ -115,8 +111,8 @@ def solver_within(
 ) -> Solver:
     """The solver of :func:`solver_for`, in a form that stays within a memory limit.
 
-    Online exponentiated gradient has a form with less memory that takes more time (`lean`). "auto" also tries online
-    exponentiated gradient without L-BFGS, and then solvers without dual state.
+    Some solvers have a form with less memory that takes more time (`Solver.leaner`). "auto" also tries the solvers of
+    `choice.FRUGAL`, the last of which have no dual state.
 
     Parameters
     ----------
@@ -206,17 +202,18 @@ def shown_bytes(n_bytes: Any) -> str:
 
 
 def _frugal(problem: Problem, chosen: Solver, tol: float, may_choose: bool) -> Iterator[Solver]:
-    """Solvers to try, the fastest first; each takes less memory than the one before."""
-    yield chosen
-    lean = chosen.leaner(problem)
-    if lean is not None:
-        yield lean
-    if not may_choose:
-        return
-    online = ExponentiatedGradient("gap", "newton", sharpen=problem.loss.is_hard, lean=lean is not None)
-    for each in (online, replace(online, lean=True), LBFGS(), LBFGS(3), ExcessiveGap()):
-        if refusal(problem, each.needs) is None and problem.certified != "local":
-            yield solver_for(problem, each, tol)
+    """Solvers to try, the fastest first: each with its leaner forms, which take less memory."""
+    yield from _with_leaner(problem, chosen)
+    for each in FRUGAL if may_choose and problem.certified != "local" else ():
+        if refusal(problem, each.needs) is None:
+            yield from _with_leaner(problem, solver_for(problem, each, tol))
+
+
+def _with_leaner(problem: Problem, solver: Solver) -> Iterator[Solver]:
+    form: Solver | None = solver
+    while form is not None:
+        yield form
+        form = form.leaner(problem)
 
 
 def _estimate(problem: Problem, solver: Solver, worst: bool = False) -> MemoryEstimate:

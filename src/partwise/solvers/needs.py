@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from partwise.core.problem import Problem
@@ -44,6 +44,14 @@ class Needs:
     classes: bool = False
     ridge: bool = False
     partial: bool = False
+
+
+def both(one: Needs, other: Needs) -> Needs:
+    """What two solvers together need."""
+    a, b = asdict(one), asdict(other)
+    loss = a.pop("loss") if b["loss"] == "any" else b["loss"]
+    merged = {name: value or b[name] for name, value in a.items() if name != "loss"}
+    return Needs(**{**merged, "loss": loss, "partial": one.partial and other.partial})
 
 
 NEEDS_FIRST_ORDER = (

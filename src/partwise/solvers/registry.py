@@ -112,6 +112,9 @@ _ENTRIES = {
         "accelerated: gap below a constant / (passes)², in memory independent of the data's size",
     ),
     "lbfgs": Entry("primal.lbfgs", "LBFGS", (), "limited-memory BFGS in the primal"),
+    "lbfgs-sharpened": Entry(
+        "primal.sharpened_lbfgs", "SharpenedLBFGS", (), "the same on sharper and sharper losses, for few attributes"
+    ),
     "cg": Entry("primal.gradient", "ConjugateGradient", (), "nonlinear conjugate gradient in the primal"),
     "sgd": Entry("primal.sgd", "SGD", (), "stochastic gradient descent in the primal"),
     "smo": Entry(

@@ -33,10 +33,13 @@ from partwise.compiled.examples import Batch, Scratch
 from partwise.compiled.lock import arrive
 from partwise.core.problem import Problem
 from partwise.solvers.combining import BLOCK, combine_pass
-from partwise.solvers.effort import online_pass_effort, scatter_effort
+from partwise.solvers.work_model import online_pass_work, scatter_work
 
 _MOST_ROUNDS, _FEWEST_ROUNDS = 25, 10  # rounds of a pass
-_A_THREAD, _A_WEIGHT = 2e5, 1.0  # effort, as in `effort.py`, to wake a thread; to copy and combine a weight
+_A_THREAD, _A_WEIGHT = (
+    2e5,
+    1.0,
+)  # effort, as in `work_model.py`, to wake a thread; to copy and combine a weight
 _SHARE_OF_WORK = 0.08  # share of a pass that rounds may cost
 _FEWEST_VISITS = 20  # visits of a thread in a pass below which a thread is not worth waking
 # Factor on the σ that rounds needed, and how much of its maximum a round forgets.
@@ -134,7 +137,7 @@ class Threads:
     def _rounds(self, order: np.ndarray) -> Iterator[np.ndarray]:
         """Pieces of `order`, one for each round; their size is estimated, not timed, so that equal runs are alike."""
         n, problem = self.n_threads, self.problem
-        worth = _SHARE_OF_WORK * online_pass_effort(problem) / n / _round_effort(problem, n)
+        worth = _SHARE_OF_WORK * online_pass_work(problem) / n / _round_effort(problem, n)
         size = problem.n_examples / float(np.clip(worth, _FEWEST_ROUNDS, _MOST_ROUNDS))
         return iter(np.array_split(order, max(1, round(len(order) / max(size, n)))))
 
@@ -231,7 +234,7 @@ def _is_worth_sharing(problem: Problem) -> bool:
 
 def n_sharing(problem: Problem) -> int:
     """How many of `n_jobs` threads are busy while one of them holds the lock."""
-    effort, held = online_pass_effort(problem), scatter_effort(problem)
+    effort, held = online_pass_work(problem), scatter_work(problem)
     n = min(problem.n_jobs, problem.n_examples // _FEWEST_VISITS, round(1.0 + effort / held))
     return max(n, 1) if effort > _CHUNKS * _A_THREAD * n / _SHARE_OF_WORK else 1
 
@@ -241,14 +244,14 @@ def n_worthwhile(problem: Problem) -> int:
     if not problem.has_features:  # a visit changes the scores of all rows
         return 1
     n = min(problem.n_jobs, _MOST_IN_ROUNDS, problem.n_examples // _FEWEST_VISITS)
-    effort = online_pass_effort(problem)
+    effort = online_pass_work(problem)
     while n > 1 and effort / n < _FEWEST_ROUNDS * _round_effort(problem, n):
         n -= 1
     return max(n, 1)
 
 
 def _round_effort(problem: Problem, n_threads: int) -> float:
-    """The effort of beginning and ending a round, in the unit of `effort.py`."""
+    """The effort of beginning and ending a round, in the unit of `work_model.py`."""
     return _A_THREAD * n_threads + _A_WEIGHT * problem.n_weights
 
 

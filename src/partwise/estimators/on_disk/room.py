@@ -39,8 +39,8 @@ def room_for(data: EncodedDataset, estimator: Any, scorer: Scorer, state_bytes: 
     state_bytes : int
         Of dual state, true labels and costs.
     """
-    from partwise.solvers.auto import history_bytes
     from partwise.solvers.memory import bytes_beside, limit_below_machine
+    from partwise.solvers.primal.lbfgs import history_bytes
 
     everything = data.n_bytes + state_bytes
     limit, state_dir = limit_below_machine(estimator.memory_limit), data.state_dir

@@ -15,7 +15,7 @@ import numpy as np
 from partwise.errors import InputError
 from partwise.estimators.regularization_path.run import PathRun, Point
 from partwise.solvers import Certificate, Record, Solution, StopReason, WarmStart
-from partwise.solvers.checkpoint import state_like, with_present_names
+from partwise.solvers.checkpoint import copied, state_like, with_present_names
 from partwise.solvers.driver import with_precision
 from partwise.solvers.fingerprint import fingerprint
 from partwise.storage.checks import expect_array
@@ -119,9 +119,8 @@ class PathFile:
             there = lane.problem.with_l2(l2)
             solver = with_precision(self.estimator._solver_for(there), self.estimator.tol)
             own = {n.removeprefix(f"lane{j}."): a for n, a in arrays.items() if n.startswith(f"lane{j}.")}
-            state = state_like(solver.init(there, np.random.default_rng(0)), own)
-            # Arrays of files are views of it: steps change states in place.
-            lane.before = WarmStart(there, type(state)(*(np.array(each) for each in state)))
+            # Arrays of files are views of it.
+            lane.before = WarmStart(there, copied(state_like(solver.template(there, own.keys()), own)))
         run.points, run.ended = points, ended
 
     def _point(self, stored: dict[str, Any], problem: Any, weights: np.ndarray) -> Point:

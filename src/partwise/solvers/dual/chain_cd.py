@@ -44,6 +44,7 @@ from partwise.solvers.dual.hard import (
 from partwise.solvers.dual.smo import n_labels_of
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import due_chunks, expected_gap, note_visits
+from partwise.solvers.work_model import passes_of_exact_ascent
 
 _FEW_SLOTS = 4  # pairs of labels that a position has space for at the start; runs double it when they need to
 # Sweeps visit directions whose last gain exceeds this share of the mean: 90 % of what sweeps gain.
@@ -184,6 +185,9 @@ class ChainCoordinateAscent(HardAscent):
         n_positions = int(problem.lengths.sum())
         kept = int(n_directions * (_OF_DIRECTION * n_positions + _OF_ATTRIBUTE * n_entries))
         return Memory(kept + COUNTS_BYTES, vectors_bytes(problem))
+
+    def passes_expected(self, problem: Problem) -> float:
+        return passes_of_exact_ascent(problem)
 
     def _shares(self, problem: Problem, state: ChainState) -> np.ndarray:
         return state.mass

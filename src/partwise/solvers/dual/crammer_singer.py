@@ -18,6 +18,7 @@ from partwise.solvers.dual.crammer_singer_pass import ClassPoint, class_pass, sq
 from partwise.solvers.dual.hard import HardAscent, add_to_average, hard_dual
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import expected_gap, note_visits
+from partwise.solvers.work_model import passes_of_exact_ascent
 
 _LEAST_STEP, _LEAST_VISITS = 0.5, 1000  # least passes and least visits of a step,
 _MOST_PASSES = 4  # which takes at most so many passes if examples are few
@@ -96,6 +97,21 @@ class CrammerSinger(HardAscent):
             average=v.copy(),
             n_averaged=np.zeros(1),
         )
+
+    def passes_expected(self, problem: Problem) -> float:
+        return passes_of_exact_ascent(problem)
+
+    def from_dual(
+        self,
+        problem: Problem,
+        mu: np.ndarray,
+        random: np.random.Generator,
+        before: ClassState | None = None,
+    ) -> ClassState:
+        """A point of the dual is all that a visit needs."""
+        state = self.init(problem, random) if before is None else before
+        state.mu[:] = mu
+        return self.carry_over(problem, state, set())
 
     def carry_over(self, problem: Problem, state: ClassState, changed: Set[str]) -> ClassState:
         """Distributions stay, and the next sweep is over all examples."""

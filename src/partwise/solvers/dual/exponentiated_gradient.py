@@ -24,7 +24,7 @@ from partwise.solvers.base import (
 )  # fmt: skip
 from partwise.solvers.dual.acceleration import Acceleration, unaccelerated
 from partwise.solvers.dual.annealing import Annealing
-from partwise.solvers.dual.coded import no_codes, recode, with_workspace
+from partwise.solvers.dual.coded import move_to_model, no_codes, recode, with_workspace
 from partwise.solvers.dual.coded_pass import CodedPoint, CodedRule
 from partwise.solvers.dual.mixtures import MixtureAscent
 from partwise.solvers.dual.online_pass import (
@@ -44,7 +44,6 @@ from partwise.solvers.dual.potentials import (
     starting_point,
 )
 from partwise.solvers.dual.rescaled import n_scaled
-from partwise.solvers.effort import chunks_worthwhile
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import (
     PASSES_BEFORE_GAPS,
@@ -56,6 +55,7 @@ from partwise.solvers.sampling import (
     points_averaged,
 )
 from partwise.solvers.threads import Threads
+from partwise.solvers.work_model import chunks_worthwhile, passes_expected
 
 _LIFT = 2.0
 _LARGEST_STEP = 1e4  # for β = ∞: steps grow whenever they succeed and would overflow
@@ -151,7 +151,7 @@ class ExponentiatedGradient(BlockAscent):
     def leaner(self, problem: Problem) -> ExponentiatedGradient | None:
         """The lean form; None if it saves no memory, or if β = ∞."""
         lean = replace(self, lean=True)
-        is_apt = not problem.loss.is_hard and not problem.keeps_state_on_disk
+        is_apt = not self.lean and not problem.loss.is_hard and not problem.keeps_state_on_disk
         return lean if is_apt and lean._is_lean(problem) else None
 
     def for_partial_labels(self) -> MixtureAscent:
@@ -188,6 +188,36 @@ class ExponentiatedGradient(BlockAscent):
             beta=np.array([self._first_beta(problem)]),
             **unaccelerated(self._n_accelerated(problem), point.v.dtype),
         )
+
+    def passes_expected(self, problem: Problem) -> float:
+        return passes_expected(problem, "eg-gap")
+
+    def from_weights(
+        self, problem: Problem, weights: np.ndarray, random: np.random.Generator, before: Any = None
+    ) -> EGState:
+        """α_i = p_i(w): potentials become the model's own scores. Step sizes stay those of the state before."""
+        state = self.init(problem, random) if before is None else before
+        if np.isinf(state.beta[0]):  # no potentials are those of a best labelling
+            return state
+        point, loss = state.point(), problem.loss
+        if isinstance(point, CodedPoint):
+            move_to_model(problem, point, weights)
+        else:
+            scale = float(state.beta[0])
+            state.theta[:] = scale * problem.scores(weights)
+            if problem.cost.size:
+                state.theta[:] += scale * loss.gamma * problem.cost
+        return self._at(problem, state, weights)
+
+    def _at(self, problem: Problem, state: EGState, weights: np.ndarray) -> EGState:
+        """The state after its potentials were replaced; `weights` are about those of its v."""
+        state.visited[:] = 1
+        state.average[:] = refresh(problem, state.point())
+        state.n_averaged[0] = 0.0
+        if self.acceleration is not None:
+            self.acceleration.lead_from(state, weights)
+        forget_gaps(state.seen, state.waited, state.clock)
+        return state
 
     def _n_accelerated(self, problem: Problem) -> int:
         """Length of the two vectors of the acceleration; 0 without acceleration."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Set
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -111,6 +111,18 @@ def forget_averages(state: Any) -> None:
     """
     state.average[:], state.n_averaged[0] = state.v[: len(state.average)], 0.0
     state.gap[:], state.seen[:], state.waited[:], state.clock[0] = np.nan, -1.0, 1.0, 0.0
+
+
+def image_of(problem: Problem, mu: np.ndarray) -> np.ndarray:
+    """v of expected part counts, (n_weights,)."""
+    point = _Image(np.zeros(problem.n_weights), np.zeros(problem.n_examples), np.zeros(1))
+    return settle(problem, mu, point)
+
+
+class _Image(NamedTuple):
+    v: np.ndarray
+    cost: np.ndarray
+    norm: np.ndarray
 
 
 def settle(problem: Problem, counts: Counts | np.ndarray, point: Any) -> np.ndarray:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,11 +28,15 @@ from partwise.solvers.primal.kronecker import pieces_at
 from partwise.solvers.primal.line_search import LineSearch, Point, SparseLineSearch, pseudo_gradient
 from partwise.solvers.primal.mixture_bound import mixture_bound
 from partwise.solvers.primal.proximal import proximal_direction
+from partwise.solvers.work_model import overlap_decides, passes_expected
 
 _STEPS_BETWEEN_LOOKS = 10  # steps before the curvature is computed again, if it was computed at zero weights
 _STEPS_BETWEEN_CLOSE_LOOKS = 25  # the same if it was computed at other weights
 _FAR = 0.4  # relative gap at the weights of a weaker l2 above which zero is a better start
 _NEAR = 0.01  # relative decrease of P by a step below which the curvature is worth computing again
+_FEWEST_PAIRS = 3  # of the form that takes less memory
+_OF_FITTED = 4.0  # evaluations then, in those forecast: 25 to 40 for 10
+_FITTED = 0.15  # share of P(0) below which P is after the first step if dense classes hardly overlap
 
 
 class LBFGSState(NamedTuple):
@@ -99,6 +103,10 @@ class LBFGS(BatchGradient):
         """Vectors of the pairs; with an l1 term, also their products with the curvature."""
         return Memory(weights=vectors_bytes(problem, (8 if problem.l1 else 2) * self.memory))
 
+    def leaner(self, problem: Problem) -> LBFGS | None:
+        """With fewer pairs."""
+        return replace(self, memory=_FEWEST_PAIRS) if self.memory > _FEWEST_PAIRS else None
+
     def init(self, problem: Problem, random: np.random.Generator) -> LBFGSState:
         moves, changes = np.zeros((2, self.memory, problem.n_weights))
         weights, gradient, anchor, direction = np.zeros((4, problem.n_weights))
@@ -131,6 +139,29 @@ class LBFGS(BatchGradient):
         state.decrease[0], state.looked[0] = np.inf, -1
         self._aim(problem, state)
         return state
+
+    def from_weights(
+        self, problem: Problem, weights: np.ndarray, random: np.random.Generator, before: Any = None
+    ) -> LBFGSState:
+        """Goes on from the state before if it had these weights."""
+        if before is not None and np.array_equal(before.weights, weights):
+            found: LBFGSState = before
+            return found
+        return self.init(problem, random)._replace(weights=weights.copy())
+
+    def grown(
+        self, problem: Problem, old: Problem, state: LBFGSState, random: np.random.Generator
+    ) -> LBFGSState:
+        """Weights stay."""
+        return self.from_weights(problem, state.weights, random)
+
+    def passes_expected(self, problem: Problem) -> float:
+        return passes_expected(problem, "lbfgs")
+
+    def gives_way(self, problem: Problem, state: LBFGSState) -> float:
+        """Above 1 if dense classes hardly overlap, as the first step from zero tells: few examples bend P then."""
+        is_told = state.n_steps[0] == 1 and not state.anchor.any() and overlap_decides(problem)
+        return _OF_FITTED if is_told and _FITTED * (1.0 + state.decrease[0]) > 1.0 else 1.0
 
     def step(
         self, problem: Problem, state: LBFGSState, random: np.random.Generator
@@ -261,6 +292,11 @@ class LBFGS(BatchGradient):
         back[rows], _ = dtrtrs(later, right, trans=1)
         direction += back @ moves
         return direction
+
+
+def history_bytes(n_weights: int) -> int:
+    """Bytes of the pairs that L-BFGS keeps."""
+    return 2 * 8 * LBFGS().memory * n_weights
 
 
 def _is_mixed(problem: Problem) -> bool:

@@ -1,4 +1,4 @@
-"""`auto` for classes and β = ∞: the contract, which solver works where, and what single precision is asked for."""
+"""L-BFGS on sharper and sharper losses, and its race with coordinate ascent: the contract, and which works where."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from partwise.solvers import (
     ChainCoordinateAscent,
     CrammerSinger,
     HardAuto,
+    Race,
+    SharpenedLBFGS,
     StopReason,
     solve,
     solver_for,
@@ -29,11 +31,21 @@ from partwise.solvers.bundle.active_set import maximise_on_simplex
 from partwise.solvers.memory import solver_within
 from partwise.structures import Multiclass
 
-SOLVER = HardAuto(precision="double", tol=1e-12)
+
+class TestSharpened(SolverContract):
+    """Smoothing that the tolerance allows is as far as it comes."""
+
+    solver, hard_only = SharpenedLBFGS(tol=1e-4), True
+    hard_tolerance = hard_primal_tolerance = 2e-4
+    max_passes = 1000.0
+
+    def dual_point(self, written: WrittenOut, state: Any) -> list[np.ndarray] | None:
+        return None
 
 
 class TestHardAuto(SolverContract):
-    solver, hard_only, cases, usual_case = SOLVER, True, ("multiclass",), "multiclass"
+    solver, hard_only = HardAuto(precision="double", tol=1e-12), True
+    cases, usual_case = ("multiclass",), "multiclass"
 
     def dual_point(self, written: WrittenOut, state: Any) -> list[np.ndarray] | None:
         return None
@@ -67,7 +79,7 @@ def test_overlapping_classes_with_a_weak_regulariser(scale: Any) -> None:
     """Coordinate ascent takes thousands of passes."""
     problem = _problem(*_noisy(scale=scale), l2=0.001)
     found = solve(problem, solver_for(problem))
-    assert found.converged and found.state.at_work() == "lbfgs"
+    assert found.converged and found.state.at_work() == "lbfgs-sharpened"
     assert not solve(problem, CrammerSinger()).converged
     certificate, primal = found.certificate, problem.primal(found.weights)
     assert abs(certificate.primal - primal) <= certificate.rounding + 1e-12 * primal
@@ -108,9 +120,9 @@ def _chains(noise: float, l2: float, n: int = 40, length: int = 12, width: int =
 def test_chains_of_dense_attributes() -> None:
     """Sharper and sharper losses where labels overlap, segments where margins can be kept or l2 is strong."""
     noisy, kept, strong = _chains(0.2, 0.1), _chains(0.0, 0.001), _chains(0.2, 100.0)
-    for problem, ends_with in ((noisy, "lbfgs"), (kept, "chain-cd")):
+    for problem, ends_with in ((noisy, "lbfgs-sharpened"), (kept, "chain-cd")):
         solver = solver_for(problem)
-        assert isinstance(solver, HardAuto)
+        assert isinstance(solver, Race)
         found = solve(problem, solver, max_passes=2000)
         assert found.converged and found.state.at_work() == ends_with
         certificate, primal = found.certificate, problem.primal(found.weights)
@@ -123,13 +135,17 @@ def test_chains_of_dense_attributes() -> None:
 
 def test_strong_regulariser_is_coordinate_ascent_from_the_start() -> None:
     inputs, labels = _noisy()
-    assert isinstance(solver_for(_problem(inputs, labels, 100.0)), CrammerSinger)
-    assert isinstance(solver_for(_problem(inputs, labels, 0.01)), HardAuto)
+
+    def begins(l2: float) -> str:
+        problem = _problem(inputs, labels, l2)
+        return str(solver_for(problem).init(problem, np.random.default_rng(0)).at_work())
+
+    assert [begins(l2) for l2 in (100.0, 0.01)] == ["crammer-singer", "lbfgs-sharpened"]
 
 
 @pytest.mark.parametrize(
     ("parts", "tol", "stops", "ends_with"),
-    [("classes", 1e-4, (1, 4, 9, 15), "lbfgs"), ("chains", 1e-5, (2, 25, 40), "chain-cd")],
+    [("classes", 1e-4, (1, 4, 9, 15), "lbfgs-sharpened"), ("chains", 1e-5, (2, 25, 40), "chain-cd")],
 )
 def test_resumes_bit_for_bit(
     parts: Any, tol: float, stops: tuple[int, ...], ends_with: str, tmp_path: Path

@@ -1,4 +1,4 @@
-"""`auto` for smooth losses: the contract, handing over in both directions, and what it decides by."""
+"""Races: the contract, handing over in all directions, states in files, and what `auto` decides by."""
 
 from __future__ import annotations
 
@@ -14,9 +14,24 @@ from problems import WrittenOut
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.rows import AttributeRows, RowData
-from partwise.solvers import Auto, StopReason, solve, solver_for
-from partwise.solvers import auto as module
-from partwise.solvers.effort import stiffness
+from partwise.solvers import (
+    LBFGS,
+    SGD,
+    Auto,
+    BlockFrankWolfe,
+    ChainCoordinateAscent,
+    ConjugateGradient,
+    CrammerSinger,
+    ExponentiatedGradient,
+    Race,
+    SharpenedLBFGS,
+    StopReason,
+    solve,
+    solver_for,
+)
+from partwise.solvers import race as module
+from partwise.solvers.dual.hard import image_of
+from partwise.solvers.work_model import stiffness
 from partwise.structures import Chain, Multiclass
 
 SOLVER = Auto("double", tol=1e-12)
@@ -29,13 +44,33 @@ class TestAuto(SolverContract):
         return None
 
 
+class TestFourCandidates(SolverContract):
+    """None of them forecasts anything but `lbfgs`, which begins."""
+
+    solver = Race((ConjugateGradient(), SGD(), LBFGS(), ExponentiatedGradient(precision="double")), tol=1e-12)
+    smooth_only = True
+
+    def dual_point(self, written: WrittenOut, state: Any) -> list[np.ndarray] | None:
+        return None
+
+
+class TestHardCandidates(SolverContract):
+    solver = Race(
+        (BlockFrankWolfe(), SharpenedLBFGS(), ChainCoordinateAscent()), precision="double", tol=1e-12
+    )
+    hard_only, cases = True, ("multiclass", "tied", "untied", "masked")
+
+    def dual_point(self, written: WrittenOut, state: Any) -> list[np.ndarray] | None:
+        return None
+
+
 @pytest.fixture
 def restless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every solver gives up as soon as it may, and starts with online steps."""
+    """Every candidate hands over as soon as it may, to the one whose last turn was the longest ago."""
     for name, value in {
-        "_SHARE": 0.0, "_LEAST_OF_SPARSE": 0.0, "_PATIENCE": 0.0, "_DOUBT": 0.0, "_FEWEST_PASSES": 0.0,
-        "_FEW": 0.0, "_FEW_DENSE": 0.0, "_STIFF": np.inf, "_tries_batch": lambda *_: False,
-        "_FEWEST_STEPS": 2, "_MOST_WAITED": 0.0, "evaluations_expected": lambda *_: 0.0,
+        "_FIRST_TURN": 1e-9, "_LONGER": 1.02, "_FEWEST_STEPS": 2,
+        "_measured_rate": lambda own: 1e-9 / own.least[0],
+        "_work_left": lambda own, to_go: np.where(np.isnan(own.rate), 0.0, 1.0 / own.rate),
     }.items():  # fmt: skip
         monkeypatch.setattr(module, name, value)
 
@@ -57,6 +92,31 @@ def test_certificates_hold_across_switches(case: str, loss: str, restless: None)
     changes = {(a, b) for a, b in pairwise(modes) if a != b}
     assert changes == {("eg-gap", "lbfgs"), ("lbfgs", "eg-gap")}
     assert certificate.relative_gap < 1e-5
+
+
+def test_any_number_of_candidates_take_turns(restless: None) -> None:
+    problem, best, modes = problem_of("tied", "log").problem, optimum("tied", "log"), []
+    solver = Race((ConjugateGradient(), LBFGS(), ExponentiatedGradient("gap", precision="double")), tol=1e-12)
+    state, random = solver.init(problem, np.random.default_rng(0)), np.random.default_rng(0)
+    for _ in range(30):
+        modes.append(state.at_work())
+        state, _ = solver.step(problem, state, random)
+        state, certificate = solver.certificate(problem, state)
+        assert certificate.dual <= best * (1 + 1e-9) <= certificate.primal * (1 + 2e-9)
+    assert set(modes) == {"cg", "lbfgs", "eg-gap"} and len(state.states) == 3
+    assert certificate.relative_gap < 1e-4
+
+
+def test_a_dual_point_is_taken_over_exactly() -> None:
+    """By a solver that keeps distributions; others start from its weights."""
+    problem = problem_of("multiclass", "hinge").problem
+    first = solve(problem, BlockFrankWolfe(precision="double"), tol=1e-3)
+    mu, random = first.state.expected_counts(problem), np.random.default_rng(0)
+    exact = CrammerSinger("double")
+    _, certificate = exact.certificate(problem, exact.from_dual(problem, mu, random))
+    assert certificate.dual == pytest.approx(first.certificate.dual, rel=1e-9)
+    sharpened = SharpenedLBFGS().from_dual(problem, mu, random)
+    np.testing.assert_allclose(sharpened.weights, image_of(problem, mu) / problem.l2)
 
 
 def test_resumes_bit_for_bit_in_either_solver(restless: None, tmp_path: Path) -> None:
@@ -87,14 +147,14 @@ def test_badly_scaled_features_do_not_take_long() -> None:
     """Online steps alone take more passes than that."""
     problem = _dense(400, 6, np.logspace(1.5, -2, 6), 0.1)
     solver = solver_for(problem)
-    assert isinstance(solver, Auto)
+    assert isinstance(solver, Race)
     assert solver.init(problem, np.random.default_rng(0)).at_work() == "lbfgs"
     found = solve(problem, solver, max_passes=60)
     assert found.converged
-    assert not solve(problem, solver.online, max_passes=60).converged
+    assert not solve(problem, solver_for(problem, "eg-gap"), max_passes=60).converged
 
 
-def test_few_examples_begin_with_evaluations_and_many_with_visits() -> None:
+def test_sparse_attributes_begin_with_visits() -> None:
     def begins(n: int, n_weights: int, length: int = 10) -> str:
         random = np.random.default_rng(0)
         ids = random.integers(n_weights // 4, size=(n * length, 3)).astype(np.int32)
@@ -104,9 +164,7 @@ def test_few_examples_begin_with_evaluations_and_many_with_visits() -> None:
         problem = Problem.build(Chain(4), labels, lengths, rows, l2=0.1)
         return str(Auto().init(problem, random).at_work())
 
-    assert [begins(n, 400) for n in (5, 200)] == ["lbfgs", "eg-gap"]
-    assert begins(5, 100_000) == "eg-gap"  # directions would cost more than visits
-    assert begins(5, 2000, 1000) == "eg-gap"  # long chains are many short ones
+    assert begins(5, 400) == begins(200, 400) == "eg-gap"
 
 
 def test_large_dense_columns_beside_sparse_ones_begin_with_evaluations() -> None:
@@ -125,8 +183,7 @@ def test_large_dense_columns_beside_sparse_ones_begin_with_evaluations() -> None
 
 def test_online_steps_that_lead_nowhere_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a clock: equal runs decide alike."""
-    for name, value in {"_FEWEST_PASSES": 0.0, "_FEW_DENSE": 0.0, "_STIFF": np.inf}.items():
-        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(ExponentiatedGradient, "passes_expected", lambda *_: 1.0)
     problem = _dense(400, 6, np.logspace(1.5, -2, 6), 0.1)
     first, second = (solve(problem, solver_for(problem), max_passes=100) for _ in range(2))
     assert first.converged and first.state.at_work() == "lbfgs"
@@ -186,8 +243,11 @@ def test_warm_starts_over_a_jump_of_l2_are_no_slower(before: float, after: float
 
 
 def test_a_warm_start_changes_solver_where_a_cold_one_would(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_FEWEST_PASSES", "_FEW_DENSE"):
-        monkeypatch.setattr(module, name, 0.0)
+    monkeypatch.setattr(
+        ExponentiatedGradient,
+        "passes_expected",
+        lambda _, problem: 1.0 if stiffness(problem) < 1.0 else np.inf,
+    )
     strong, weak = dense_chains(3000.0), dense_chains(0.1)
     before = solve(strong, Auto(), tol=1e-3)
     assert before.state.at_work() == "eg-gap" and stiffness(strong) < 1.0 < stiffness(weak)

@@ -1,0 +1,220 @@
+"""The work model: what a pass costs, from sizes and not from a clock, and how many passes are expected.
+
+Equal runs decide alike, because nothing here is timed. The unit is about a nanosecond, and only ratios matter. The
+coefficients were fitted by
+
+    python benchmarks/fit_work_model.py results.json more.json
+
+to what `benchmarks/regret.py --json` wrote; it prints their residuals.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from partwise.core.problem import Problem
+from partwise.core.products import n_distinct
+from partwise.solvers.primal.curvature import columns_of, has_whole_blocks, is_worthwhile
+
+
+class Sizes(NamedTuple):
+    """What the work of a pass is made of: examples, weights read of sparse and of dense rows, all weights."""
+
+    examples: float
+    sparse: float
+    dense: float
+    weights: float
+
+
+FIXED = 2e5  # of any pass, most of it in Python
+_SUMS = 0.7  # of sums over labellings, for each nanosecond that `Structure.sums_effort` tells
+# Nanoseconds for each unit of `Sizes`: online visits, in single precision, and an evaluation of all examples with the
+# step of L-BFGS that follows, in double precision, whose dense rows are one product of matrices.
+VISITS = Sizes(510.0, 0.40, 0.13, 3.3)
+EVALUATION = Sizes(210.0, 0.26, 0.19, 23.0)
+# Work of visits chosen together; least and most chunks in a pass.
+_A_CHUNK, _FEWEST_CHUNKS, _MOST_CHUNKS = 1.2e5, 3, 10
+_ENTRY_SHARED = 1.3  # to scatter a weight that another thread may have changed last
+_SAMPLE = 4096  # dense rows that the size of features is estimated from
+
+
+def sizes_of(problem: Problem) -> tuple[Sizes, Sizes]:
+    """The sizes of a pass of visits and of an evaluation, which reads equal dense rows once."""
+    dense, n_weights = _padded_dense(problem), float(problem.n_weights)
+    distinct = sum(
+        n_distinct(problem.scorer, k) * kind.dense.shape[1] * kind.width
+        for k, kind in enumerate(problem.scorer.kinds)
+    )
+    visits = Sizes(float(problem.n_examples), float(problem.n_touched - dense), float(dense), n_weights)
+    return visits, visits._replace(dense=float(distinct))
+
+
+def sums_work(problem: Problem) -> float:
+    """Work of sums over the labellings of all examples."""
+    return _SUMS * problem.structure.sums_effort(problem.scorer.shapes)
+
+
+def online_pass_work(problem: Problem) -> float:
+    """Work of a pass of online visits."""
+    return FIXED + visits_work(problem) + VISITS.weights * problem.n_weights
+
+
+def visits_work(problem: Problem) -> float:
+    """Work of the visits of such a pass."""
+
+    def count() -> float:
+        return sums_work(problem) + float(np.dot(VISITS[:-1], sizes_of(problem)[0][:-1]))
+
+    return float(problem.kept("work of visits", count))
+
+
+def evaluation_work(problem: Problem) -> float:
+    """Work of one evaluation of P and its gradient, and of the step of L-BFGS that follows."""
+
+    def count() -> float:
+        return FIXED + sums_work(problem) + float(np.dot(EVALUATION, sizes_of(problem)[1]))
+
+    return float(problem.kept("work of an evaluation", count))
+
+
+def chunks_worthwhile(problem: Problem) -> int:
+    """Number of chunks of a pass, so that the choice of the next examples takes little of its time."""
+    return int(np.clip(visits_work(problem) / _A_CHUNK, _FEWEST_CHUNKS, _MOST_CHUNKS))
+
+
+def scatter_work(problem: Problem) -> float:
+    """Work of the part of such a pass that changes weights, if several threads share them."""
+    return _ENTRY_SHARED * problem.n_touched
+
+
+# -- passes ----------------------------------------------------------------------------------------
+
+
+class Passes(NamedTuple):
+    """Passes to a relative gap of 1e-3: least · (1 + stiffness / SOFT)^power."""
+
+    least: float
+    power: float
+
+    def at(self, stiffness: float) -> float:
+        return float(self.least * (1.0 + stiffness / SOFT) ** self.power)
+
+
+SOFT = 1e-3  # stiffness below which it hardly matters
+# By how much of the curvature L-BFGS is told: that of all of up to 300 attributes, or of dense ones with nearly all of
+# Σ ‖x‖², in classes or in other structures; or less.
+PASSES = {
+    "told, classes": {"eg-gap": Passes(11.0, 0.24), "lbfgs": Passes(10.0, 0.03)},
+    "told, structures": {"eg-gap": Passes(0.27, 0.62), "lbfgs": Passes(4.1, 0.27)},
+    "not told": {"eg-gap": Passes(5.2, 0.11), "lbfgs": Passes(26.0, 0.04)},
+}
+_MOST_COLUMNS = 300  # attributes all of whose curvature L-BFGS is told: more were not measured
+_TOLD = 0.9  # share of Σ ‖x‖² in blocks of the curvature above which L-BFGS is told enough
+_STEEP = 40.0  # l1 / l2 above which visits overshoot
+# Passes of exact coordinate ascent for β = ∞, for each unit of the pull of an example, and at least.
+_BY_PULL, _LEAST_BY_PULL = 5.0, 5.0
+_SHARPENED = 50.0  # evaluations of L-BFGS over all values of β, if it knows the curvature of all attributes
+
+
+def told(problem: Problem) -> str:
+    """The row of `PASSES` for a problem."""
+    share = 0.0
+    if is_worthwhile(problem):
+        share = 1.0 if is_told_all(problem) else dense_share(problem)
+    if share <= _TOLD:
+        return "not told"
+    return "told, structures" if problem.lengths.max(initial=1) > 1 else "told, classes"
+
+
+def passes_expected(problem: Problem, solver: str) -> float:
+    """Passes of online exponentiated gradient, "eg-gap", or evaluations of "lbfgs"."""
+    if solver == "eg-gap" and weights_are_steep(problem):
+        return math.inf
+    return PASSES[told(problem)][solver].at(stiffness(problem))
+
+
+def weights_are_steep(problem: Problem) -> bool:
+    """Whether weights, (|v| − l1) / l2, are small differences of large numbers."""
+    return problem.l1 > _STEEP * problem.l2
+
+
+def overlap_decides(problem: Problem) -> bool:
+    """Whether the overlap of classes decides which solver is faster.
+
+    If l2 is strong, both are fast; if it is weak, visits undo one another.
+    """
+    is_dense = is_mostly_dense(problem) and problem.lengths.max(initial=1) == 1
+    return is_dense and SOFT < stiffness(problem) < 1.0
+
+
+def passes_of_exact_ascent(problem: Problem) -> float:
+    """Passes of exact coordinate ascent for β = ∞: the more, the further a visit moves scores."""
+    pull = float(problem.example_weight.mean()) * pull_of_an_example(problem)
+    return max(_BY_PULL * pull, _LEAST_BY_PULL)
+
+
+def evaluations_of_sharpened(problem: Problem) -> float:
+    """Evaluations of L-BFGS on sharper and sharper losses; inf unless it knows the curvature of all attributes."""
+    return _SHARPENED if is_told_all(problem) else math.inf
+
+
+def is_told_all(problem: Problem) -> bool:
+    """Whether L-BFGS knows the curvature of all attributes, and they are few."""
+    if not is_worthwhile(problem) or not has_whole_blocks(problem):
+        return False
+    return all(columns_of(rows) <= _MOST_COLUMNS for rows in problem.scorer.kinds)
+
+
+def is_mostly_dense(problem: Problem) -> bool:
+    """Whether dense attributes have nearly all weights that a pass reads."""
+    return _padded_dense(problem) > 0.9 * problem.n_touched
+
+
+def stiffness(problem: Problem) -> float:
+    """β Σ ‖x‖² over the rows of an example, divided by l2 · n. Above one, visits of examples undo each other."""
+    weight = float(problem.example_weight.sum())
+    return problem.loss.beta * pull_of_an_example(problem) / max(weight, 1e-300)
+
+
+def pull_of_an_example(problem: Problem) -> float:
+    """Σ ‖x‖² over the rows of an example, divided by l2: how far a visit moves its own scores."""
+    return squared_features(problem) / max(problem.l2 * problem.n_examples, 1e-300)
+
+
+def squared_features(problem: Problem) -> float:
+    """Σ ‖x‖² over all rows; dense attributes are sampled."""
+    return sum(_squares(problem))
+
+
+def dense_share(problem: Problem) -> float:
+    """The share of dense attributes in Σ ‖x‖²."""
+    dense, sparse = _squares(problem)
+    return dense / max(dense + sparse, 1e-300)
+
+
+def _squares(problem: Problem) -> tuple[float, float]:
+    """Σ x² over dense attributes and over all others."""
+
+    def count() -> tuple[float, float]:
+        dense = sparse = 0.0
+        for kind in problem.scorer.kinds:
+            every = max(1, len(kind.dense) // _SAMPLE)
+            sample = kind.dense[::every]
+            dense += every * float(np.vdot(sample, sample))
+            for value, n_entries in (
+                (kind.wide_value, len(kind.wide_start)),
+                (kind.narrow_value, len(kind.narrow_start)),
+            ):
+                sparse += float(np.vdot(value, value)) if value.size else n_entries
+        return dense, sparse
+
+    found: tuple[float, float] = problem.kept("squared features in all", count)
+    return found
+
+
+def _padded_dense(problem: Problem) -> int:
+    """Weights of dense attributes that a pass reads or writes."""
+    return sum(kind.dense.size * kind.stride for kind in problem.scorer.kinds)

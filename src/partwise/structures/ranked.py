@@ -81,7 +81,10 @@ def _set_list(kind, out, cell, number):  # type: ignore
 @join_rows.register(Ranked)
 @inner
 def _join_lists(kind, out, cell, source, first, step, count, table, at, stride, width, room):  # type: ignore
-    for j in range(width):
+    top = -np.inf
+    for a in range(count):
+        top = max(top, kind.best[first + a * step])
+    for j in range(width if top > -np.inf else 0):
         for a in range(count):
             rank_cell(kind, cell + j, first + a * step, table[at + a * stride + j])
 

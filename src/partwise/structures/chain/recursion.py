@@ -15,8 +15,11 @@ their order lie.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from partwise.compiled.boundary import Reals
 from partwise.compiled.dispatch import chosen_by_type, entry, inner
 from partwise.compiled.simd import LANES
 from partwise.structures.ranked import rank_cell, ranked
@@ -34,6 +37,15 @@ from partwise.structures.semirings import (
     share,
     times,
 )
+
+
+class EdgeRows(NamedTuple):
+    """The part of a workspace that lists of items need; the other arrays stay empty."""
+
+    edges: Reals
+    forward: Reals
+    room: Reals
+
 
 # -- where cells and edges lie ------------------------------------------------------------------------
 
@@ -262,7 +274,8 @@ def expectations_in_logs(specification, layout, length, scores, counts, edge_cou
 @entry(allocates=True)
 def best_labellings(specification, length, scores, labels, values):  # type: ignore
     """Fill `labels` (k, length) and `values` (k,), best first; returns how many there are."""
-    work, k, found, stride = workspace_for(specification, length), values.size, 0, specification.stride
+    k, found, stride = values.size, 0, specification.stride
+    work = EdgeRows(np.empty(n_edge_rows(specification, length) * stride), np.empty(0), np.empty(0))
     whole = _first_cell(specification, length)
     lists = ranked(whole + 1, k)
     forward(lists, specification, length, scores, work)

@@ -164,7 +164,7 @@ def test_sparse_attributes_begin_with_visits() -> None:
         problem = Problem.build(Chain(4), labels, lengths, rows, l2=0.1)
         return str(Auto().init(problem, random).at_work())
 
-    assert begins(5, 400) == begins(200, 400) == "eg-gap"
+    assert begins(200, 8000) == begins(500, 8000) == "eg-gap"
 
 
 def test_large_dense_columns_beside_sparse_ones_begin_with_evaluations() -> None:

@@ -33,8 +33,8 @@ FIXED = 2e5  # of any pass, most of it in Python
 _SUMS = 0.7  # of sums over labellings, for each nanosecond that `Structure.sums_effort` tells
 # Nanoseconds for each unit of `Sizes`: online visits, in single precision, and an evaluation of all examples with the
 # step of L-BFGS that follows, in double precision, whose dense rows are one product of matrices.
-VISITS = Sizes(510.0, 0.40, 0.13, 3.3)
-EVALUATION = Sizes(210.0, 0.26, 0.19, 23.0)
+VISITS = Sizes(500.0, 0.48, 0.13, 3.0)
+EVALUATION = Sizes(210.0, 0.28, 0.19, 24.0)
 # Work of visits chosen together; least and most chunks in a pass.
 _A_CHUNK, _FEWEST_CHUNKS, _MOST_CHUNKS = 1.2e5, 3, 10
 _ENTRY_SHARED = 1.3  # to scatter a weight that another thread may have changed last
@@ -108,8 +108,8 @@ SOFT = 1e-3  # stiffness below which it hardly matters
 # Σ ‖x‖², in classes or in other structures; or less.
 PASSES = {
     "told, classes": {"eg-gap": Passes(11.0, 0.24), "lbfgs": Passes(10.0, 0.03)},
-    "told, structures": {"eg-gap": Passes(0.27, 0.62), "lbfgs": Passes(4.1, 0.27)},
-    "not told": {"eg-gap": Passes(5.2, 0.11), "lbfgs": Passes(26.0, 0.04)},
+    "told, structures": {"eg-gap": Passes(0.29, 0.62), "lbfgs": Passes(3.7, 0.27)},
+    "not told": {"eg-gap": Passes(5.2, 0.12), "lbfgs": Passes(29.0, 0.04)},
 }
 _MOST_COLUMNS = 300  # attributes all of whose curvature L-BFGS is told: more were not measured
 _TOLD = 0.9  # share of Σ ‖x‖² in blocks of the curvature above which L-BFGS is told enough

@@ -22,7 +22,7 @@ from partwise.errors import InputError
 from partwise.solvers.choice import FRUGAL, TABLE
 from partwise.solvers.needs import check_solver
 from partwise.solvers.registry import SOLVERS
-from partwise.solvers.work_model import PASSES, SOFT
+from partwise.solvers.work_model import PASSES
 from partwise.structures import (
     Chain,
     FactorKind,
@@ -116,7 +116,7 @@ def forecasts() -> str:
     """Passes that the work model expects, as functions of stiffness."""
     lines = ["| L-BFGS is | passes of `eg-gap` | evaluations of `lbfgs` |", "|---|---|---|"]
     for name, row in PASSES.items():
-        cells = [f"{own.least:g} · (1 + s / {SOFT:g})^{own.power:g}" for own in row.values()]
+        cells = [f"{own.least:g} · (1 + s / {own.soft:g})^{own.power:g}" for own in row.values()]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from partwise.errors import InputError
-from partwise.structures import Brute, Chain, Multiclass, transition_mask
+from partwise.structures import Brute, Chain, Multiclass, SemiMarkov, transition_mask
 
 
 class TestMulticlass(StructureContract):
@@ -365,3 +365,38 @@ def test_sample_frequencies_pass_a_chi_square_test(order: int) -> None:
     observed = np.bincount(structure.sample(node, edge, n, 0) @ [8, 4, 2, 1], minlength=16)
     expected = n * Brute(structure, 4).probabilities(node, edge)
     assert ((observed - expected) ** 2 / expected).sum() < 59.0  # 15 degrees of freedom: one in a million
+
+
+def test_labels_that_underflow_before_their_row_is_divided() -> None:
+    """A label of probability one has a node far below the best one; its row is then divided by a tiny total."""
+    nodes = np.array([[151.2, -418.2], [-330.5, -1953.2], [1439.8, 915.3], [-260.3, 619.0], [225.0, -443.1]])
+    edges = np.array([[673.2, 150.4], [264.5, 328.4]])
+    ends = {"start_scores": np.array([-1383.5, -1203.9]), "end_scores": np.array([862.7, 577.9])}
+    chain = Chain(2)
+    reference = Brute(chain, 5)
+    assert chain.log_partition(nodes, edges, **ends) == pytest.approx(
+        reference.log_partition(nodes, edges, **ends), abs=1e-9
+    )
+    for ours, theirs in zip(
+        chain.marginals(nodes, edges, **ends), reference.marginals(nodes, edges, **ends), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [100.0, 300.0, 1000.0, 3000.0])
+def test_chains_of_scores_that_are_far_apart(scale: float) -> None:
+    """Labels that weigh nothing up to a position may decide the sum later."""
+    random = np.random.default_rng(0)
+    cases = [(Chain(n_labels), 5, (5, n_labels), (n_labels, n_labels)) for n_labels in (2, 3)]
+    cases.append((SemiMarkov(2, 3), 5, (5, 3, 2), (2, 2)))
+    for structure, length, *shapes in cases:
+        reference = Brute(structure, length)
+        for _ in range(150):
+            scores = [
+                random.normal(scale=scale, size=shape) * random.integers(0, 2, shape) for shape in shapes
+            ]
+            expected = reference.log_partition(*scores)
+            assert structure.log_partition(*scores) == pytest.approx(expected, abs=1e-9 * scale)
+            ours, theirs = structure.marginals(*scores), reference.marginals(*scores)
+            for a, b in zip(ours, theirs, strict=True):
+                np.testing.assert_allclose(a, b, rtol=0, atol=1e-8)

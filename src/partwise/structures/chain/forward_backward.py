@@ -3,7 +3,7 @@
 
 Parts of a chain of T positions and L labels, in this order: T·L nodes (t, y_t), then the edges (y_{t-1}, y_t): one
 L×L block for all positions (tied), or T − 1 blocks. Sums run on exponentials, and each row is divided by its total.
-If a total comes near the smallest number, the example is done again on logarithms (`recursion.py`).
+If labels may have underflowed (`structures/scaling.py`), the example is done again on logarithms (`recursion.py`).
 """
 
 from __future__ import annotations
@@ -32,13 +32,8 @@ from partwise.structures.chain.recursion import (
     scaled_sums,
     workspace_for,
 )
+from partwise.structures.scaling import FAINT, INVERSE_LIFT, LIFT, SMALLEST
 from partwise.structures.semirings import set_cell
-
-_SMALLEST = 1e-250  # If the total of a row is below this, labels have underflowed.
-_FAINT = 1e-280  # A forward entry above this has lost nothing that matters.
-# Backward rows start at this size. A label that underflow took from the forward rows, below 1e-307, then either weighs
-# less than rounding or makes a backward row overflow, which is noticed.
-_LIFT, _INVERSE_LIFT = 2.0**60, 2.0**-60
 
 
 class ChainSpecification(NamedTuple):
@@ -166,7 +161,7 @@ def _forward(specification, length, work):  # type: ignore
         total = 0.0
         for j in range(stride):
             total += forward[here + j]
-        if not total > _SMALLEST:
+        if not total > SMALLEST:
             return False
         work.totals[t] = total
         inverse = 1.0 / total
@@ -186,7 +181,7 @@ def _anything_lost(specification, length, work):  # type: ignore
     n_labels, stride = specification.n_labels, specification.stride
     faint = 0
     for t in range(length):
-        limit = _FAINT / work.totals[t]
+        limit = FAINT / work.totals[t]
         for j in range(n_labels):
             faint += work.forward[t * stride + j] < limit
     for j in range(n_labels):
@@ -225,7 +220,7 @@ def _backward(specification, length, counts, work):  # type: ignore
             for j in range(n_labels):
                 work.transposed[block + j * stride + i] = work.edges[block + i * stride + j]
     for j in range(stride):
-        backward[j] = _LIFT
+        backward[j] = LIFT
     last = (length - 1) * n_labels
     for j in range(n_labels):
         counts[last + j] = forward[(length - 1) * stride + j]
@@ -236,7 +231,7 @@ def _backward(specification, length, counts, work):  # type: ignore
         block = 0 if specification.tied else (t - 1) * n_labels * stride
         combine_rows(backward, 0, nodes, here, 1, n_labels, work.transposed, block, stride)
         for i in range(n_labels):
-            counts[(t - 1) * n_labels + i] = forward[here - stride + i] * backward[i] * _INVERSE_LIFT
+            counts[(t - 1) * n_labels + i] = forward[here - stride + i] * backward[i] * INVERSE_LIFT
     total = 0.0
     for j in range(n_labels):
         total += counts[j]
@@ -254,13 +249,13 @@ def _edge_counts(specification, length, counts, work):  # type: ignore
             combine_rows(work.backward, 0, work.forward, i, stride, length - 1, work.nodes, stride, stride)
             for j in range(n_labels):
                 counts[first + i * n_labels + j] = (
-                    0.0 if length == 1 else work.backward[j] * work.edges[i * stride + j] * _INVERSE_LIFT
+                    0.0 if length == 1 else work.backward[j] * work.edges[i * stride + j] * INVERSE_LIFT
                 )
         return
     for t in range(1, length):
         block = (t - 1) * n_labels
         for i in range(n_labels):
-            f = work.forward[(t - 1) * stride + i] * _INVERSE_LIFT
+            f = work.forward[(t - 1) * stride + i] * INVERSE_LIFT
             for j in range(n_labels):
                 m = work.edges[(block + i) * stride + j]
                 counts[first + (block + i) * n_labels + j] = f * m * work.nodes[t * stride + j]

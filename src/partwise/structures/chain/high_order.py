@@ -21,7 +21,7 @@ from partwise.compiled.boundary import Reals
 from partwise.compiled.dispatch import inner
 from partwise.compiled.oracles import Oracle
 from partwise.compiled.simd import LANES, combine_rows, exponential_row, maximum, padded
-from partwise.structures.chain.forward_backward import _INVERSE_LIFT, _LIFT, _SMALLEST, _sum_of_logs
+from partwise.structures.chain.forward_backward import _sum_of_logs
 from partwise.structures.chain.recursion import (
     begin,
     best_labelling,
@@ -37,6 +37,7 @@ from partwise.structures.chain.recursion import (
     scaled_sums,
     workspace_for,
 )
+from partwise.structures.scaling import INVERSE_LIFT, LIFT, SMALLEST
 from partwise.structures.semirings import set_cell
 
 
@@ -163,7 +164,7 @@ def _forward(specification, length, work):  # type: ignore
                 forward[new + j] *= nodes[node + j]
             for j in range(stride):
                 total += forward[new + j]
-        if not total > _SMALLEST:
+        if not total > SMALLEST:
             return False
         work.totals[t] = total
         inverse = 1.0 / total
@@ -191,7 +192,7 @@ def _backward(specification, length, counts, work):  # type: ignore
                     (g * n_symbols + o) * stride + y
                 ]
     for j in range(per_position):
-        backward[j] = _LIFT
+        backward[j] = LIFT
     total = 0.0
     for t in range(length - 1, -1, -1):
         total = _node_counts(specification, t, counts, work)
@@ -220,7 +221,7 @@ def _node_counts(specification, t, counts, work):  # type: ignore
         for j in range(n_labels):
             counts[t * n_labels + j] += work.forward[here + g * stride + j] * work.backward[g * stride + j]
     for j in range(n_labels):
-        counts[t * n_labels + j] *= _INVERSE_LIFT
+        counts[t * n_labels + j] *= INVERSE_LIFT
         total += counts[t * n_labels + j]
     return total
 
@@ -249,7 +250,7 @@ def _edge_counts(specification, length, counts, work):  # type: ignore
             )
             row = (g * n_symbols + o) * stride
             for y in range(n_labels):
-                count = work.column[y] * work.edges[row + y] * _INVERSE_LIFT
+                count = work.column[y] * work.edges[row + y] * INVERSE_LIFT
                 counts[first + history * n_labels + y] = count
                 total += count
     return total

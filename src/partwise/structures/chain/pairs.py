@@ -10,12 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from partwise.compiled.dispatch import entry, inner
-from partwise.structures.chain.forward_backward import (
-    _INVERSE_LIFT,
-    ChainSpecification,
-    chain_scaled_sums,
-)
+from partwise.structures.chain.forward_backward import ChainSpecification, chain_scaled_sums
 from partwise.structures.chain.recursion import expectations_in_logs
+from partwise.structures.scaling import INVERSE_LIFT
 
 
 @inner
@@ -41,7 +38,7 @@ def chain_pairs(specification, length, scores, counts, pairs, work):  # type: ig
     at = 0
     for t in range(1, length):
         for i in range(n_labels):
-            f = work.forward[(t - 1) * stride + i] * _INVERSE_LIFT
+            f = work.forward[(t - 1) * stride + i] * INVERSE_LIFT
             for j in range(n_labels):
                 pairs[at + j] = f * work.edges[i * stride + j] * work.nodes[t * stride + j]
             at += n_labels

@@ -17,6 +17,7 @@ from partwise.compiled.boundary import Reals
 from partwise.compiled.dispatch import inner
 from partwise.compiled.oracles import Oracle
 from partwise.compiled.simd import LANES, combine_rows, exponential_row, maximum, padded
+from partwise.structures.scaling import FAINT, INVERSE_LIFT, LIFT, SMALLEST
 from partwise.structures.segments.recursion import best_segmentation, expectations_in_logs, scaled_sums
 from partwise.structures.segments.scores import (
     add_token_counts,
@@ -26,12 +27,6 @@ from partwise.structures.segments.scores import (
     first_transition,
     n_segments,
 )
-
-_SMALLEST = 1e-250  # If the total of a boundary is below this, labels have underflowed.
-_FAINT = 1e-280  # A forward entry above this has lost nothing that matters.
-# Backward rows start at this size. A label that underflow took from the forward rows, below 1e-307, then either weighs
-# less than rounding or makes a backward row overflow, which is noticed.
-_LIFT, _INVERSE_LIFT = 2.0**60, 2.0**-60
 
 
 class SemiMarkovSpecification(NamedTuple):
@@ -206,7 +201,7 @@ def _forward(specification, length, work):  # type: ignore
         total = 0.0
         for j in range(stride):
             total += forward[here + j]
-        if not total > _SMALLEST:
+        if not total > SMALLEST:
             return np.nan
         inverse[end] = 1.0 / total
         for j in range(stride):
@@ -231,7 +226,7 @@ def _backward(specification, length, counts, work):  # type: ignore
         for j in range(n_labels):
             work.transposed[j * stride + i] = work.edges[i * stride + j]
     for j in range(stride):
-        backward[length * stride + j] = specification.allowed_end[j] * work.inverse_totals[length] * _LIFT
+        backward[length * stride + j] = specification.allowed_end[j] * work.inverse_totals[length] * LIFT
     for start in range(length - 1, -1, -1):
         here, segment = start * stride, first_segment(length, longest, start)
         n_here = min(longest, length - start)
@@ -248,7 +243,7 @@ def _backward(specification, length, counts, work):  # type: ignore
             for j in range(stride):
                 leaving[here + j] += rows[row + j]
             for j in range(n_labels):
-                counts[(segment + k) * n_labels + j] = rows[row + j] * entering[here + j] * _INVERSE_LIFT
+                counts[(segment + k) * n_labels + j] = rows[row + j] * entering[here + j] * INVERSE_LIFT
         if start > 0:
             combine_rows(backward, here, leaving, here, 1, n_labels, work.transposed, 0, stride)
             for j in range(stride):
@@ -256,7 +251,7 @@ def _backward(specification, length, counts, work):  # type: ignore
     for j in range(n_labels):
         total += entering[j] * leaving[j]
     _transition_counts(specification, length, counts, work)
-    return total * _INVERSE_LIFT
+    return total * INVERSE_LIFT
 
 
 @inner
@@ -267,7 +262,7 @@ def _transition_counts(specification, length, counts, work):  # type: ignore
     for i in range(n_labels):
         combine_rows(work.sums, 0, work.forward, stride + i, stride, length - 1, work.leaving, stride, stride)
         for j in range(n_labels):
-            counts[first + i * n_labels + j] = work.sums[j] * work.edges[i * stride + j] * _INVERSE_LIFT
+            counts[first + i * n_labels + j] = work.sums[j] * work.edges[i * stride + j] * INVERSE_LIFT
 
 
 @inner
@@ -278,7 +273,7 @@ def _anything_lost(specification, length, work):  # type: ignore
     """
     faint = 0
     for end in range(1, length + 1):
-        limit = _FAINT * work.inverse_totals[end]
+        limit = FAINT * work.inverse_totals[end]
         for j in range(specification.n_labels):
             closed = (end == 1 and specification.allowed_start[j] == 0.0) or (
                 end == length and specification.allowed_end[j] == 0.0

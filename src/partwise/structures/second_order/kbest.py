@@ -1,7 +1,9 @@
-"""The k best second-order trees of a sentence, by the method of Lawler (1972), as in `trees/kbest.py`.
+"""The k best second-order trees of a sentence, by the method of Lawler (1972), as in `structures/lawler.py`.
 
 All trees but the best are partitioned into sets. In each set the words before some word keep the best tree's arcs and
 relations, and the word itself may not. The best tree of each set is found with parts forbidden.
+That takes milliseconds, and goes through the structure's Python methods. So the loop is in Python too, and does not
+share the compiled text.
 """
 
 from __future__ import annotations

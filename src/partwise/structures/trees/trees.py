@@ -111,12 +111,12 @@ class Trees(TreeParts):
         from partwise.structures.trees.kbest import best_trees
 
         k, scores = checked_count(k, "k"), self._read(arc_scores, relation_scores, checked=True)
-        results = []
+        log_counts, results = {n: self.log_count(n) for n in set(scores.lengths.tolist())}, []
         for i, (n, arcs, relations) in enumerate(scores.sentences()):
-            possible = self.log_count(n)
+            possible = log_counts[n]
             capacity = k if possible > 30 else max(1, min(k, round(np.exp(possible))))
             codes, values = np.empty((capacity, n), np.int64), np.empty(capacity)
-            found = best_trees(self.specification(), n, arcs, relations, capacity, codes, values)
+            found = best_trees(self.specification(), n, arcs, relations, codes, values)
             _require(found > 0, i, scores)
             results.append([(self.from_codes(codes[r]), float(values[r])) for r in range(found)])
         return results[0] if scores.single else results

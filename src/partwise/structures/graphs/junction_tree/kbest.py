@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from partwise.compiled.boundary import IntegerMatrix, Integers, Reals, ShortIntegers
 from partwise.compiled.dispatch import entry, inner
 from partwise.structures.graphs.junction_tree.programme import MESSAGE, N_STEPS, N_TABLES, TABLES
 from partwise.structures.graphs.junction_tree.recursion import (
@@ -15,6 +18,7 @@ from partwise.structures.graphs.junction_tree.recursion import (
 )
 from partwise.structures.graphs.junction_tree.tables import OWN, SHARED, TABLE
 from partwise.structures.graphs.layout import REST
+from partwise.structures.lawler import best_of_set, rank_labellings, write_labelling
 from partwise.structures.semirings import LOGS, MAXIMA, Drawn
 
 
@@ -49,60 +53,74 @@ def _next_entry(shape, step, tables, labels, after):  # type: ignore
     return found
 
 
-@entry(allocates=True)
-def best_labellings(shape, scores, work, labels, values):  # type: ignore
-    """Fill `labels` (k, V) and `values` (k,), best first. Returns their number.
+class _CliqueSets(NamedTuple):
+    """Sets of the labellings of a graph. Places are cliques, from the roots on; a code is an entry of its own vertices.
 
     For fixed labels of the cliques before it, a clique's table has the best scores of everything below it (Nilsson
     1998). So if a labelling differs from another first at some clique, its best score is lower by the difference of two
-    entries. For every labelling found, the candidates differ from it first at some clique, at or after the clique where
-    the labelling differs from its own predecessor (Lawler 1972).
+    entries.
+
+    Attributes
+    ----------
+    total : float
+        The best score of all labellings.
+    cliques : ndarray of int64 (n_cliques,)
+        Their steps.
+    entries : ndarray of int64 (sets,)
+        The entry of every set's best labelling at the first clique that is not fixed; −1 if it is the best of all.
+    labels : ndarray of int64 (k, V)
+        Labels of the vertices of the labellings found.
     """
-    capacity, tables = labels.shape[0], work.tables
+
+    shape: ShortIntegers
+    tables: Reals
+    total: float
+    cliques: Integers
+    entries: Integers
+    labels: IntegerMatrix
+
+
+@best_of_set.register(_CliqueSets)
+@inner
+def _best_labelling(graph, labellings, rank, place, banned, value, candidate):  # type: ignore
+    if banned.size == 0:
+        return graph.total
+    # Entries go from best to worst: the banned ones are this labelling's own and those before it.
+    shape, tables, step, labels = graph.shape, graph.tables, graph.cliques[place], graph.labels[rank]
+    own = labellings[rank, place]
+    other = _next_entry(shape, step, tables, labels, own)
+    if other < 0:
+        return -np.inf
+    graph.entries[candidate] = other
+    at, n_shared = shape[step + TABLE] + shared_entry(shape, step, labels), shape[step + SHARED]
+    return value - (tables[at + own * n_shared] - tables[at + other * n_shared])
+
+
+@write_labelling.register(_CliqueSets)
+@inner
+def _write_labelling(graph, labellings, rank, place, candidate):  # type: ignore
+    # A literal −1 would be another type and compile `_next_entry` twice.
+    shape, labels, none = graph.shape, graph.labels[rank], np.int64(-1)
+    for k in range(graph.cliques.size):
+        step = graph.cliques[k]
+        if k >= place:
+            entry = graph.entries[candidate] if k == place else none
+            if entry < 0:
+                entry = _next_entry(shape, step, graph.tables, labels, none)
+            labellings[rank, k] = entry
+        write_own(shape, step, labellings[rank, k], labels)
+
+
+@entry(allocates=True)
+def best_labellings(shape, scores, work, labels, values):  # type: ignore
+    """Fill `labels` (k, V) and `values` (k,), best first. Returns their number."""
     total = collect_scores(MAXIMA, shape, scores, work)
-    if total == -np.inf:
-        return 0
-    cliques = np.empty(max(labels.shape[1], 1), np.int64)
+    cliques = np.empty(labels.shape[1], np.int64)
     n = _cliques(shape, cliques)
-    chosen = np.zeros((capacity, n), np.int64)
-    value = np.full(capacity * (n + 1), -np.inf)
-    origin, where, what = np.zeros((3, capacity * (n + 1)), np.int64)
-    n_candidates, left_at = 0, 0
-    for rank in range(capacity):
-        if rank == 0:
-            values[0] = total
-            c = -1
-        else:
-            c = 0
-            for candidate in range(n_candidates):
-                if value[candidate] > value[c]:
-                    c = candidate
-            if n_candidates == 0 or value[c] == -np.inf:
-                return rank
-            values[rank] = value[c]
-            left_at = where[c]
-        for k in range(n):
-            if c >= 0 and k < left_at:
-                chosen[rank, k] = chosen[origin[c], k]
-            elif c >= 0 and k == left_at:
-                chosen[rank, k] = what[c]
-            else:
-                chosen[rank, k] = _next_entry(shape, cliques[k], tables, labels[rank], -1)
-            write_own(shape, cliques[k], chosen[rank, k], labels[rank])
-        if c >= 0:
-            value[c] = -np.inf
-        for k in range(left_at, n):
-            step = cliques[k]
-            other = _next_entry(shape, step, tables, labels[rank], chosen[rank, k])
-            if other < 0:
-                continue
-            at = shape[step + TABLE] + shared_entry(shape, step, labels[rank])
-            n_shared = shape[step + SHARED]
-            loss = tables[at + chosen[rank, k] * n_shared] - tables[at + other * n_shared]
-            value[n_candidates] = values[rank] - loss
-            origin[n_candidates], where[n_candidates], what[n_candidates] = rank, k, other
-            n_candidates += 1
-    return capacity
+    entries = np.empty(1 + (values.size - 1) * n, np.int64)
+    entries[0] = -1
+    sets = _CliqueSets(shape, work.tables, total, cliques[:n], entries, labels)
+    return rank_labellings(sets, np.empty((values.size, n), np.int64), values)
 
 
 @entry

@@ -205,7 +205,7 @@ def test_files_of_states_go_with_the_states(corpus, tmp_path):
     _, folder = corpus
     model = _on_disk(folder, {"state_dir": tmp_path, "shard_mb": 0.05}, max_passes=1)
     held = model._training.problem.held
-    before, own = held.n_bytes, model._training.state.dual().theta.nbytes
+    before, own = held.n_bytes, model._training.state.theta.nbytes
     array = held.zeros(model._training.problem.batch.part_ptr, np.float32)
     part = array[5:]
     del array

@@ -124,7 +124,7 @@ def test_unknown_solver_is_named() -> None:
         ("tied", "hinge", "chain-cd"),
         ("untied", "hinge", "chain-cd"),
         ("order2", "hinge", "eg-gap"),
-        ("multiclass", "hinge", "crammer-singer"),
+        ("multiclass", "hinge", "auto"),
         ("projective", "hinge", "bcfw"),
         ("spanning", "hinge", "bcfw"),
     ],

@@ -208,9 +208,11 @@ class BMRM(Solver):
         Planes kept, each a vector of weights. If there are more, one without a share is dropped, or the two with the
         smallest shares are merged, which does not change the dual.
 
-    Notes ----- The dual point is the mixture Σ_k λ_k α_k of the models at past weights. Its entropy is at least the
-    mixture of their entropies, so the objective of the bundle, Σ_k λ_k offset_k − ‖Σ_k λ_k v_k‖²/(2 l2), is a lower
-    bound of D. An active-set method solves the small programme (``active_set.py``).
+    Notes
+    -----
+    The dual point is the mixture Σ_k λ_k α_k of the models at past weights. Its entropy is at least the mixture of
+    their entropies, so the objective of the bundle, Σ_k λ_k offset_k − ‖Σ_k λ_k v_k‖²/(2 l2), is a lower bound of D. An
+    active-set method solves the small programme (``active_set.py``).
     """
 
     memory: int = 100

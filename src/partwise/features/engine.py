@@ -30,7 +30,6 @@ from partwise.features.keys import (
     look_up,
     move_counts,
     number_rows,
-    search_rows,
     window_keys,
 )
 from partwise.features.program import Compiled, compile_templates
@@ -304,9 +303,8 @@ class Features:
         n_rows, most_keys = int(rows[0][-1]), len(work.keys)
         row_ptr = np.zeros(n_rows + 1, np.int64)
         ids, n_written, row = np.empty(min(n_rows, _FIRST_ROWS) * most_keys, np.int32), 0, 0
-        find = find_rows if len(self._table.direct) else search_rows
         while True:
-            row, n_written = find(
+            row, n_written = find_rows(
                 self._compiled.program, words, rows, row, n_rows, self._table, work, row_ptr, ids, n_written
             )
             if row == n_rows:

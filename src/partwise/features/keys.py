@@ -379,7 +379,7 @@ def window_keys(codes, sources, longest, sentence_ptr, row_ptr, first, last, key
                     if code < 0 or reached - previous >= longest[w]:
                         key = np.int64(-1)
                     elif key >= 0:
-                        mixed_key = ((key ^ (code + 1)) * 0x1E3779B97F4A7C15) & 0x3FFFFFFFFFFFFFFF
+                        mixed_key = product(key ^ (code + 1), 0x1E3779B97F4A7C15) & 0x3FFFFFFFFFFFFFFF
                         key = mixed_key ^ (mixed_key >> 31)
                 keys[w, row] = key
 
@@ -404,10 +404,20 @@ def look_up(found, table):
 
 
 @fragment
+def product(a, b):
+    """The lowest 64 bits of a product.
+
+    LLVM takes it that products of signed numbers do not overflow. It then tells their sign from those of the factors,
+    and shifts of the same product give other bits in another place of the code.
+    """
+    return np.int64(np.uint64(a) * np.uint64(b))
+
+
+@fragment
 def mixed(key):
     """Spread a key over 64 bits, of which the highest are the best."""
-    first = key * 0x1E3779B97F4A7C15
-    return (first ^ (first >> 32)) * 0x2545F4914F6CDD1D
+    first = product(key, 0x1E3779B97F4A7C15)
+    return product(first ^ (first >> 32), 0x2545F4914F6CDD1D)
 
 
 @inner
@@ -509,28 +519,10 @@ def find_rows(program, words, rows, first, n_rows, table, work, row_ptr, ids, n_
             if n_written + len(work.keys) > len(ids):
                 return row, n_written
             n_keys = keys_of(rows, program, words, sentence, row, work)
-            n_written = find_keys(n_keys, table, work, ids, n_written)
-            row_ptr[row + 1] = n_written
-            row += 1
-    return row, n_written
-
-
-@entry
-def search_rows(program, words, rows, first, n_rows, table, work, row_ptr, ids, n_written):
-    """`find_rows` for a table without direct keys, most of whose keys are not known.
-
-    It is an entry of its own: compiled into one function with `find_keys`, keys that are known were not found.
-    """
-    sentence, row, ptr = 0, first, rows[0]
-    while row < n_rows:
-        while ptr[sentence + 1] <= row:
-            sentence += 1
-        read_sentence(program, words, sentence, work)
-        while row < min(ptr[sentence + 1], n_rows):
-            if n_written + len(work.keys) > len(ids):
-                return row, n_written
-            n_keys = keys_of(rows, program, words, sentence, row, work)
-            n_written = search_keys(n_keys, table, work, ids, n_written)
+            if len(table.direct) > 0:
+                n_written = find_keys(n_keys, table, work, ids, n_written)
+            else:
+                n_written = search_keys(n_keys, table, work, ids, n_written)
             row_ptr[row + 1] = n_written
             row += 1
     return row, n_written
@@ -576,16 +568,19 @@ def find_keys(n_keys, table, work, ids, n_written):
 
 @inner
 def search_keys(n_keys, table, work, ids, n_written):
-    """`find_keys` in two steps, for a table without direct keys."""
+    """`find_keys` in two steps, for a table without direct keys, most of whose keys are not known."""
     keys, numbers, marks = table.keys, table.numbers, table.marks
+    own, spreads = work.keys, work.spreads
     shift, mask = 64 - bits_of(len(numbers)), len(numbers) - 1
     n_likely = 0
     for k in range(n_keys):
-        spread = mixed(work.keys[k])
-        work.spreads[n_likely], work.keys[n_likely] = spread, work.keys[k]
+        key = own[k]
+        spread = mixed(key)
+        spreads[n_likely] = spread
+        own[n_likely] = key
         n_likely += marks[(spread >> shift) & mask] > 0
     for k in range(n_likely):
-        key, spread = work.keys[k], work.spreads[k]
+        key, spread = own[k], spreads[k]
         slot, mark = (spread >> shift) & mask, ((spread >> (shift - 7)) & 127) + 1
         while marks[slot] > 0:
             if marks[slot] == mark and keys[numbers[slot]] == key:
@@ -631,7 +626,7 @@ def hash_rows(program, words, tokens, seeds, hash_ptr, hashes, size, row_ptr, id
                     at, source = place + program.piece_offset[piece], program.piece_source[piece]
                     code = code_of(program, words, begin, length, source, at)
                     if key >= 0 and code >= 0:
-                        mixed_key = (key ^ hashes[hash_ptr[source] + code]) * 0x2545F4914F6CDD1D
+                        mixed_key = product(key ^ hashes[hash_ptr[source] + code], 0x2545F4914F6CDD1D)
                         key = (mixed_key ^ (mixed_key >> 29)) & 0x7FFFFFFFFFFFFFFF
                     else:
                         key = np.int64(-1)

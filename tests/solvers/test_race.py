@@ -165,6 +165,8 @@ def test_sparse_attributes_begin_with_visits() -> None:
         return str(Auto().init(problem, random).at_work())
 
     assert begins(200, 8000) == begins(500, 8000) == "eg-gap"
+    assert begins(200, 400) == begins(5, 100_000) == "eg-gap"  # directions would cost more than visits
+    assert begins(5, 2000, 1000) == "eg-gap"  # long chains are many short ones
 
 
 def test_large_dense_columns_beside_sparse_ones_begin_with_evaluations() -> None:

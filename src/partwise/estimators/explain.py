@@ -233,7 +233,7 @@ class Explanations:
         return Contribution(use.position, attribute, use.label, value, weight, weight * value)
 
     def _place(self, term: Any) -> Any:
-        """What terms are sorted by."""
+        """The key by which terms are sorted."""
         return term.position
 
     def _difference(self, mine: list[Any], theirs: list[Any]) -> list[Any]:

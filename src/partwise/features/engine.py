@@ -68,7 +68,7 @@ class Source(NamedTuple):
 
 
 class Window(NamedTuple):
-    """What all words of a row are together. In its space, it is written as the codes of the words: "12 7 12".
+    """The values of all words of a row, joined to one value. It is numbered by the codes of the words: "12 7 12".
 
     Attributes
     ----------

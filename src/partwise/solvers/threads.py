@@ -36,10 +36,8 @@ from partwise.solvers.combining import BLOCK, combine_pass
 from partwise.solvers.work_model import online_pass_work, scatter_work
 
 _MOST_ROUNDS, _FEWEST_ROUNDS = 25, 10  # rounds of a pass
-_A_THREAD, _A_WEIGHT = (
-    2e5,
-    1.0,
-)  # effort, as in `work_model.py`, to wake a thread; to copy and combine a weight
+_A_THREAD = 2e5  # work, in the unit of `work_model.py`, to wake a thread
+_A_WEIGHT = 1.0  # the same, to copy and combine a weight
 _SHARE_OF_WORK = 0.08  # share of a pass that rounds may cost
 _FEWEST_VISITS = 20  # visits of a thread in a pass below which a thread is not worth waking
 # Factor on the σ that rounds needed, and how much of its maximum a round forgets.

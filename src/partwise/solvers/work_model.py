@@ -21,7 +21,8 @@ from partwise.solvers.primal.curvature import columns_of, has_whole_blocks, is_w
 
 
 class Sizes(NamedTuple):
-    """What the work of a pass is made of: examples, weights read of sparse and of dense rows, all weights."""
+    """The sizes that the work of a pass depends on: examples, weights read by sparse rows and by dense rows, and all
+    weights."""
 
     examples: float
     sparse: float
@@ -107,17 +108,17 @@ class Passes(NamedTuple):
         return float(self.least * (1.0 + stiffness / self.soft) ** self.power)
 
 
-# By how much of the curvature L-BFGS is told: that of all of up to 300 attributes, or of dense ones with nearly all of
-# Σ ‖x‖², in classes or in other structures; or less. The row of structures is not fitted, since three datasets are too
-# few: visits undo one another above a stiffness of one. OCR (stiffness 0.08) takes 28 passes or 78 evaluations,
-# embedded chains (4.7) take 36 or 24.
+# The rows say how much of the curvature the preconditioner of L-BFGS knows. "told": the curvature of all attributes (at
+# most 300), or of dense attributes that have nearly all of Σ ‖x‖². "not told": less than that.
+# The row of structures is not fitted, since three datasets are too few: visits undo one another above a stiffness of
+# one. OCR (stiffness 0.08) takes 28 passes or 78 evaluations, embedded chains (4.7) take 36 or 24.
 PASSES = {
     "told, classes": {"eg-gap": Passes(11.0, 0.24), "lbfgs": Passes(10.0, 0.03)},
     "told, structures": {"eg-gap": Passes(6.0, 1.0, 1.0), "lbfgs": Passes(20.0, 0.0, 1.0)},
     "not told": {"eg-gap": Passes(5.2, 0.12), "lbfgs": Passes(29.0, 0.04)},
 }
-_MOST_COLUMNS = 300  # attributes all of whose curvature L-BFGS is told: more were not measured
-_TOLD = 0.9  # share of Σ ‖x‖² in blocks of the curvature above which L-BFGS is told enough
+_MOST_COLUMNS = 300  # The most attributes whose curvature counts as known in full; more were not measured.
+_TOLD = 0.9  # If the attributes of known curvature have a larger share of Σ ‖x‖², L-BFGS counts as told.
 _STEEP = 40.0  # l1 / l2 above which visits overshoot
 # Passes of exact coordinate ascent for β = ∞, for each unit of the pull of an example, and at least.
 _BY_PULL, _LEAST_BY_PULL = 5.0, 5.0

@@ -19,7 +19,7 @@ KINDS = ("word", "span", "split")
 
 
 class SpanEncoder(PlaceEncoder):
-    """Features of words, spans and, where they are parts, splits."""
+    """Features of words and spans, and of splits if splits are parts."""
 
     def transform(self, structure: Grammar, sentences: Sentences, shapes: Shapes) -> Encoded:
         """Rows of all candidate words, spans and splits."""

@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 from partwise import SequenceLabeler
-from partwise.data.synthetic import digit_dates
+from partwise.data.digit_dates import digit_dates
 from partwise.report.plots import plot_convergence
 
 TOL = 1e-4

@@ -1,4 +1,4 @@
-"""What the documentation site has besides the pages of this folder: README, changes and the API reference.
+"""What the documentation site has besides the pages of this folder: the list of changes and the API reference.
 
 MkDocs calls the functions named ``on_…``. The reference has every public name, by the ``__all__`` of the modules in
 `MODULES`; mkdocstrings puts the docstrings in.
@@ -39,18 +39,11 @@ def on_config(config: Any) -> Any:
 def on_files(files: Any, config: Any) -> Any:
     """Make the pages that are not files of this folder."""
     sys.path.insert(0, str(ROOT / "src"))
-    made = {"index.md": ROOT / "README.md", "changes.md": ROOT / "CHANGELOG.md"}
-    for name, path in made.items():
-        text = path.read_text(encoding="utf-8").replace("](docs/", "](")
-        files.append(File.generated(config, name, content=text.replace("[LICENSE](LICENSE)", "LICENSE")))
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").replace("](docs/", "](")
+    files.append(File.generated(config, "changes.md", content=changes))
     for name, title in MODULES.items():
         files.append(File.generated(config, _page(name), content=reference(name, title)))
     return files
-
-
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """README is the first page of the site."""
-    return markdown.replace("](../README.md", "](index.md")
 
 
 def reference(name: str, title: str) -> str:

@@ -19,7 +19,7 @@ import torch
 from training import TITLE, Batch, Result, compare, in_batches, padded
 
 from partwise.data import read_conll
-from partwise.data.synthetic import digit_dates
+from partwise.data.digit_dates import digit_dates
 from partwise.metrics import chunk_scores, token_accuracy
 from partwise.structures import Chain
 

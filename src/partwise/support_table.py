@@ -1,6 +1,6 @@
 """The tables of the documentation that list solvers, made from what solvers declare.
 
-    python -m partwise.support_table docs/solvers.md docs/guide.md
+    python -m partwise.support_table docs/solvers.md
 
 writes each table between its two markers on a page.
 """

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from partwise.cli import main
-from partwise.data.synthetic import PLACES, digit_dates, digit_of
+from partwise.data.digit_dates import PLACES, digit_dates, digit_of
 from partwise.errors import InputError
 
 

@@ -1,4 +1,4 @@
-"""The README's table of regularisers: equal models from other libraries at the strengths it gives."""
+"""The documentation's table of regularisers: equal models from other libraries at the strengths it gives."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sklearn.svm import SVC, LinearSVC
 
 from partwise import CRF, Classifier, SequenceLabeler
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/migrating.md").read_text(encoding="utf-8")
 L2 = 20.0  # strong enough for SVMs to depend on it
 
 
 def strength(row: str) -> float:
     """What the table has for `row`: "C = 2 / l2" is 0.1, "c2 = l2 / 2" is 10."""
-    found = re.search(rf"^\| {re.escape(row)} \| (?:C|c2) = ([\w /]+?)(?:;.*)? \|$", README, re.MULTILINE)
-    assert found is not None, f"the README has no row {row!r}"
+    found = re.search(rf"^\| {re.escape(row)} \| (?:C|c2) = ([\w /]+?)(?:;.*)? \|$", PAGE, re.MULTILINE)
+    assert found is not None, f"the page has no row {row!r}"
     over = re.fullmatch(r"(\d) / l2|l2 / (\d)", found[1])
     assert over is not None, found[1]
     return int(over[1]) / L2 if over[1] else L2 / int(over[2])

@@ -15,7 +15,7 @@ from partwise.compiled.clock import seconds_compiling, telling, working_time
 if TYPE_CHECKING:
     import numpy as np
 
-    from partwise.data.synthetic import DigitDates
+    from partwise.data.digit_dates import DigitDates
 
 _SHOWN = 4  # dates on the page
 
@@ -61,7 +61,7 @@ def demo(
     """
     from pathlib import Path
 
-    from partwise.data.synthetic import digit_dates
+    from partwise.data.digit_dates import digit_dates
     from partwise.report.output import error_console, print_json
 
     console = error_console()
@@ -122,7 +122,7 @@ def _read_chain(plan: Plan, train: DigitDates, test: DigitDates, console: Any) -
     import numpy as np
 
     from partwise import SequenceLabeler
-    from partwise.data.synthetic import digit_of
+    from partwise.data.digit_dates import digit_of
 
     started = working_time()[0]
     with _display(plan.tol, console) as display:
@@ -178,7 +178,7 @@ def _digit_marginals(estimator: Any, test: DigitDates, rows: np.ndarray) -> np.n
     """Probability of each digit at each place, summed over the labels that hold it."""
     import numpy as np
 
-    from partwise.data.synthetic import digit_of
+    from partwise.data.digit_dates import digit_of
 
     inputs = test.inputs()
     found = estimator.predict_marginals([inputs[row] for row in rows])

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from partwise.data.graph_jsonl import parse_graphs, read_graphs, stream_graphs
     from partwise.data.graphs import GraphExample, GraphFactor, Graphs, grid_graph
     from partwise.data.jsonl import JsonSequences, parse_jsonl, read_jsonl
+    from partwise.data.made_names import make_names
     from partwise.data.pcfg import PCFG
     from partwise.data.tagged import parse_tagged, read_tagged
     from partwise.data.treebank import Treebank, parse_trees, read_trees, write_trees
@@ -73,6 +74,7 @@ __all__ = [
     "grid_graph",
     "is_projective",
     "keep_projective",
+    "make_names",
     "open_binary",
     "open_text",
     "parse_conll",
@@ -120,6 +122,7 @@ _MODULES = {
     "graphs": ("GraphExample", "GraphFactor", "Graphs", "grid_graph"),
     "export_format": ("ExportTreebank", "parse_export", "write_export"),
     "jsonl": ("JsonSequences", "parse_jsonl", "read_jsonl"),
+    "made_names": ("make_names",),
     "pcfg": ("PCFG",),
     "tagged": ("parse_tagged", "read_tagged"),
     "treebank": ("Treebank", "parse_trees", "read_trees", "write_trees"),

@@ -6,98 +6,21 @@ import random
 
 from partwise.errors import InputError
 
-FIRST = [
-    "Ada",
-    "Alan",
-    "Amara",
-    "Anna",
-    "Bela",
-    "Bruno",
-    "Chen",
-    "Clara",
-    "Diego",
-    "Dora",
-    "Edgar",
-    "Emma",
-    "Farid",
-    "Felix",
-    "Grace",
-    "Greta",
-    "Hugo",
-    "Ida",
-    "Ines",
-    "Jonas",
-    "Karla",
-    "Kenji",
-    "Leo",
-    "Mia",
-    "Nadia",
-    "Nora",
-    "Omar",
-    "Petra",
-    "Rosa",
-    "Tomas",
-]
-LAST = [
-    "Adeyemi",
-    "Bartok",
-    "Berg",
-    "Costa",
-    "Dubois",
-    "Haddad",
-    "Holm",
-    "Keller",
-    "Kovac",
-    "Lovelace",
-    "Lund",
-    "Moreau",
-    "Novak",
-    "Okafor",
-    "Olsen",
-    "Petrov",
-    "Rossi",
-    "Silva",
-    "Stein",
-    "Tanaka",
-    "Turing",
-    "Weber",
-]
-PLACES = [
-    "Accra",
-    "Bergen",
-    "Dublin",
-    "Geneva",
-    "Hanoi",
-    "Krakow",
-    "Lagos",
-    "Lima",
-    "Lisbon",
-    "Lyon",
-    "Nairobi",
-    "Osaka",
-    "Oslo",
-    "Porto",
-    "Prague",
-    "Quito",
-    "Rome",
-    "Tunis",
-    "Turin",
-    "Vienna",
-]
-FIRMS = [
-    "Arkona",
-    "Baltex",
-    "Halden",
-    "Kelvar",
-    "Mirabo",
-    "Norde",
-    "Omnix",
-    "Pavona",
-    "Solvik",
-    "Tandem",
-    "Ulmark",
-    "Verano",
-]
+FIRST = """
+Ada Alan Amara Anna Bela Bruno Chen Clara Diego Dora Edgar Emma Farid Felix Grace Greta Hugo Ida
+Ines Jonas Karla Kenji Leo Mia Nadia Nora Omar Petra Rosa Tomas
+""".split()  # noqa: SIM905
+LAST = """
+Adeyemi Bartok Berg Costa Dubois Haddad Holm Keller Kovac Lovelace Lund Moreau Novak Okafor Olsen
+Petrov Rossi Silva Stein Tanaka Turing Weber
+""".split()  # noqa: SIM905
+PLACES = """
+Accra Bergen Dublin Geneva Hanoi Krakow Lagos Lima Lisbon Lyon Nairobi Osaka Oslo Porto Prague Quito
+Rome Tunis Turin Vienna
+""".split()  # noqa: SIM905
+FIRMS = """
+Arkona Baltex Halden Kelvar Mirabo Norde Omnix Pavona Solvik Tandem Ulmark Verano
+""".split()  # noqa: SIM905
 PATTERNS = [
     "PER met PER in LOC",
     "PER works for ORG in LOC",

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from partwise.compiled.clock import compiling
-from partwise.compiled.dispatch import IS_OFF
+from partwise.compiled.kernels import IS_OFF
 
 _POLL = 0.02  # Seconds between two checks whether the other process has finished a task: short against compiling one.
 _done: dict[str, Any] = {}

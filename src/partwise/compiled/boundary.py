@@ -11,19 +11,22 @@ that starts at the entry.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
-from llvmlite import ir
-from numba import from_dtype, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from partwise.compiled.cache_folder import kept_on_disk
-from partwise.compiled.dispatch import IS_OFF, OPTIONS, fragment, stamp_of
-from partwise.compiled.numba_hooks import callback, private_options
+from partwise.compiled.dispatch import cgutils, fragment, intrinsic, ir, types
+from partwise.compiled.kernels import (
+    BOOLEAN,
+    INTEGER,
+    IS_OFF,
+    IS_TUPLE,
+    N_RESULTS,
+    NOTHING,
+    REAL,
+    data_address,
+)
 
 # Types of arrays in records: number type and number of axes.
 Reals = Annotated[np.ndarray, np.float64, 1]
@@ -33,8 +36,6 @@ SingleMatrix = Annotated[np.ndarray, np.float32, 2]
 Integers = Annotated[np.ndarray, np.int64, 1]
 IntegerMatrix = Annotated[np.ndarray, np.int64, 2]
 ShortIntegers = Annotated[np.ndarray, np.int32, 1]
-
-_WORD = ir.IntType(64)
 
 
 @cache
@@ -61,13 +62,13 @@ def pack(record: NamedTuple) -> Any:
             continue
         if value.dtype != kind or value.ndim != dimensions or not value.flags.c_contiguous:
             raise TypeError(f"{type(record).__name__}.{name} must be {kind}, {dimensions} axes, contiguous")
-        words += [value.ctypes.data, *value.shape]
+        words += [data_address(value), *value.shape]
     return np.array(words, np.int64)
 
 
 def array_address(array: np.ndarray) -> Any:
     """The address of an array, as a field of a record whose reader knows the array's type."""
-    return array if IS_OFF else array.ctypes.data
+    return array if IS_OFF else data_address(array)
 
 
 def addresses(functions: list[Any]) -> Any:
@@ -83,6 +84,10 @@ def stack_packed(records: list[Any]) -> Any:
 
 
 # -- in compiled code --------------------------------------------------------------------------------
+
+
+def _word() -> Any:
+    return ir.IntType(64)
 
 
 def _array(context: Any, builder: Any, array_type: Any, address: Any, shape: list[Any]) -> Any:
@@ -102,8 +107,28 @@ def _array(context: Any, builder: Any, array_type: Any, address: Any, shape: lis
     return array._getvalue()
 
 
+class _Words:
+    """Reads one word after another from an address."""
+
+    def __init__(self, builder: Any, address: Any):
+        self.builder, self.at = builder, 0
+        self.base = builder.inttoptr(address, _word().as_pointer())
+
+    def next(self) -> Any:
+        self.at += 1
+        return self.builder.load(self.builder.gep(self.base, [ir.Constant(_word(), self.at - 1)]))
+
+
+def _number(context: Any, builder: Any, kind: Any, word: Any) -> Any:
+    if isinstance(kind, types.Boolean):
+        return builder.icmp_unsigned("!=", word, ir.Constant(_word(), 0))
+    return builder.bitcast(word, ir.DoubleType()) if isinstance(kind, types.Float) else word
+
+
 @intrinsic
 def _load_record(typing, record, address):
+    from numba import from_dtype
+
     fields = _fields(record.instance_class)
     plain = {int: types.int64, float: types.float64, bool: types.boolean}
     field_types = [
@@ -113,26 +138,68 @@ def _load_record(typing, record, address):
     record_type = types.BaseTuple.from_types(field_types, record.instance_class)
 
     def emit(context, builder, signature, arguments):
-        base, at = builder.inttoptr(arguments[1], _WORD.as_pointer()), 0
-
-        def next_word():
-            nonlocal at
-            at += 1
-            return builder.load(builder.gep(base, [ir.Constant(_WORD, at - 1)]))
-
-        values = []
-        for (_, kind, dimensions), field_type in zip(fields, field_types, strict=True):
-            word = next_word()
+        words, values = _Words(builder, arguments[1]), []
+        for (_, _, dimensions), kind in zip(fields, field_types, strict=True):
+            word = words.next()
             if dimensions:
-                shape = [next_word() for _ in range(dimensions)]
-                values.append(_array(context, builder, field_type, word, shape))
-            elif kind is bool:
-                values.append(builder.icmp_unsigned("!=", word, ir.Constant(_WORD, 0)))
+                values.append(_array(context, builder, kind, word, [words.next() for _ in range(dimensions)]))
             else:
-                values.append(builder.bitcast(word, ir.DoubleType()) if kind is float else word)
+                values.append(_number(context, builder, kind, word))
         return context.make_tuple(builder, record_type, values)
 
     return record_type(record, types.int64), emit
+
+
+def argument_loader(argument_types: Any) -> Any:
+    """An intrinsic that reads the arguments of a kernel, as a tuple, from the address of its row of words."""
+    from numba.extending import intrinsic as known_intrinsic
+
+    arguments_type = types.Tuple(argument_types)
+
+    def value(context: Any, builder: Any, kind: Any, words: _Words) -> Any:
+        if isinstance(kind, types.NoneType):
+            return context.get_dummy_value()
+        if isinstance(kind, types.BaseTuple):
+            return context.make_tuple(builder, kind, [value(context, builder, each, words) for each in kind])
+        word = words.next()
+        if not isinstance(kind, types.Array):
+            return _number(context, builder, kind, word)
+        # NumPy's array object: its address, its number of axes in a word of its own, the address of its shape.
+        fields = _Words(builder, word)
+        data, _, shape = fields.next(), fields.next(), _Words(builder, fields.next())
+        return _array(context, builder, kind, data, [shape.next() for _ in range(kind.ndim)])
+
+    @known_intrinsic
+    def load(typing, address):
+        def emit(context, builder, signature, arguments):
+            words = _Words(builder, arguments[0])
+            words.at = N_RESULTS
+            return value(context, builder, arguments_type, words)
+
+        return arguments_type(types.int64), emit
+
+    return load
+
+
+@intrinsic
+def result_writer(typing, address, result):
+    """Write the results of a kernel to its row of words. Returns what `kernels.py` reads them by."""
+    is_tuple = isinstance(result, types.BaseTuple)
+    kinds = list(result) if is_tuple else [] if isinstance(result, types.NoneType) else [result]
+
+    def emit(context, builder, signature, arguments):
+        place, code = builder.inttoptr(arguments[0], _word().as_pointer()), NOTHING
+        for k, kind in reversed(list(enumerate(kinds))):
+            found = builder.extract_value(arguments[1], k) if is_tuple else arguments[1]
+            is_real, is_boolean = isinstance(kind, types.Float), isinstance(kind, types.Boolean)
+            own = types.float64 if is_real else types.int64
+            found = context.cast(builder, found, types.unliteral(kind), own)
+            word = builder.bitcast(found, _word())
+            builder.store(word, builder.gep(place, [ir.Constant(_word(), k)]))
+            code = 4 * code + (REAL if is_real else BOOLEAN if is_boolean else INTEGER)
+        return ir.Constant(_word(), code | (IS_TUPLE if is_tuple else 0))
+
+    return types.int64(types.int64, result), emit
 
 
 @intrinsic
@@ -149,7 +216,7 @@ def _array_at(typing, dtype, address, size):
 def _address_of(typing, array, index):
     def emit(context, builder, signature, arguments):
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        return builder.ptrtoint(builder.gep(data, [arguments[1]]), _WORD)
+        return builder.ptrtoint(builder.gep(data, [arguments[1]]), _word())
 
     return types.int64(array, types.int64), emit
 
@@ -159,7 +226,7 @@ def _row_address(typing, matrix, row):
     def emit(context, builder, signature, arguments):
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
         stride = cgutils.unpack_tuple(builder, array.strides)[0]
-        return builder.add(builder.ptrtoint(array.data, _WORD), builder.mul(stride, arguments[1]))
+        return builder.add(builder.ptrtoint(array.data, _word()), builder.mul(stride, arguments[1]))
 
     return types.int64(matrix, types.int64), emit
 
@@ -207,40 +274,3 @@ else:
     def call_address(address, arguments):
         """Call the function at `address` with a tuple of integers and floats. It returns a float."""
         return address(*arguments)
-
-
-class Addressed:
-    """A function that compiled code calls by its `address`; cached on disk.
-
-    Parameters
-    ----------
-    function : callable
-    arguments : str
-        A letter for each argument: i for integers and addresses, d for double precision. It returns a double.
-    """
-
-    def __init__(self, function: Callable, arguments: str):
-        self.__wrapped__ = function
-        letters = {"i": types.int64, "d": types.float64}
-        signature = types.float64(*(letters[letter] for letter in arguments))
-        options = {**private_options(_nrt=False), **OPTIONS}
-        self._callback = kept_on_disk(
-            lambda cached: callback(function, signature, options, cached), stamp_of(function)
-        )
-
-    def compile(self) -> None:
-        """Compile the function, or load it from disk."""
-        self._callback.compile()
-
-    def is_cached(self) -> bool:
-        """Whether the function was on disk; it is loaded then."""
-        return self._callback.load()
-
-    @property
-    def address(self) -> int:
-        return self._callback.address
-
-    @property
-    def cache_hits(self) -> int:
-        """1 if the function was loaded from disk, 0 if it was compiled."""
-        return self._callback.cache_hits

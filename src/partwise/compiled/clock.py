@@ -1,7 +1,7 @@
 """The time spent compiling, which training times and limits leave out, and messages while it lasts.
 
-Numba compiles a function at its first call, once per machine. Later processes load the code from disk. This module does
-not import Numba; modules with compiled code call `listen`.
+A kernel that is not in the shipped library is compiled at its first call, once per machine. Later processes load the
+code from disk.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 Tell = Callable[[str, float, bool], None]
 
@@ -28,7 +27,7 @@ class CompileClock:
         self._own = threading.local()
         self._n_threads, self._since = 0, 0.0
         self._wall, self._cpu = 0.0, 0.0
-        self.n_passes = 0  # compiler passes so far; loading from disk runs none
+        self.n_kernels = 0  # kernels compiled so far; loading code is not counted
 
     def start(self) -> None:
         """The calling thread starts to compile. Calls may be nested."""
@@ -78,8 +77,9 @@ def seconds_compiling() -> float:
 
 
 @contextmanager
-def compiling() -> Iterator[None]:
-    """Count this context as compiling, for example while another process compiles."""
+def compiling(kernels: int = 0) -> Iterator[None]:
+    """Count this context as compiling: this process compiles some kernels, loads code, or waits for another process."""
+    _CLOCK.n_kernels += kernels
     _CLOCK.start()
     try:
         yield
@@ -90,29 +90,6 @@ def compiling() -> Iterator[None]:
 def working_time() -> tuple[float, float]:
     """Wall and CPU clocks in seconds that stand still while code is compiled. Only differences have a meaning."""
     return time.perf_counter() - _CLOCK.wall(), time.process_time() - _CLOCK.cpu()
-
-
-def listen() -> None:
-    """Start the clock whenever Numba compiles. Called once, after Numba is imported."""
-    from numba.core import event
-
-    class Passes(event.Listener):
-        def on_start(self, event: Any) -> None:
-            _CLOCK.n_passes += 1
-
-        def on_end(self, event: Any) -> None:
-            pass
-
-    class Lock(event.Listener):
-        # Numba holds this lock while it compiles functions and callbacks, and while it loads one from the cache.
-        def on_start(self, event: Any) -> None:
-            _CLOCK.start()
-
-        def on_end(self, event: Any) -> None:
-            _CLOCK.stop()
-
-    event.register("numba:compiler_lock", Lock())
-    event.register("numba:run_pass", Passes())
 
 
 @contextmanager
@@ -156,13 +133,13 @@ class _Watch(threading.Thread):
     def __init__(self, tell: Tell):
         super().__init__(name="partwise-compile-watch", daemon=True)
         self.tell, self.begin, self.told = tell, _CLOCK.wall(), ""
-        self.passes_before = _CLOCK.n_passes
+        self.kernels_before = _CLOCK.n_kernels
         self.ended = threading.Event()
 
     def run(self) -> None:
         while not self.ended.wait(_BETWEEN_MESSAGES):
             seconds = _CLOCK.wall() - self.begin
-            is_compiling = _CLOCK.is_running and _CLOCK.n_passes > self.passes_before
+            is_compiling = _CLOCK.is_running and _CLOCK.n_kernels > self.kernels_before
             if _watches[-1:] == [self] and is_compiling and seconds > _FIRST_MESSAGE:
                 self.told = _subjects[-1] if _subjects else "this kind of problem"
                 self.tell(self.told, seconds, False)

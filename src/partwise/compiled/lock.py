@@ -7,16 +7,12 @@ After many reads a thread yields its core.
 
 from __future__ import annotations
 
-import llvmlite.binding as llvm
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+import sys
 
-from partwise.compiled.dispatch import IS_OFF, entry, inner
+from partwise.compiled.dispatch import IS_OFF, entry, inner, intrinsic, ir, types
 
 _LOOKS = 100_000  # Reads of a lock before a thread yields its core: takes much longer than a lock is held.
 _GIVE_WAY = "sched_yield"
-_WORD = ir.IntType(64)
 
 
 def _first(context, builder, signature, arguments):
@@ -41,7 +37,7 @@ def _count(typing, place):
 
     def emit(context, builder, signature, arguments):
         first = _first(context, builder, signature, arguments)
-        return builder.atomic_rmw("add", first, ir.Constant(_WORD, 1), "acq_rel")
+        return builder.atomic_rmw("add", first, ir.Constant(ir.IntType(64), 1), "acq_rel")
 
     return types.int64(place), emit
 
@@ -58,10 +54,10 @@ def _look(typing, place):
 
 @intrinsic
 def _give_way(typing):
-    """Yield the core to other threads, if the system can."""
+    """Yield the core to other threads, except on Windows, which has no such function."""
 
     def emit(context, builder, signature, arguments):
-        if llvm.address_of_symbol(_GIVE_WAY) is not None:
+        if sys.platform != "win32":
             kind = ir.FunctionType(ir.IntType(32), [])
             builder.call(
                 builder.module.globals.get(_GIVE_WAY) or ir.Function(builder.module, kind, _GIVE_WAY), []

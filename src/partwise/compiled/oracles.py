@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from partwise.compiled.boundary import (
-    Addressed,
     address_of,
     array_at,
     call_address,
@@ -25,6 +24,7 @@ from partwise.compiled.boundary import (
     record_address,
 )
 from partwise.compiled.dispatch import fragment
+from partwise.compiled.kernels import Addressed
 
 # Indices into `Scratch.calls`.
 SUMS, BEST, SCORE, SCATTER = range(4)

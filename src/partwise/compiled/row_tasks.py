@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.compiled.boundary import Addressed, array_at, load_record
+from partwise.compiled.boundary import array_at, load_record
+from partwise.compiled.kernels import Addressed
 from partwise.compiled.row_scatter import scatter_rows_of
 from partwise.compiled.row_scores import score_rows
 from partwise.compiled.rows import Rows

@@ -14,10 +14,8 @@ from math import factorial
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import config, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+
+from partwise.compiled.dispatch import IS_OFF, cgutils, intrinsic, ir, types
 
 LANES = 8  # Numbers of a vector: 8 doubles fill one AVX-512 register or two of AVX2.
 _CACHE_LINE = 64  # Bytes that one prefetch brings into the cache.
@@ -361,7 +359,7 @@ def _exponential_row(typing, out, out_start, source, start, width, stride, shift
     return signature, emit
 
 
-if not config.DISABLE_JIT:
+if not IS_OFF:
     combine_rows, maximum, exponential_row = _combine_rows, _maximum, _exponential_row
     shrunk, growth, fetch_ahead = _shrunk, _growth, _fetch_ahead
     gather_rows, gather_scaled_rows = _gather(False), _gather(True)

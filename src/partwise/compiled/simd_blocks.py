@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba import config, types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
+from partwise.compiled.dispatch import IS_OFF, cgutils, intrinsic, ir, types
 from partwise.compiled.simd import LANES, Emitter
 
 _ROWS = 8  # Rows of the result at a time: their vectors still fit into registers.
@@ -65,7 +61,7 @@ def _add_matrix_product(  # type: ignore
     return signature, emit
 
 
-if not config.DISABLE_JIT:
+if not IS_OFF:
     add_matrix_product = _add_matrix_product
 else:
 

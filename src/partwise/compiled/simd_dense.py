@@ -10,11 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import config, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from partwise.compiled.dispatch import IS_OFF, cgutils, intrinsic, ir, types
 from partwise.compiled.simd import Emitter, growth, shrunk
 
 ROWS_AT_ONCE = 4  # Rows of a block: their sums stay in registers.
@@ -113,7 +110,7 @@ def _scatter_dense(typing, weights, dense, row, last_row, n_dense, delta, stride
     return signature, emit
 
 
-if not config.DISABLE_JIT:
+if not IS_OFF:
     score_dense, scatter_dense = _score_dense, _scatter_dense
 else:
 

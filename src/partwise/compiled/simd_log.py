@@ -6,10 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import config, types
-from numba.extending import intrinsic
 
+from partwise.compiled.dispatch import IS_OFF, intrinsic, ir, types
 from partwise.compiled.simd import LANES, LN2_HIGH, LN2_LOW, Emitter
 
 _TERMS = 11  # Terms of the series for log: the next one, 0.0295^11 / 23, is below the rounding error.
@@ -62,7 +60,7 @@ def _logarithm(e: Any, x: Any) -> Any:
     return e.multiply_add(k, constant(LN2_HIGH), low)
 
 
-if not config.DISABLE_JIT:
+if not IS_OFF:
     logarithm_row = _logarithm_row
 else:
 

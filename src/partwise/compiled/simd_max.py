@@ -6,11 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import config, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from partwise.compiled.dispatch import IS_OFF, cgutils, intrinsic, ir, types
 from partwise.compiled.simd import LANES, Emitter
 
 
@@ -39,7 +36,7 @@ def _best_rows(typing, out, out_start, addends, first, step, count, matrix, matr
     return signature, emit
 
 
-if not config.DISABLE_JIT:  # type: ignore
+if not IS_OFF:
     best_rows = _best_rows
 else:
 

@@ -9,11 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import config, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from partwise.compiled.dispatch import IS_OFF, cgutils, intrinsic, ir, types
 from partwise.compiled.simd import LANES, Emitter
 
 
@@ -161,7 +158,7 @@ def _combine_between(  # type: ignore
     return signature, emit
 
 
-if not config.DISABLE_JIT:  # type: ignore
+if not IS_OFF:
     add_scaled, raise_to = _in_place(False), _in_place(True)
     add_product, sum_row, scale_row = _add_product, _sum_row, _scale_row
     normalise_row, combine_between = _normalise_row, _combine_between

@@ -1,4 +1,4 @@
-"""Passes of the first certificate as background compile tasks: a call with no examples compiles a pass."""
+"""Passes of the first certificate as background compile tasks."""
 
 from __future__ import annotations
 
@@ -9,32 +9,13 @@ import numpy as np
 
 from partwise.compiled.background_compile import start
 from partwise.compiled.examples import Batch, Scratch
-from partwise.compiled.numba_hooks import load_from_disk
+from partwise.compiled.kernels import Kernel, described
 from partwise.compiled.oracles import Oracle
 from partwise.compiled.row_tasks import row_tasks
 from partwise.core.batch_pass import loss_pass, point_pass
 
 # Relative gap from which states are in single precision: their rounding stops progress at gaps of 1e-5 to 1e-4.
 SMALLEST_TOL_OF_SINGLE = 2e-4
-
-
-class EmptyCall:
-    """A call of an entry without examples, whose arguments have the types of later calls."""
-
-    def __init__(self, entry: Any, arguments: tuple[Any, ...]):
-        self.entry, self.arguments = entry, arguments
-
-    def compile(self) -> None:
-        self.entry(*self.arguments)
-
-    def is_cached(self) -> bool:
-        """Load the entry from disk; False if it is not there for these types."""
-        from numba import typeof
-
-        if not load_from_disk(self.entry, tuple(map(typeof, self.arguments))):
-            return False
-        self.compile()
-        return True
 
 
 def begin_compiling(oracle: Oracle, asks: tuple[str, ...], precision: str, is_hard: bool) -> None:
@@ -44,8 +25,8 @@ def begin_compiling(oracle: Oracle, asks: tuple[str, ...], precision: str, is_ha
     start([*(oracle.task(which) for which in asks), *rows, *certificate])
 
 
-def pass_entry(name: str) -> EmptyCall:
-    """The call of a pass, by its name and the precision of the state, such as "point-single"."""
+def pass_entry(name: str) -> Kernel:
+    """A pass, by its name and the precision of the state, such as "point-single"."""
     which, precision = name.split("-")
     return _PASSES[which](np.dtype(np.float32 if precision == "single" else np.float64))
 
@@ -56,20 +37,20 @@ def certificate_tasks(precision: str, is_hard: bool) -> list[str]:
     return [f"{__name__}:pass_entry:{name}-{'double' if is_hard else precision}" for name in names]
 
 
-def _point(dtype: Any) -> EmptyCall:
+def _point(dtype: Any) -> Kernel:
     none, number = np.zeros(0, dtype), np.zeros(0)
     visited = np.zeros(0, np.uint8)
     arguments = empty_batch(), 0, 0, none, visited, none, number, number, number, empty_scratch(np.float64)
-    return EmptyCall(point_pass, arguments)
+    return point_pass.kernel(described(arguments))
 
 
-def _loss(dtype: Any) -> EmptyCall:
+def _loss(dtype: Any) -> Kernel:
     none, number = np.zeros(0, dtype), np.zeros(0)
     arguments = empty_batch(), 0, 0, number, 1.0, 1.0, 0.0, none, number, number, empty_scratch(np.float64)
-    return EmptyCall(loss_pass, arguments)
+    return loss_pass.kernel(described(arguments))
 
 
-_PASSES: dict[str, Callable[[Any], EmptyCall]] = {"point": _point, "loss": _loss}
+_PASSES: dict[str, Callable[[Any], Kernel]] = {"point": _point, "loss": _loss}
 
 
 def empty_batch() -> Batch:

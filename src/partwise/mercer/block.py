@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from partwise.compiled.boundary import (
-    Addressed,
     Integers,
     RealMatrix,
     array_at,
@@ -21,6 +20,7 @@ from partwise.compiled.boundary import (
     row_address,
 )
 from partwise.compiled.dispatch import fragment, inner
+from partwise.compiled.kernels import Addressed
 from partwise.compiled.row_tasks import SCATTER_ARGUMENTS, SCORE_ARGUMENTS
 from partwise.compiled.rows import FIRST_PART, FIRST_ROW, KIND, N_ROWS, Rows
 

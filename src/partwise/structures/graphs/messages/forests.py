@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from partwise.compiled.dispatch import entry, inner
+from partwise.core.arrays import offsets
 
 # If a graph has cycles, at least this many forests are grown: more forests give more even shares.
 _FEWEST = 8
@@ -53,23 +54,6 @@ def _fits_large(component, vertex, first, last, seen, stamp):  # type: ignore
 
 
 @inner(allocates=True)
-def _by_coverage(covered, hard, hard_first, waiting):  # type: ignore
-    """Fill `waiting` with the factors, the least covered first. Rules come before all others if `hard_first`."""
-    n, most = covered.size, 0
-    for f in range(n):
-        most = max(most, covered[f])
-    starts = np.zeros(2 * (most + 1) + 1, np.int64)
-    for f in range(n):
-        starts[covered[f] + (most + 1 if hard_first and hard[f] == 0 else 0) + 1] += 1
-    for k in range(1, starts.size):
-        starts[k] += starts[k - 1]
-    for f in range(n):
-        k = covered[f] + (most + 1 if hard_first and hard[f] == 0 else 0)
-        waiting[starts[k]] = f
-        starts[k] += 1
-
-
-@inner(allocates=True)
 def _rooted(n_vertices, slot, vertex, taken, n_taken, touching_ptr, touching, order, parent):  # type: ignore
     """Fill `order` with the taken factors, leaves first, and `parent` with the slot of each towards its root."""
     is_taken = np.zeros(slot.size - 1, np.int64)
@@ -100,7 +84,26 @@ def _rooted(n_vertices, slot, vertex, taken, n_taken, touching_ptr, touching, or
 
 
 @entry(allocates=True)
-def grow_forests(n_vertices, slot, vertex, hard):  # type: ignore
+def _grow_forest(n_vertices, slot, vertex, waiting, touching_ptr, touching, order, parent):  # type: ignore
+    """Take the factors of `waiting` that fit, one after another. Returns their number."""
+    component, seen = np.arange(n_vertices), np.zeros(n_vertices, np.int64)
+    taken, n_taken = np.empty(waiting.size, np.int64), 0
+    for k in range(waiting.size):
+        f = waiting[k]
+        if slot[f + 1] - slot[f] < 8:
+            fits = _fits(component, vertex, slot[f], slot[f + 1])
+        else:
+            fits = _fits_large(component, vertex, slot[f], slot[f + 1], seen, k + 1)
+        if fits:
+            taken[n_taken] = f
+            n_taken += 1
+    _rooted(n_vertices, slot, vertex, taken, n_taken, touching_ptr, touching, order, parent)
+    return n_taken
+
+
+def grow_forests(
+    n_vertices: int, slot: np.ndarray, vertex: np.ndarray, hard: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Grow forests that together contain every factor.
 
     Parameters
@@ -114,59 +117,27 @@ def grow_forests(n_vertices, slot, vertex, hard):  # type: ignore
     forest, times, order, parent : ndarray of int64
         First entry of each forest, its weight, its factors from the leaves on, their slots towards the root.
     """
-    n, any_hard = slot.size - 1, hard.sum() > 0
-    touching_ptr, touching = np.zeros(n_vertices + 2, np.int64), np.empty(vertex.size, np.int64)
-    for s in range(vertex.size):
-        touching_ptr[vertex[s] + 2] += 1
-    for v in range(2, n_vertices + 2):
-        touching_ptr[v] += touching_ptr[v - 1]
-    for f in range(n):
-        for s in range(slot[f], slot[f + 1]):
-            touching[touching_ptr[vertex[s] + 1]] = f
-            touching_ptr[vertex[s] + 1] += 1
-    covered, waiting, taken = np.zeros(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    component, seen = np.empty(n_vertices, np.int64), np.zeros(n_vertices, np.int64)
-    pieces, parents, kinds = [covered[:0]], [covered[:0]], [np.int64(0)]
-    left, stamp, rounds, is_hard_first = n, 0, np.zeros(2, np.int64), any_hard
+    n = slot.size - 1
+    touching_ptr = offsets(np.bincount(vertex, minlength=n_vertices))
+    touching = np.repeat(np.arange(n), np.diff(slot))[np.argsort(vertex, kind="stable")]
+    covered, order, parent = (np.zeros(n, np.int64) for _ in range(3))
+    orders, parents, took_hard_first = [], [], []
+    is_hard_first = bool(hard.any())
     while True:
-        _by_coverage(covered, hard, is_hard_first, waiting)
-        for v in range(n_vertices):
-            component[v] = v
-        n_taken = 0
-        for k in range(n):
-            f, stamp = waiting[k], stamp + 1
-            if slot[f + 1] - slot[f] < 8:
-                fits = _fits(component, vertex, slot[f], slot[f + 1])
-            else:
-                fits = _fits_large(component, vertex, slot[f], slot[f + 1], seen, stamp)
-            if fits:
-                taken[n_taken] = f
-                n_taken += 1
-                left -= covered[f] == 0
-                covered[f] += 1
-        order, parent = np.empty(n_taken, np.int64), np.empty(n_taken, np.int64)
-        _rooted(n_vertices, slot, vertex, taken, n_taken, touching_ptr, touching, order, parent)
-        pieces.append(order)
-        parents.append(parent)
-        kinds.append(np.int64(is_hard_first))
-        rounds[np.int64(is_hard_first)] += 1
+        last = (hard == 0) * (covered.max(initial=0) + 1) if is_hard_first else 0
+        waiting = np.argsort(covered + last, kind="stable")  # the least covered first
+        n_taken = _grow_forest(n_vertices, slot, vertex, waiting, touching_ptr, touching, order, parent)
+        orders.append(order[:n_taken].copy())
+        parents.append(parent[:n_taken].copy())
+        took_hard_first.append(is_hard_first)
+        covered[orders[-1]] += 1
         if n_taken == n:
             break
-        hard_left = 0
-        for f in range(n):
-            hard_left += hard[f] == 1 and covered[f] == 0
-        is_hard_first = any_hard and (hard_left > 0 or rounds[1] < 2)
-        if left == 0 and not is_hard_first and rounds[0] >= _FEWEST:
+        n_hard_first = sum(took_hard_first)
+        is_hard_first = bool(hard.any()) and (bool((covered[hard == 1] == 0).any()) or n_hard_first < 2)
+        if covered.all() and not is_hard_first and len(orders) - n_hard_first >= _FEWEST:
             break
-    n_forests = len(pieces) - 1
-    forest, times = np.zeros(n_forests + 1, np.int64), np.ones(n_forests, np.int64)
-    for t in range(n_forests):
-        forest[t + 1] = forest[t] + pieces[t + 1].size
-        if rounds[0] > 0 and rounds[1] > 0:
-            times[t] = rounds[1 - kinds[t + 1]]
-    all_orders, all_parents = np.empty(forest[n_forests], np.int64), np.empty(forest[n_forests], np.int64)
-    for t in range(n_forests):
-        for k in range(pieces[t + 1].size):
-            all_orders[forest[t] + k] = pieces[t + 1][k]
-            all_parents[forest[t] + k] = parents[t + 1][k]
-    return forest, times, all_orders, all_parents
+    n_rounds = np.bincount(took_hard_first, minlength=2)
+    times = [n_rounds[1 - own] if n_rounds.all() else 1 for own in np.array(took_hard_first, np.int64)]
+    forest = offsets([len(each) for each in orders])
+    return forest, np.array(times, np.int64), np.concatenate(orders), np.concatenate(parents)

@@ -129,7 +129,10 @@ def _load(task: str) -> bool:
 def _prepared(task: str) -> Any:
     """The function of a task, not compiled yet. The task ``module:attribute:argument`` is that attribute, called."""
     module, attribute, argument = task.split(":")
-    return getattr(import_module(module), attribute)(argument)
+    kernel = getattr(import_module(module), attribute)(argument)
+    if kernel.is_addressed:
+        kernel.task = task
+    return kernel
 
 
 def _claim(folder: Path, task: str) -> bool:

@@ -56,10 +56,15 @@ class Kernel:
     def __init__(self, function: Callable, types: str, allocates: bool = False):
         self.__wrapped__, self.types, self.allocates = function, types, allocates
         self.is_addressed = types.isalpha()
+        self.task: str | None = None  # its name in `background_compile.py`, if it has one
 
     @property
     def name(self) -> str:
         return f"{self.__wrapped__.__module__}.{self.__wrapped__.__qualname__}"
+
+    def __str__(self) -> str:
+        """How lists of kernels name it (`build.py`)."""
+        return self.task or f"{self.__wrapped__.__module__}:{self.__wrapped__.__qualname__} {self.types}"
 
     @property
     def symbol(self) -> str:

@@ -7,14 +7,26 @@ STAMP = $(VENV)/.installed
 # What `make test-torch` installs.
 TORCH ?= torch triton
 
-.PHONY: demo test test-torch test-ray hostile lint format docs dist clean
+.PHONY: demo test kernels kernel-list test-torch test-ray hostile lint format docs dist clean
 
 demo: $(STAMP)
 	$(BIN)/partwise demo
 
-# A file stays with one worker, so that little is compiled twice.
-test: $(STAMP) lint
+# A file stays with one worker, so that little is computed twice.
+test: $(STAMP) lint kernels
 	$(BIN)/pytest -n 2 --dist loadfile
+
+# The library of compiled code for this processor: only what has changed is compiled. Without it, code is compiled
+# when it is first used.
+kernels: $(STAMP)
+	$(BIN)/python -m partwise.compiled.build
+
+# What the library contains: all that the tests ask for.
+kernel-list: $(STAMP)
+	rm -f build/kernel-list
+	mkdir -p build
+	PARTWISE_KERNEL_LIST=$(CURDIR)/build/kernel-list $(BIN)/pytest -n 2 --dist loadfile -m "hostile or not hostile"
+	grep '^partwise' build/kernel-list | LC_ALL=C sort -u > src/partwise/compiled/kernels.txt
 
 # Structures as PyTorch layers (docs/neural.md): an environment of its own, since PyTorch is large.
 test-torch: $(VENV)-torch/.installed
@@ -22,7 +34,7 @@ test-torch: $(VENV)-torch/.installed
 
 $(VENV)-torch/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-torch
-	$(VENV)-torch/bin/python -m pip install --quiet --editable '.[test]' $(TORCH)
+	$(VENV)-torch/bin/python -m pip install --quiet --editable '.[jit,test]' $(TORCH)
 	touch $@
 
 # Training on a Ray cluster (docs/scaling.md): an environment of its own, and a limit to how long it may take.
@@ -31,7 +43,7 @@ test-ray: $(VENV)-ray/.installed
 
 $(VENV)-ray/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-ray
-	$(VENV)-ray/bin/python -m pip install --quiet --editable '.[test,ray]'
+	$(VENV)-ray/bin/python -m pip install --quiet --editable '.[jit,test,ray]'
 	touch $@
 
 # Every attack on files, inputs and certificates, also those that take minutes (docs/reliability.md).
@@ -43,10 +55,14 @@ hostile: $(STAMP)
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
-# Wheel and sdist in dist/, tried in an environment of their own.
+# The wheel for this platform, with the library for all its processors, and the sdist: in dist/, tried in an
+# environment of their own, without a compiler.
 dist: $(STAMP)
-	rm -rf dist
-	$(BIN)/python -m build --outdir dist > /dev/null
+	rm -rf dist build/wheel
+	$(BIN)/python -m partwise.compiled.build --all-levels
+	$(BIN)/python -m build --sdist --outdir dist > /dev/null
+	$(BIN)/python -m build --wheel --outdir build/wheel > /dev/null
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel --quiet repair --wheel-dir dist build/wheel/*.whl
 	$(BIN)/python tests/project/check_dist.py dist
 
 lint: $(STAMP)
@@ -61,7 +77,7 @@ format: $(STAMP)
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[test,plots,docs,dist]'
+	$(BIN)/python -m pip install --quiet --editable '.[jit,test,plots,docs,dist]'
 	touch $@
 
 clean:

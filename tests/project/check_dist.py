@@ -1,6 +1,6 @@
 """Check what `make dist` built: what is inside, and that the wheel works in a fresh environment.
 
-Run as ``python tests/project/check_dist.py dist``; takes what pip needs to fetch the dependencies, and compiling once.
+Run as ``python tests/project/check_dist.py dist``. The environment has no compiler, so what the library lacks fails.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ model = partwise.load("m.pw")
 assert model.converged_ and model.predict([[("Ada", "NNP"), ("left", "VBD")]]) == [["B-PER", "O"]]
 assert partwise.__version__ == {version!r}
 print("partwise", partwise.__version__, "from", partwise.__file__)
+import importlib.util
+assert importlib.util.find_spec("numba") is None and importlib.util.find_spec("llvmlite") is None
 """
+LARGEST_WHEEL = 30e6  # bytes
 
 
 def main(folder: Path) -> None:
@@ -40,6 +43,7 @@ def check_contents(wheel: Path, sdist: Path) -> None:
     source = {path.relative_to(ROOT / "src").as_posix() for path in files}
     source = {name for name in source if ".egg-info/" not in name}
     assert inside == source, f"wheel and source differ in {sorted(inside ^ source)[:5]}"
+    assert wheel.stat().st_size <= LARGEST_WHEEL and "manylinux" in wheel.name, wheel.name
     assert "partwise/py.typed" in inside and {"LICENSE", "METADATA", "entry_points.txt"} <= notes
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -51,7 +55,7 @@ def check_contents(wheel: Path, sdist: Path) -> None:
 
 
 def check_in_fresh_environment(wheel: Path, scratch: Path) -> None:
-    """Install the wheel, then train from the command line and predict from Python."""
+    """Install the wheel, then train from the command line, predict from Python, and run all code there is."""
     venv.create(scratch / "fresh", with_pip=True)
     python = scratch / "fresh" / "bin" / "python"
 
@@ -64,6 +68,12 @@ def check_in_fresh_environment(wheel: Path, scratch: Path) -> None:
     run("-m", "partwise.cli", "predict", "m.pw", "train.txt", "--output", "out.txt")
     assert (scratch / "out.txt").read_text().startswith("Ada NNP B-PER B-PER\n")
     run("-c", SMOKE.format(version=wheel.name.split("-")[1]))
+    done = subprocess.run(
+        [str(python), "-m", "partwise.cli", "compile", "--all"], cwd=scratch, check=True, capture_output=True, text=True
+    )
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("0 functions compiled"), last
+    print(f"every structure, loss, solver and precision: {last}")
 
 
 if __name__ == "__main__":

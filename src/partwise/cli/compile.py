@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from partwise.compiled.clock import seconds_compiling, telling
+from partwise.compiled.clock import kernels_compiled, seconds_compiling, telling
 
 if TYPE_CHECKING:
     from partwise.tasks.task import SmallProblem
@@ -26,8 +26,9 @@ def compile_ahead(
 ) -> None:
     """Compile ahead, so that the first training on this machine starts at once.
 
-    Code is compiled when it is first used, and kept on disk: beside the package, or in NUMBA_CACHE_DIR if that is
-    set. This command runs small problems that compile the code of `train` and `predict`, with log and hinge loss.
+    Code that is not in the library of the wheel is compiled when it is first used, and kept on disk: in the folder
+    that PARTWISE_CACHE_DIR names, or in the user's cache folder. This command runs small problems that compile the
+    code of `train` and `predict`, with log and hinge loss.
     """
     from partwise.report.output import error_console
 
@@ -43,7 +44,9 @@ def compile_ahead(
         took = f"{seconds_compiling() - before:5.1f} s" if was_possible else "not possible"
         console.print(f"{number:>4} of {len(runs)}  {took}  {name}", highlight=False, soft_wrap=True)
     total = seconds_compiling() - begin
-    console.print(f"{total:.1f} s of compiling and of loading what had been compiled", highlight=False)
+    console.print(
+        f"{kernels_compiled()} functions compiled, {total:.1f} s with loading what had been compiled", highlight=False
+    )
 
 
 def _run(problem: SmallProblem, loss: str, solver: Any) -> bool:

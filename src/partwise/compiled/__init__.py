@@ -1,9 +1,12 @@
 """How Python functions become machine code, and the vector loops that all of it is made of.
 
-`dispatch.py` has the decorators (read it first), `boundary.py` how compiled functions find each other by address.
-`examples.py` is one example as passes see it, `oracles.py` what a structure answers, `rows.py` with `row_*.py` the rows
-of features. `simd*.py` are vector loops. `cache_folder.py`, `background_compile.py` and `clock.py` keep compiled code,
-compile in a second process and measure the time. `numba_hooks.py` holds everything that depends on Numba's insides.
+`dispatch.py` has the decorators (read it first), `kernels.py` how Python calls compiled functions, `boundary.py` how
+they find each other by address. `examples.py` is one example as passes see it, `oracles.py` what a structure answers,
+`rows.py` with `row_*.py` the rows of features. `simd*.py` are vector loops.
+
+`machine_code.py` finds the machine code of a function: in the shipped library (`library.py`, made by `build.py` from
+the list `kernels.txt`), among what earlier processes compiled, or from the compiler (`numba_compiler.py`, the only file
+that knows Numba). `background_compile.py` compiles in a second process, `clock.py` measures the time.
 
 Four traps of Numba, all met here:
 

@@ -83,11 +83,11 @@ def _is_python(executable: str | None) -> bool:
 def obtain(task: str) -> Any:
     """The compiled function of a task, which has an `address`."""
     if IS_OFF:
-        return _prepared(task)
+        return kernel_of_task(task)
     while task not in _done:
         helper = next((each for each in _helpers if each.has_claimed(task)), None)
         if helper is None:
-            compiled = _prepared(task)
+            compiled = kernel_of_task(task)
             compiled.compile()
             _done[task] = compiled
         elif helper.has_finished(task):
@@ -119,14 +119,14 @@ def _help(helper: _Helper) -> None:
 
 def _load(task: str) -> bool:
     """Load the task from disk; False if it is not there."""
-    compiled = _prepared(task)
+    compiled = kernel_of_task(task)
     if compiled.is_cached():
         _done[task] = compiled
     return task in _done
 
 
 @cache
-def _prepared(task: str) -> Any:
+def kernel_of_task(task: str) -> Any:
     """The function of a task, not compiled yet. The task ``module:attribute:argument`` is that attribute, called."""
     module, attribute, argument = task.split(":")
     kernel = getattr(import_module(module), attribute)(argument)
@@ -152,7 +152,7 @@ def main(folder: Path, tasks: list[str]) -> None:
     """Compile the tasks that nobody has claimed."""
     for task in tasks:
         if _claim(folder, task):
-            _prepared(task).compile()
+            kernel_of_task(task).compile()
             (folder / f"{_file_name(task)}.done").touch()
 
 

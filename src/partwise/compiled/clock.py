@@ -71,6 +71,11 @@ _subjects: list[str] = []
 _watches: list[_Watch] = []
 
 
+def kernels_compiled() -> int:
+    """How many kernels this process has compiled; those that it loaded are not counted."""
+    return _CLOCK.n_kernels
+
+
 def seconds_compiling() -> float:
     """Wall seconds that this process has spent compiling and loading compiled code."""
     return _CLOCK.wall()

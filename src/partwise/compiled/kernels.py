@@ -96,7 +96,8 @@ class Entry:
 
     def __init__(self, function: Callable, allocates: bool = False):
         update_wrapper(self, function)
-        self.py_func, self.allocates = function, allocates
+        self.py_func, self.allocates, self.role = function, allocates, "inner"
+        self.made: Any = None  # what the compiler made of it for other kernels
         self._calls: dict[tuple[Any, ...], Any] = {}
         callable_by_kernels.append(function)
 
@@ -105,13 +106,30 @@ class Entry:
             arguments = inspect.signature(self.py_func).bind(*arguments, **named).args
         words: list[int] = [0] * N_RESULTS
         kinds: list[Any] = []
-        for each in arguments:
-            _append(each, words, kinds)
+        _append(arguments, words, kinds)
         row, key = array("q", words), tuple(kinds)
         call = self._calls.get(key)
         if call is None:
             call = self._calls[key] = _FUNCTION(self.kernel(described(arguments)).address)
         return _results(call(row.buffer_info()[0]), row)
+
+    def prepared(self, *arguments: Any) -> Callable[[], Any]:
+        """The call with these arguments, as a function. What is in the arrays may change, and their shapes too."""
+        words: list[int] = [0] * N_RESULTS
+        _append(arguments, words, [])
+        row, call = array("q", words), _FUNCTION(self.kernel(described(arguments)).address)
+        address = row.buffer_info()[0]
+
+        def again() -> Any:
+            return _results(call(address), row)
+
+        again.arguments = arguments  # type: ignore[attr-defined]  # they must stay alive
+        return again
+
+    @property
+    def n_kernels(self) -> int:
+        """The number of lists of argument types that it was called with."""
+        return len(self._calls)
 
     def kernel(self, types: str) -> Kernel:
         """The kernel for argument types in the form of :func:`described`."""
@@ -136,31 +154,33 @@ class Addressed(Kernel):
 # -- arguments and results ---------------------------------------------------------------------------
 
 
-def _append(value: Any, words: list[int], kinds: list[Any]) -> None:
-    """Append the words of an argument, and what its type depends on."""
-    kind = type(value)
-    if kind is np.ndarray:
-        if not value.flags.c_contiguous:
-            raise TypeError("compiled code reads contiguous arrays only")
-        words.append(id(value) + _HEAD)
-        kinds.append(value.dtype.num << 8 | value.ndim)
-    elif isinstance(value, tuple):
-        kinds.append((kind, len(value)))
-        for each in value:
-            _append(each, words, kinds)
-    elif value is None:
-        kinds.append(None)
-    elif isinstance(value, (bool, np.bool_)):
-        words.append(int(value))
-        kinds.append(bool)
-    elif isinstance(value, (int, np.integer)):
-        words.append(int(value))
-        kinds.append(int)
-    elif isinstance(value, (float, np.floating)):
-        words.append(_WORD.unpack(_DOUBLE.pack(value))[0])
-        kinds.append(float)
-    else:
-        raise TypeError(f"compiled code cannot read a {kind.__name__}")
+def _append(values: tuple[Any, ...], words: list[int], kinds: list[Any]) -> None:
+    """Append the words of arguments, and what their types depend on."""
+    for value in values:
+        kind = type(value)
+        if kind is np.ndarray:
+            if not value.flags.c_contiguous:
+                raise TypeError("compiled code reads contiguous arrays only")
+            words.append(id(value) + _HEAD)
+            kinds.append(value.dtype.num << 8 | value.ndim)
+        elif kind is int:
+            words.append(value)
+            kinds.append(int)
+        elif kind is float:
+            words.append(_WORD.unpack(_DOUBLE.pack(value))[0])
+            kinds.append(float)
+        elif value is None:
+            kinds.append(None)
+        elif isinstance(value, tuple):
+            kinds.append(kind if kind is not tuple else -len(value))
+            _append(value, words, kinds)
+        elif isinstance(value, np.generic):
+            _append((value.item(),), words, kinds)
+        elif kind is bool:
+            words.append(int(value))
+            kinds.append(bool)
+        else:
+            raise TypeError(f"compiled code cannot read a {kind.__name__}")
 
 
 def data_address(value: np.ndarray) -> int:

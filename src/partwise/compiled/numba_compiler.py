@@ -22,11 +22,11 @@ from numba.core.codegen import CPUCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.cpu import CPUContext
 from numba.core.registry import cpu_target
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic, overload, typeof_impl
 
 from partwise.compiled.boundary import argument_loader, result_writer
 from partwise.compiled.dispatch import Deferred, Generic, deferred
-from partwise.compiled.kernels import Kernel, callable_by_kernels
+from partwise.compiled.kernels import Entry, Kernel, callable_by_kernels
 
 # "nnan" and "ninf" are left out: −inf is a legal score.
 _FAST_MATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
@@ -73,9 +73,15 @@ define void @NRT_MemInfo_call_dtor(i8* %all) {
 
 def object_code(kernel: Kernel, levels: tuple[str, ...] | None = None) -> Any:
     """The object file of a kernel for this very processor; or a list of them for some levels of processors."""
-    with global_compiler_lock, _only_lowering():
-        _meet()
-        lowered = _lowered(kernel)
+    with global_compiler_lock:
+        # First the types, since reading them imports what they belong to.
+        given = [_LETTERS[each] for each in kernel.types] if kernel.is_addressed else types_of(kernel.types)
+        with _only_lowering():
+            _meet()
+            if kernel.is_addressed:
+                lowered = _lowered(kernel.symbol, kernel.__wrapped__, given, types.float64)
+            else:
+                lowered = _lowered(kernel.symbol, _packed(kernel, given), [types.int64], types.int64)
     if levels is None:
         return _emitted(
             lowered, kernel.symbol, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
@@ -86,38 +92,26 @@ def object_code(kernel: Kernel, levels: tuple[str, ...] | None = None) -> Any:
 # -- Python to LLVM ------------------------------------------------------------------------------------
 
 
-def _lowered(kernel: Kernel) -> bytes:
-    """LLVM's bitcode of the kernel and all that it calls, not optimised. It returns 0 or NaN if it fails."""
-    if kernel.is_addressed:
-        function, letters, result = (
-            kernel.__wrapped__,
-            [_LETTERS[each] for each in kernel.types],
-            types.float64,
-        )
-    else:
-        function, letters, result = _packed(kernel), [types.int64], types.int64
+def _lowered(symbol: str, function: Callable, arguments: list[Any], result: Any) -> bytes:
+    """LLVM's bitcode of a function and all that it calls, not optimised. It returns 0 or NaN if it fails."""
     flags = compiler.Flags()
-    cpu_target.options.parse_as_flags(flags, {"nopython": True, "_nrt": kernel.allocates, **_OPTIONS})
+    cpu_target.options.parse_as_flags(flags, {"nopython": True, **_OPTIONS})
     flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
     flags.enable_pyobject = False
     context: Any = cpu_target.target_context
     compiled = compiler.compile_extra(
-        cpu_target.typing_context, context, function, tuple(letters), result, flags, {}
+        cpu_target.typing_context, context, function, tuple(arguments), result, flags, {}
     )
-    module = context.create_module(kernel.symbol)
-    words = [context.get_value_type(each) for each in letters]
-    outer = ir.Function(module, ir.FunctionType(context.get_value_type(result), words), kernel.symbol)
+    module, described = context.create_module(symbol), compiled.fndesc
+    words = [context.get_value_type(each) for each in arguments]
+    outer = ir.Function(module, ir.FunctionType(context.get_value_type(result), words), symbol)
+    called_type = context.call_conv.get_function_type(described.restype, described.argtypes)
+    called = ir.Function(module, called_type, described.llvm_func_name)
     builder = ir.IRBuilder(outer.append_basic_block())
-    described = compiled.fndesc
-    called = ir.Function(
-        module,
-        context.call_conv.get_function_type(described.restype, described.argtypes),
-        described.llvm_func_name,
-    )
     status, found = context.call_conv.call_function(
         builder, called, described.restype, described.argtypes, outer.args
     )
-    failed = ir.Constant(found.type, float("nan") if kernel.is_addressed else 0)
+    failed = ir.Constant(found.type, float("nan") if result == types.float64 else 0)
     builder.ret(builder.select(status.is_ok, found, failed))
     compiled.library.add_ir_module(module)
     compiled.library.finalize()
@@ -125,12 +119,12 @@ def _lowered(kernel: Kernel) -> bytes:
     return code
 
 
-def _packed(kernel: Kernel) -> Callable:
-    """The function over the address of a row of words."""
+def _packed(kernel: Kernel, arguments: Any) -> Callable:
+    """The kernel's function over the address of a row of words."""
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": kernel.allocates}
     namespace = {
         "function": njit(kernel.__wrapped__, **options, **_OPTIONS),
-        "load": argument_loader(types_of(kernel.types).types),
+        "load": argument_loader(arguments.types),
         "write": _known(result_writer),
     }
     exec("def packed(words):\n    return write(words, function(*load(words)))", namespace)
@@ -252,6 +246,14 @@ def _meet() -> None:
             if type(cell.cell_contents) is Deferred:
                 cell.cell_contents = cell.cell_contents.made
     _n_met = len(callable_by_kernels)
+
+
+@typeof_impl.register(Entry)
+def _type_of_entry(each: Entry, purpose: Any) -> Any:
+    """Compiled code may call what Python calls too."""
+    if each.made is None:
+        each.made = _made(each)
+    return types.Dispatcher(each.made)
 
 
 def _made(each: Any) -> Any:

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.memory_limits import machine_bytes
 from partwise.errors import InputError
+
+_COUNTED = 30.0  # logarithm of the number of labellings above which `k` is taken to be smaller
 
 
 def require_possible(log_totals: np.ndarray, single: bool) -> None:
@@ -52,6 +55,26 @@ def checked_count(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise InputError(f"{name} must be an integer of at least 1, not {value!r}")
     return int(value)
+
+
+def room_for_best(k: int, log_count: float, n_numbers: float) -> int:
+    """How many labellings a list of the k best holds: `k`, or all there are.
+
+    Raises if the lists do not fit in the machine's memory.
+
+    Parameters
+    ----------
+    log_count : float
+        Logarithm of the number of labellings.
+    n_numbers : float
+        Numbers of 8 bytes that are kept for each of the k.
+    """
+    room = k if log_count > _COUNTED else max(1, min(k, round(np.exp(log_count))))
+    if 8 * n_numbers * room > machine_bytes():
+        raise InputError(
+            f"k={k:,} best labellings take {8e-9 * n_numbers * room:,.1f} GB of memory: ask for fewer"
+        )
+    return room
 
 
 def checked_labels(y: Any, name: str, n_labels: int) -> np.ndarray:

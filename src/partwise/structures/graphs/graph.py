@@ -13,7 +13,7 @@ from partwise.compiled.simd import LANES
 from partwise.core.arrays import offsets
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError
-from partwise.structures.checks import checked_count, checked_labels, require_possible
+from partwise.structures.checks import checked_count, checked_labels, require_possible, room_for_best
 from partwise.structures.contract import Shapes
 from partwise.structures.graphs.junction_tree.oracle import (
     GRAPH,
@@ -248,8 +248,7 @@ class Graph(LabelledGraph):
         for i, (shape, tables) in enumerate(_examples(packed)):
             n = int(shape[N_VERTICES])
             blocks = blocks_of(Shapes(np.array([0, len(shape)]), shape))
-            possible = float(np.log(blocks.labels).sum())
-            capacity = k if possible > 30 else max(1, min(k, round(np.exp(possible))))
+            capacity = room_for_best(k, float(np.log(blocks.labels).sum()), 6 * n)
             labels, values = np.zeros((capacity, n), np.int64), np.empty(capacity)
             found = best_labellings(shape, tables, work, labels, values)
             counts[i] = 0.0 if found else -np.inf

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from partwise import InputError
-from partwise.structures import Chain, Graph, Projective, SemiMarkov
+from partwise.structures import (
+    XOR,
+    AtMostOne,
+    Chain,
+    ExactlyK,
+    FactorGraph,
+    Graph,
+    Implication,
+    Knapsack,
+    Or,
+    Projective,
+    SemiMarkov,
+)
 
 HUGE = 10**18
 RANKED = {
@@ -25,3 +40,55 @@ def test_lists_of_the_best_are_as_long_as_there_are_labellings(name):
     long = scores(80) if name != "graph" else (*scores(80), np.zeros((79, 2, 2)))
     with pytest.raises(InputError, match="GB of memory: ask for fewer"):
         structure.kbest(*long, k=HUGE)
+
+
+def test_a_graph_with_too_large_tables_is_refused_before_they_are_read():
+    table = np.broadcast_to(0.0, (2,) * 27)
+    tracemalloc.start()
+    with pytest.raises(InputError, match="tree-width"):
+        Graph().log_partition(np.zeros((27, 2)), [tuple(range(27))], [table])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**22
+
+
+def rule_over(random, vertices):
+    """A rule of some kind over these vertices."""
+    n = len(vertices)
+    kinds = [
+        lambda: XOR(vertices), lambda: AtMostOne(vertices), lambda: Or(vertices),
+        lambda: ExactlyK(vertices, int(random.integers(n + 1))),
+        lambda: Knapsack(vertices, random.integers(1, 4, n).tolist(), int(random.integers(9))),
+        lambda: Implication(*vertices[:2]) if n > 1 else Or(vertices),
+    ]  # fmt: skip
+    return kinds[random.integers(len(kinds))]()
+
+
+def test_rules_without_common_vertices_choose_exactly():
+    random = np.random.default_rng(0)
+    for _ in range(150):
+        n = int(random.integers(1, 8))
+        scores = random.normal(size=(n, 2)) * 10.0 ** random.integers(-3, 300)
+        scores = np.round(scores) if random.random() < 0.3 else scores
+        scores[random.random((n, 2)) < 0.1] = -np.inf
+        vertices = random.permutation(n).tolist()
+        cut = int(random.integers(1, n + 1))
+        rules = [rule_over(random, own) for own in (vertices[:cut], vertices[cut:]) if own]
+        labels = np.array(list(itertools.product((0, 1), repeat=n)))
+        allowed = np.all([rule.allows(labels) for rule in rules], axis=0)
+        best = np.where(allowed, scores[np.arange(n), labels].sum(axis=1), -np.inf).max()
+        if best == -np.inf:
+            with pytest.raises(InputError, match="every labelling"):
+                FactorGraph().best_labelling(scores, rules=rules)
+            continue
+        found = FactorGraph().best_labelling(scores, rules=rules)
+        assert all(rule.allows(found.labels) for rule in rules) and found.nodes == 1
+        assert found.score == pytest.approx(best, rel=1e-12) and found.bound == pytest.approx(best, rel=1e-9)
+
+
+def test_counting_many_vertices_takes_no_quadratic_time():
+    scores = np.random.default_rng(0).normal(size=(30_000, 2))
+    found = FactorGraph().best_labelling(scores, rules=[ExactlyK(range(30_000), 10_000)])
+    gain = scores[:, 1] - scores[:, 0]
+    best = scores[:, 0].sum() + np.sort(gain)[-10_000:].sum()
+    assert found.labels.sum() == 10_000 and found.score == pytest.approx(best, rel=1e-12)

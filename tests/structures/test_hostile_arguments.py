@@ -8,18 +8,23 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from partwise import InputError
+from partwise import Classifier, InputError, SequenceLabeler
+from partwise.data import grid_graph
 from partwise.structures import (
     XOR,
     AtMostOne,
     Chain,
     ExactlyK,
     FactorGraph,
+    Grammar,
     Graph,
     Implication,
     Knapsack,
+    Multiclass,
     Or,
     Projective,
+    SecondOrderProjective,
+    Selection,
     SemiMarkov,
 )
 
@@ -92,3 +97,60 @@ def test_counting_many_vertices_takes_no_quadratic_time():
     gain = scores[:, 1] - scores[:, 0]
     best = scores[:, 0].sum() + np.sort(gain)[-10_000:].sum()
     assert found.labels.sum() == 10_000 and found.score == pytest.approx(best, rel=1e-12)
+
+
+PAIR = np.zeros((2, 2))
+REFUSED = {
+    "samples": (lambda: Chain(2).sample(PAIR, PAIR, n_samples=2**70), "n_samples may be"),
+    "longer than 32 bits": (lambda: SemiMarkov(2, 2**70), "max_length may be"),
+    "one too long": (lambda: SemiMarkov(2, [1, 2**31]), r"max_length\[1\] may be"),
+    "iterations": (lambda: FactorGraph(max_iterations=2**70), "max_iterations may be"),
+    "nodes": (lambda: FactorGraph(max_nodes=2**70), "max_nodes may be"),
+    "capacity": (lambda: Knapsack((0, 1), (2**63, 1), 2**63), "counts up to"),
+    "no sizes": (lambda: Knapsack((0, 1), None, 3), "Knapsack: sizes"),
+    "no vertices": (lambda: XOR(None), "XOR: vertices"),
+    "no vertices of k": (lambda: ExactlyK(None, 1), "ExactlyK: vertices"),
+    "text": (lambda: Or("ab"), "Or: vertices"),
+    "a number of rules": (lambda: FactorGraph().argmax(PAIR, rules=3), "rules must be a list"),
+    "one rule": (lambda: FactorGraph().argmax(PAIR, rules=XOR((0, 1))), "rules must be a list"),
+    "a bare rule": (lambda: FactorGraph().argmax([PAIR], [[]], [[]], [XOR((0, 1))]), r"rules\[0\] must be"),
+    "a large window": (lambda: grid_graph(np.zeros((3, 3)), window=10**6), "GB of memory"),
+    "an infinite sum": (lambda: FactorGraph().sample(np.full((2, 2), 1e308)), "infinite number"),
+    "no truth": (lambda: Classifier().fit([[0.0], [1.0]], [0, 1]).calibrate([[0.0]], None), "calibrate needs y"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_arguments_that_cannot_be(name):
+    call, words = REFUSED[name]
+    with pytest.raises(InputError, match=words) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+COMPLEX = {
+    "chain": lambda: Chain(2).argmax(PAIR + 1j, PAIR),
+    "a list": lambda: Chain(2).argmax([[1j, 0], [0, 0]], PAIR),
+    "segments": lambda: SemiMarkov(2, 1).argmax(np.zeros((2, 1, 2)) + 1j, PAIR),
+    "trees": lambda: Projective().argmax(np.zeros((3, 3)) + 1j),
+    "graph": lambda: Graph().argmax(PAIR + 1j),
+    "tables of a graph": lambda: Graph().argmax(PAIR, [(0, 1)], [PAIR + 1j]),
+    "factor graph": lambda: FactorGraph().argmax(PAIR + 1j),
+    "second order": lambda: SecondOrderProjective().argmax(np.zeros((3, 3)) + 1j, *np.zeros((2, 3, 3, 3))),
+    "classes": lambda: Multiclass(2).argmax(PAIR + 1j),
+    "items": lambda: Selection().argmax(np.zeros(2) + 1j, np.zeros(1)),
+    "grammar": lambda: Grammar(1, [(0, 0, 0)]).argmax(np.zeros((2, 1)) + 1j, np.zeros(1)),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_scores_are_real(name):
+    with pytest.raises(InputError, match=r"real numbers|\[head, modifier\]"):
+        COMPLEX[name]()
+
+
+def test_coefficients_are_weights_that_there_are():
+    X = [np.random.default_rng(0).normal(size=(4, 3)) for _ in range(4)]
+    model = SequenceLabeler(l2=0.1).fit(X, [["a", "b", "c", "a"]] * 4)
+    assert model.coef_.size == 3 * 3 + 3 * 3
+    assert model.coef_[-9:].tolist() == model.transition_coef_.ravel().tolist()

@@ -14,6 +14,7 @@ from partwise.core.arrays import locate, offsets
 from partwise.data.frames import is_frame, only_column, unpacked
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered
+from partwise.features.vocabulary import check_strings
 
 
 def flat_labels(y: Any, lengths: np.ndarray, name: str = "y") -> list[Any]:
@@ -59,6 +60,7 @@ def distinct_labels(flat: Sequence[Any], lengths: np.ndarray) -> list[Any]:
     if wrong:
         at = next(k for k, label in enumerate(flat) if label is wrong[0])
         raise InputError(f"{place(at, lengths)}: the label is {wrong[0]}; use None where it is not observed")
+    check_strings(label for label in distinct if isinstance(label, str))
     return in_order(distinct)
 
 

@@ -13,7 +13,13 @@ from partwise.compiled.simd import LANES
 from partwise.core.arrays import offsets
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError
-from partwise.structures.checks import checked_count, checked_labels, require_possible, room_for_best
+from partwise.structures.checks import (
+    checked_count,
+    checked_labels,
+    checked_samples,
+    require_possible,
+    room_for_best,
+)
 from partwise.structures.contract import Shapes
 from partwise.structures.graphs.junction_tree.oracle import (
     GRAPH,
@@ -180,7 +186,7 @@ class Graph(LabelledGraph):
         """Labellings drawn with probability ∝ exp(score): int64 (n_samples, V), or a list of those."""
         from partwise.structures.graphs.junction_tree.kbest import sample_labellings
 
-        n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
+        n_samples, generator = checked_samples(n_samples), random_generator(random_state)
         packed = self._pack(self._read(vertex_scores, edges, edge_scores))
         work, results, values = packed.room(), [], np.zeros(len(packed.part_ptr) - 1)
         for i, (shape, tables) in enumerate(_examples(packed)):

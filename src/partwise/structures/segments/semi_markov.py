@@ -13,7 +13,13 @@ from partwise.compiled.simd import LANES
 from partwise.core.arrays import offsets
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError
-from partwise.structures.checks import checked_count, checked_scores, require_possible, room_for_best
+from partwise.structures.checks import (
+    checked_count,
+    checked_samples,
+    checked_scores,
+    require_possible,
+    room_for_best,
+)
 from partwise.structures.packed import Packed
 from partwise.structures.segments.parts import SegmentMarginals, SemiMarkovParts
 from partwise.structures.segments.tags import segments_of_tags, tags_of_segments
@@ -133,7 +139,7 @@ class SemiMarkov(SemiMarkovParts):
         self, segment_scores: Any, transition_scores: Any, n_samples: int = 1, random_state: Any = None
     ) -> Any:
         """Segmentations drawn with probability ∝ exp(score): a list of n_samples arrays, or a list of such lists."""
-        n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
+        n_samples, generator = checked_samples(n_samples), random_generator(random_state)
         packed = self._pack(segment_scores, transition_scores)
         drawn = self.sample_tags(packed, n_samples, generator)
         results = [[segments_of_tags(each) for each in tags] for tags in drawn]

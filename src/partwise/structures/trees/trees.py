@@ -8,7 +8,7 @@ import numpy as np
 
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError
-from partwise.structures.checks import checked_count, require_possible, room_for_best
+from partwise.structures.checks import checked_count, checked_samples, require_possible, room_for_best
 from partwise.structures.contract import Shapes
 from partwise.structures.trees.inference import (
     best_of_matrices,
@@ -132,7 +132,7 @@ class Trees(TreeParts):
         """
         from partwise.structures.trees.samples import sample_relations
 
-        n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
+        n_samples, generator = checked_samples(n_samples), random_generator(random_state)
         scores = self._read(arc_scores, relation_scores, checked=True)
         results: list[Any] = []
         for i, (n, arcs, relations) in enumerate(scores.sentences()):

@@ -18,6 +18,7 @@ from partwise.core.arrays import block_of
 from partwise.core.tree_checks import crossing_words
 from partwise.data import DependencyCorpus
 from partwise.errors import InputError
+from partwise.features.vocabulary import check_strings
 
 _LEAST_MOVED = 1e-4  # lifted arcs below this probability stay where they are: moving them takes time
 
@@ -121,6 +122,7 @@ class ArcLabels:
     def of(cls, trees: LiftedTrees) -> ArcLabels:
         """All labels of a corpus with relations."""
         names = sorted(set(trees.corpus.relations or ()))
+        check_strings(names)
         own, target = ArcLabels(names, [])._pairs(trees)
         lifted = trees.is_lifted
         return cls(names, sorted(set(zip(own[lifted].tolist(), target[lifted].tolist(), strict=True))))

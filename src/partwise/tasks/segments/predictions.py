@@ -17,7 +17,7 @@ from partwise.estimators.encoders import as_sequences
 from partwise.estimators.explain import TopKind, Use
 from partwise.estimators.predictions import Predictions, Query
 from partwise.structures import SemiMarkov
-from partwise.structures.checks import checked_count
+from partwise.structures.checks import checked_samples
 from partwise.structures.segments.tags import segments_of_tags
 from partwise.tasks.segments.data import Segment, iob2, pieces, read_segments
 from partwise.tasks.segments.encoder import SegmentEncoder
@@ -110,7 +110,7 @@ class SegmentPredictions(Predictions):
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[list[list[Segment]]]:
         """Segmentations drawn from the model: per sequence a list of `n_samples` lists of segments."""
-        n_samples = checked_count(n_samples, "n_samples")
+        n_samples = checked_samples(n_samples)
         generator = random_generator(random_state)
         return self._over(partial(self._samples, n=n_samples, generator=generator), X)
 

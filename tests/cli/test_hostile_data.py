@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from commands import refused, run  # noqa: F401
 
-from partwise import Classifier, InputError, SequenceLabeler
+from partwise import Classifier, InputError, SegmentLabeler, SequenceLabeler
 from partwise.features.vocabulary import LONGEST_STRING
 from partwise.storage import model_file
 
@@ -49,3 +50,50 @@ def test_names_that_no_file_holds_are_refused_before_training(run, tmp_path, mon
         "the names of attributes take",
     )
     assert not (tmp_path / "m.pw").exists()
+
+
+def named(kinds):
+    return ", ".join(sorted(map(repr, kinds)))
+
+
+OTHER = [f"Z{k:02}" for k in range(12)]
+EVALUATED = {
+    "sequence": (["a D", "b N"], [f"a {name}" for name in OTHER], "{}\n\n", OTHER),
+    "segments": (["a B-X", "b B-Y"], [f"a S-{name}" for name in OTHER], "{}\n\n", OTHER),
+    "classify": (["x 1:1", "y 1:2"], [f"{name} 1:1" for name in OTHER], "{}\n", OTHER),
+    "multilabel": (["x 1:1", "y,x 1:2"], [f"x,{name} 1:1" for name in OTHER], "{}\n", OTHER),
+    "dependency": (["r", "s"], OTHER, "1\ta\t_\tX\tX\t_\t0\t{}\t_\t_\n\n", OTHER),
+    "constituency": (["X-SBJ", "Y"], ["X", *OTHER], "(TOP (S ({0} (N a)) (V b)))\n", OTHER),
+    "graph": (
+        ["x", "y"],
+        OTHER,
+        '{{"nodes": [{{"features": [1.0], "label": "{}"}}], "edges": []}}\n',
+        OTHER,
+    ),
+}
+
+
+@pytest.mark.parametrize("task", EVALUATED)
+def test_all_labels_that_only_evaluation_data_have_are_named(run, tmp_path, task):  # noqa: F811
+    ours, theirs, form, names = EVALUATED[task]
+    (tmp_path / "train").write_text("".join(map(form.format, ours * 4)))
+    (tmp_path / "dev").write_text("".join(map(form.format, theirs)))
+    words = f"labels that were not in training and so count as errors: {named(names)}\n"
+    code, _, err = run("train", task, "train", "-m", "m.pw", "-q", "--dev", "dev")
+    assert code == 0 and f"partwise: warning: --dev has {words}" in err
+    code, _, err = run("evaluate", "m.pw", "dev")
+    assert code == 0 and err.endswith(f"partwise: warning: dev has {words}")
+    code, _, err = run("evaluate", "m.pw", "train")
+    assert code == 0 and "warning" not in err
+
+
+def test_score_names_all_labels():
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    with pytest.warns(UserWarning, match=named(OTHER)):
+        Classifier().fit(X, ["a", "b"] * 6).score(X, OTHER)
+    sequences = [[row] for row in X]
+    with pytest.warns(UserWarning, match=named(OTHER)):
+        SequenceLabeler().fit(sequences, [["a"], ["b"]] * 6).score(sequences, [[name] for name in OTHER])
+    segments = SegmentLabeler().fit(sequences, [[(0, 0, "a")]] * 12)
+    with pytest.warns(UserWarning, match=named(OTHER)):
+        segments.score(sequences, [[(0, 0, name)] for name in OTHER])

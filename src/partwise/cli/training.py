@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from partwise.cli.common import warn_of_unknown
 from partwise.cli.files import STANDARD, check_paths
 from partwise.cli.interruption import Interrupted, Interruption
 from partwise.cli.options import Objective, Running, RunningPath
@@ -152,7 +153,8 @@ class _Watcher:
 def check_savable(problem: Any, encoder: Any) -> None:
     """Raise before training if the model's names would not fit in a file. With an l1 term most of them may go."""
     if not problem.l1 and hasattr(encoder, "state"):
-        check_header(encoder.state()[0])
+        state = encoder.state()  # some have arrays beside their names
+        check_header(state if isinstance(state, dict) else state[0])
 
 
 def _fit(job: Job, console: Any, interruption: Interruption) -> None:
@@ -176,6 +178,7 @@ def _dev_scores(job: Job) -> Scores | None:
     if job.dev is None:
         return None
     try:
+        warn_of_unknown(job.task, *job.dev, "--dev")
         return job.task.scores(*job.dev)
     except KeyboardInterrupt:
         return None  # the model is worth saving without them

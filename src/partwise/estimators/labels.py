@@ -144,6 +144,22 @@ def place(at: int, lengths: np.ndarray, name: str = "y") -> str:
     return f"{name}: sequence {sequence}, position {position}"
 
 
+def unknown_labels(found: Iterable[Any], known: Iterable[Any]) -> str:
+    """What is to be said of labels that training did not have: all their names; "" if there are none."""
+    unknown = set(found) - {None, *known}
+    names = ", ".join(sorted(map(repr, unknown)))
+    return f"labels that were not in training and so count as errors: {names}" if unknown else ""
+
+
+def warn_of_unknown(
+    found: Iterable[Any], known: Iterable[Any], of: str = "y has", stacklevel: int = 3
+) -> None:
+    """Warn of labels that can never be predicted."""
+    words = unknown_labels(found, known)
+    if words:
+        warnings.warn(f"{of} {words}", stacklevel=stacklevel)
+
+
 def share_right(
     true: Sequence[Any], predicted: Iterable[Any], known: Sequence[Any], weights: np.ndarray
 ) -> float:
@@ -158,10 +174,7 @@ def share_right(
         Those of training.
     weights : float64 array (n_positions,)
     """
-    unknown = set(true) - {None, *known}
-    if unknown:
-        names = ", ".join(sorted(map(repr, unknown))[:5])
-        warnings.warn(f"y has labels that were not in training and so count as errors: {names}", stacklevel=3)
+    warn_of_unknown(set(true), known, stacklevel=4)
     counted = weights * np.array([label is not None for label in true], bool)
     right = np.fromiter(map(eq, true, predicted), bool, len(true))
     total = float(counted.sum())

@@ -281,7 +281,7 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
         return list(self.relations_)
 
     def _labels_in(self, X: Any, y: Any) -> set[Any]:
-        return set(getattr(X, "relations", None) or ())
+        return set(getattr(X, "relations", None) or ()) if self.relations_ else set()
 
     def _shown_settings(self) -> dict[str, Any]:
         return {

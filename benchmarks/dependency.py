@@ -17,6 +17,8 @@ from typing import Any
 import dependency_tasks
 from common import in_child, need_data, table, write_json
 
+SHAPES = ("structure", "non_projective")  # the data's own where they are not given
+
 
 def run(task: str, **settings: Any) -> dict[str, Any]:
     return in_child(dependency_tasks.__file__, task, **settings)
@@ -30,6 +32,7 @@ def accuracy(options: argparse.Namespace, shared: dict[str, Any]) -> list[dict[s
             settings = {**shared, "loss": loss, "l2": l2, "labelled": options.labelled}
             settings |= {"tol": options.tol, "max_passes": options.max_passes}
             settings["solver"] = options.solver
+            settings |= {name: getattr(options, name) for name in SHAPES if getattr(options, name)}
             results.append({**settings, **run("accuracy", **settings)})
             show_accuracy(results)
     return results
@@ -67,6 +70,8 @@ def main() -> None:
     parser.add_argument("--solver", default="auto")
     parser.add_argument("--prune", default="10", help="heads left to each word, or none")
     parser.add_argument("--labelled", action="store_true", help="learn relations too")
+    parser.add_argument("--structure", choices=("spanning", "projective"))
+    parser.add_argument("--non-projective", choices=("lift", "skip"))
     parser.add_argument("--tol", type=float, default=1e-3, help="relative gap to train to")
     parser.add_argument("--max-passes", type=float, default=200.0)
     parser.add_argument("--limit", type=int, help="train on the first sentences only")

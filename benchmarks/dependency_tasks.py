@@ -51,7 +51,8 @@ def parser_for(folder: str, **settings: Any) -> Any:
     loss = settings.pop("loss", "log")
     if isinstance(loss, list):
         loss = Loss(*map(float, loss))
-    return DependencyParser(loss=loss, **{"structure": structure, **settings})
+    own = {"structure": structure, "non_projective": "skip"}
+    return DependencyParser(loss=loss, **own | settings)
 
 
 def scores(parser: Any, corpus: Any) -> dict[str, Any]:

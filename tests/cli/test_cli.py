@@ -211,6 +211,17 @@ def test_marginals_and_kbest(run, trained, tmp_path):
     assert found["tokens"] == ["the", "cat"] and found["labels"] == found["kbest"][0]["labels"]
     assert 1 >= found["kbest"][0]["probability"] > found["kbest"][1]["probability"] > 0
     refused(run("predict", trained / "m.pw", "in.txt", "--kbest", "0"), "--kbest")
+    refused(run("predict", trained / "m.pw", "in.txt", "--kbest", "x"), "--kbest")
+
+
+def test_a_sequence_has_as_many_best_labellings_as_there_are(run, trained, tmp_path):
+    (tmp_path / "in.txt").write_text("the D\ncat N\n\nsaw V\n")
+    code, out, _ = run("predict", trained / "m.pw", "in.txt", "--kbest", 10**12)
+    widths = [len(line.split()) - 2 for line in out.split("\n") if line]
+    n_labels = len(partwise.load(trained / "m.pw").classes_)
+    assert code == 0 and widths == [n_labels**2, n_labels**2, n_labels]
+    (tmp_path / "in.txt").write_text("the D\n" * 60)
+    refused(run("predict", trained / "m.pw", "in.txt", "--kbest", 10**12), "GB of memory: ask for fewer")
 
 
 FORMATS = {

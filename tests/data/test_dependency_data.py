@@ -362,7 +362,7 @@ def test_non_projective_sentences_are_skipped_and_counted_or_refused():
     kept, count = keep_projective(corpus)
     assert kept.heads.tolist() == [0, 2, 0] and kept.sentence_ptr.tolist() == [0, 1, 3]
     assert (count.n_sentences, count.n_words, count.n_skipped, count.n_skipped_words) == (3, 7, 1, 4)
-    assert str(count) == "1 of 3 sentences (4 of 7 words) have crossing arcs"
+    assert str(count) == "1 of 3 sentences (4 of 7 words) have crossing arcs and are left out"
     with pytest.raises(InputError, match=r"^f:4: word 2 'w' has an arc \(from 4\) that crosses"):
         keep_projective(corpus, "error")
     with pytest.raises(InputError, match="sentence 0: word 2"):

@@ -64,8 +64,8 @@ PUBLIC = {
     "SequenceLabeler": f"""{SEQUENCES} {WEIGHTS} influential_examples partial_fit state_features_ top_transitions
         transition_coef_ transition_features_""",
     "Classifier": f"{CLASSIFIERS} {WEIGHTS} intercept_ partial_fit",
-    "DependencyParser": f"""{WEIGHTS} arc_probabilities parse predict_kbest predict_marginals pruning_ pruning_recall
-        relations_ single_root_ skipped_""",
+    "DependencyParser": f"""{WEIGHTS} arc_probabilities parse lifted_ predict_kbest predict_marginals pruning_
+        pruning_recall relations_ single_root_ skipped_""",
     "ConstituencyParser": f"""{WEIGHTS} fixed_tags_ has_tags_ labels_ outer_ parse predict_kbest
         predict_marginals""",
     "KernelSequenceLabeler": f"{SEQUENCES} {KERNEL} transition_coef_",

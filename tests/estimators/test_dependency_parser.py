@@ -255,8 +255,10 @@ def test_roots_follow_the_training_trees():
 
 def test_crossing_arcs_are_counted_or_refused():
     words, crossing, nested = ["a", "b", "c", "d"], [3, 4, 0, 3], [2, 0, 2, 3]
-    parser = DependencyParser(structure="projective").fit([words] * 3, [nested, crossing, nested])
+    settings = {"structure": "projective", "non_projective": "skip"}
+    parser = DependencyParser(**settings).fit([words] * 3, [nested, crossing, nested])
     assert parser.skipped_.n_skipped == 1 and parser.skipped_.n_sentences == 3
+    assert "and are left out" in str(parser.skipped_)
     with pytest.raises(InputError, match=r"sentence 1: .*not projective"):
         DependencyParser(structure="projective", non_projective="error").fit(
             [words] * 3, [nested, crossing, nested]

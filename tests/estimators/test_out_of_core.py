@@ -390,6 +390,8 @@ def test_truncated_grown_missing_or_changed_files_are_refused(copy, name):
         ("node.narrow_label", lambda a: a + 100),
         ("node.start", lambda a: a + 2**20),
         ("node.count", lambda a: a + 5),
+        ("node.count", lambda a: np.where(np.arange(len(a)) == np.argmax(a > 0), -1, a)),
+        ("node.start", lambda a: np.where(np.arange(len(a)) == np.argmax(a), a.min(), a)),
         ("node.mask", lambda a: np.ones(3, np.float32)),
         ("node.wide_start", lambda a: a.astype(np.float32)),
         ("labels", lambda a: a.astype(np.int64)),

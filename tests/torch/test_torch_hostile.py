@@ -201,3 +201,37 @@ def test_part_maps_are_runs_if_these_are_long() -> None:
     assert PartMap.of(part, entry[::-1]).lengths is None
     empty = PartMap.of(part[:0], entry[:0])
     assert not empty.to_entries(parts, (2, 2), np.dtype(np.float32)).any()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if case(name)[2] is not None])
+def test_numbers_behind_the_lengths_are_not_looked_at(name: str) -> None:
+    structure, scores, lengths = case(name)
+    clean = floats(scores)
+    function = of_floats(layers.log_partition, structure, scores, lengths)
+    expected = torch.autograd.grad(function(*clean).sum(), clean)
+    first = 1 if "chain" not in name and clean[0].shape[1] > T else 0  # trees count words from 1
+    behind = torch.arange(clean[0].shape[1]) >= lengths[:, None] + first
+    behind = behind.reshape(*behind.shape, *[1] * (clean[0].ndim - 2))
+    assert behind.any()
+    for bad in (float("nan"), float("inf")):
+        dirty = [torch.where(behind, bad, clean[0]), *clean[1:]]
+        dirty = [each.detach().requires_grad_() for each in dirty]
+        value = function(*dirty)
+        torch.testing.assert_close(value, function(*clean))
+        for found, wanted in zip(torch.autograd.grad(value.sum(), dirty), expected, strict=True):
+            torch.testing.assert_close(found, wanted)
+    used = [each.detach().clone() for each in clean]
+    used[0][0, -1] = float("nan")
+    used[0][int(lengths.argmax()), 1] = float("nan")
+    with pytest.raises(InputError, match="NaN"):
+        function(*used)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "float8"])
+def test_tensors_that_cannot_be_computed_with(kind: str) -> None:
+    scores = torch.zeros(2, 3)
+    if kind == "float8" and not hasattr(torch, "float8_e4m3fn"):
+        pytest.skip("no such type in this PyTorch")
+    given = scores.to_sparse() if kind == "sparse" else scores.to(torch.float8_e4m3fn)
+    with pytest.raises(InputError, match="dense tensor of floats"):
+        layers.log_partition(Multiclass(3), given)

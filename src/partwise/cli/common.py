@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,6 +16,14 @@ def load_with_header(path: str) -> tuple[Any, dict[str, Any]]:
 
     header, arrays = load_model(path)
     return estimator_from(header, arrays, path), header
+
+
+def warn_of_unknown(task: Task, X: Any, truths: Any, path: str) -> None:
+    """A line on standard error that names all labels of a file that training did not have."""
+    words = task.unknown_labels(X, truths)
+    if words and sys.stderr is not None:
+        with suppress(OSError):
+            print(f"partwise: warning: {path} has {words}", file=sys.stderr)
 
 
 def load_task(path: str, format: str | None) -> Task:

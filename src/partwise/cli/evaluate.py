@@ -21,11 +21,13 @@ def evaluate(
     Dependency parsers are scored by attachment (UAS, LAS), as the scorers of CoNLL-X and of CoNLL 2018 count it.
     Constituency parsers are scored by labelled brackets, as evalb counts them with COLLINS.prm.
     """
-    from partwise.cli.common import load_task
+    from partwise.cli.common import load_task, warn_of_unknown
     from partwise.report.output import output_console, print_json
 
     task = load_task(model, format)
-    found = task.scores(*task.labelled(data))
+    X, truths = task.labelled(data)
+    warn_of_unknown(task, X, truths, data)
+    found = task.scores(X, truths)
     if json:
         print_json(found.values)
     else:

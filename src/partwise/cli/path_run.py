@@ -10,7 +10,7 @@ from typing import Any
 from partwise.cli.files import check_paths
 from partwise.cli.interruption import Interrupted, Interruption
 from partwise.cli.options import Objective, Running, RunningPath
-from partwise.cli.training import Job, final_words, nothing_saved, summary, tell_job
+from partwise.cli.training import Job, check_savable, final_words, nothing_saved, summary, tell_job
 from partwise.compiled.clock import seconds_compiling, working_time
 from partwise.errors import InputError
 from partwise.report.output import error_console, print_json
@@ -25,6 +25,7 @@ class _Watcher:
         self.job, self.display, self.interruption = job, display, interruption
 
     def begin(self, problem: Any, encoder: Any) -> None:
+        check_savable(problem, encoder)
         tell_job(self.display.console, self.job, problem)
 
     def __call__(self, progress: Any) -> None:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from partwise.cli.common import warn_of_unknown
 from partwise.cli.files import STANDARD, check_paths
 from partwise.cli.interruption import Interrupted, Interruption
 from partwise.cli.options import Objective, Running, RunningPath
@@ -16,7 +17,7 @@ from partwise.compiled.clock import seconds_compiling, telling, working_time
 from partwise.errors import InputError
 from partwise.report.output import error_console, print_json
 from partwise.report.progress import TrainingDisplay, duration, number
-from partwise.storage.model_file import save_estimator
+from partwise.storage.model_file import check_header, save_estimator
 from partwise.tasks.task import LabelledData, Scores, Task
 
 _LONG = 300  # words of a sequence: no sentence is as long, so blank lines are missing
@@ -127,6 +128,7 @@ class _Watcher:
         self.job, self.display, self.interruption = job, display, interruption
 
     def begin(self, problem: Any, encoder: Any) -> None:
+        check_savable(problem, encoder)
         self._tell(problem)
         if self.job.dev is not None:
             score = self.job.task.estimator._scorer_during_fit(problem, encoder, *self.job.dev)
@@ -146,6 +148,13 @@ class _Watcher:
         except OSError:
             self.display.console = None  # training goes on when its log cannot be written
         self.interruption.heed()
+
+
+def check_savable(problem: Any, encoder: Any) -> None:
+    """Raise before training if the model's names would not fit in a file. With an l1 term most of them may go."""
+    if not problem.l1 and hasattr(encoder, "state"):
+        state = encoder.state()  # some have arrays beside their names
+        check_header(state if isinstance(state, dict) else state[0])
 
 
 def _fit(job: Job, console: Any, interruption: Interruption) -> None:
@@ -169,6 +178,7 @@ def _dev_scores(job: Job) -> Scores | None:
     if job.dev is None:
         return None
     try:
+        warn_of_unknown(job.task, *job.dev, "--dev")
         return job.task.scores(*job.dev)
     except KeyboardInterrupt:
         return None  # the model is worth saving without them

@@ -1,8 +1,10 @@
-"""Memory limits of this process and of its container."""
+"""Memory of the machine, and limits of this process and of its container."""
 
 from __future__ import annotations
 
 import contextlib
+import math
+import os
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -13,6 +15,17 @@ except ImportError:  # not on Windows
 
 _OWN_GROUPS = "/proc/self/cgroup"
 _LIMITS = {"": ("/sys/fs/cgroup", "memory.max"), "memory": ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")}
+
+
+def machine_bytes() -> float:
+    """Memory of the machine, or the limit of the process or its container if that is smaller."""
+    return min([physical_bytes(), *memory_limits()])
+
+
+def physical_bytes() -> float:
+    """Memory of the machine; infinite if it is not known."""
+    has_all = hasattr(os, "sysconf")
+    return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) if has_all else math.inf
 
 
 def memory_limits() -> list[int]:

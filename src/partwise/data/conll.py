@@ -189,7 +189,7 @@ def stream_sequences(
 
 
 def write_predictions(
-    handle: TextIO, batch: StreamBatch, labels: Sequence[str], *more: Sequence[str]
+    handle: TextIO, batch: StreamBatch, labels: Sequence[str | None], *more: Sequence[str | None]
 ) -> None:
     """Write a batch's text with columns appended to its token rows, and O to -DOCSTART- lines.
 
@@ -202,7 +202,7 @@ def write_predictions(
     batch : StreamBatch
         From `stream_sequences`.
     labels, *more : sequence of str (n_tokens,)
-        The columns to append, flat over the batch's tokens.
+        The columns to append, flat over the batch's tokens. None is left out: its row is shorter.
     """
     columns = (labels, *more)
     for column in columns:
@@ -210,7 +210,8 @@ def write_predictions(
             raise InputError(f"{len(column)} predictions for {len(batch.token_lines)} tokens")
     lines = list(batch.lines)
     for index, *values in zip(batch.token_lines.tolist(), *columns, strict=True):
-        lines[index] = _appended(lines[index], values, batch.separator)
+        own = [value for value in values if value is not None]
+        lines[index] = _appended(lines[index], own, batch.separator)
     for index, line in enumerate(lines):  # Scripts that read the output count columns on these lines, too.
         if line.startswith(_DOCUMENT_START) and line.split(batch.separator, 1)[0].strip() == _DOCUMENT_START:
             lines[index] = _appended(line, ["O"] * len(columns), batch.separator)

@@ -38,7 +38,7 @@ class ProjectiveCount:
     def __str__(self) -> str:
         return (
             f"{self.n_skipped:,} of {self.n_sentences:,} sentences ({self.n_skipped_words:,} of "
-            f"{self.n_words:,} words) have crossing arcs"
+            f"{self.n_words:,} words) have crossing arcs and are left out"
         )
 
 

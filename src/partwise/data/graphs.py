@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from partwise.core.memory_limits import machine_bytes
 from partwise.errors import InputError
 
 
@@ -101,6 +102,9 @@ def grid_graph(image: Any, neighbours: int = 4, window: int = 0, ends: bool = Fa
     if isinstance(window, bool) or not isinstance(window, (int, np.integer)) or window < 0:
         raise InputError(f"window must be a whole number of pixels, 0 or more, not {window!r:.40}")
     height, width = pixels.shape[:2]
+    n_bytes = 8 * pixels.size * (2 * int(window) + 1) ** 2
+    if n_bytes > machine_bytes():
+        raise InputError(f"window={window!r:.40} takes {1e-9 * n_bytes:,.1f} GB of memory for this image")
     node_features = _windows(pixels, int(window)).reshape(height * width, -1)
     steps = [(0, 1), (1, 0), (1, 1), (1, -1)][: neighbours // 2]
     blocks = [_edges_along(height, width, *step) for step in steps]

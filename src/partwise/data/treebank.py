@@ -10,7 +10,7 @@ from typing import TextIO
 
 from partwise.data import read_text
 from partwise.data.brackets import parse_brackets, write_brackets
-from partwise.data.constituents import Tree, fold
+from partwise.data.constituents import Span, Tree, fold
 from partwise.data.export_format import parse_export, write_export
 from partwise.errors import InputError
 
@@ -144,6 +144,11 @@ def without_functions(tree: Tree) -> Tree:
         return node if node.word is not None else Tree(plain_label(node.label), below)
 
     return fold(tree, make)
+
+
+def plain_spans(tree: Tree) -> set[Span]:
+    """The constituents of a tree, with labels as evalb compares them."""
+    return {span._replace(label=plain_label(span.label)) for span in tree.spans() if span.label}
 
 
 def without_traces(tree: Tree) -> Tree | None:

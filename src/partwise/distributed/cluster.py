@@ -38,6 +38,8 @@ class Cluster:
 
     Attributes
     ----------
+    shards : list of int64 arrays
+        The examples of every shard.
     place : tuple of int
         The run and the round of the shards.
     stale : bool
@@ -59,7 +61,8 @@ class Cluster:
     ):
         self.backend, self.problem, self.solver, self.folder = backend, problem, solver, folder
         n_workers = n_workers or backend.most_workers()
-        self.n_shards = n_shards or n_workers
+        self.shards = deal(problem, min(n_shards or n_workers, problem.n_examples))
+        self.n_shards = len(self.shards)
         n_workers = min(n_workers, self.n_shards)
         self.pool = WorkerPool(backend, self.n_shards, n_workers, timeout, tell, self._prepare, self._lost)
         self.place, self.stale, self.seconds = (-1, -1), False, [0.0] * self.n_shards
@@ -73,7 +76,7 @@ class Cluster:
         """Bring all shards to the snapshots of a round, or to their initial α if there are none."""
         if self._common is None:
             self._common = self.backend.put(common_of(self.problem))
-            for examples in deal(self.problem, self.n_shards):
+            for examples in self.shards:
                 self._data.append(self.backend.put(cut(self.problem, examples)))
             self.pool.start()
         self.place, self._seed, self._snapshots = (run, at_round), seed, {}

@@ -33,8 +33,8 @@ class Engine(ABC):
     Parameters
     ----------
     n_shards : int or None
-        Number of shards that the examples are dealt into. Results depend only on it and on the seed. None is as many
-        shards as workers.
+        Number of shards that the examples are dealt into, at most one for each example. Results depend only on it and
+        on the seed. None is as many shards as workers.
     n_workers : int or None
         Number of processes, at most the number of shards. None is one for every processor.
     passes_a_round : int

@@ -10,7 +10,6 @@ import numpy as np
 from partwise.core.evaluation import Evaluation
 from partwise.core.problem import Problem
 from partwise.distributed.cluster import Cluster
-from partwise.distributed.split import deal
 
 
 @dataclass
@@ -31,8 +30,7 @@ class ReducedProblem(Problem):
     def of(cls, problem: Problem, cluster: Cluster) -> ReducedProblem:
         found = cls(*problem._parts()[:7])
         weight = problem.example_weight
-        shards = deal(problem, cluster.n_shards)
-        found.holders = np.array([own[np.argmax(weight[own])] if len(own) else -1 for own in shards])
+        found.holders = np.array([own[np.argmax(weight[own])] for own in cluster.shards])
         found.cluster = cluster
         return found
 
@@ -43,10 +41,8 @@ class ReducedProblem(Problem):
 
     def _spread(self, sums: np.ndarray) -> np.ndarray:
         """Values (n_examples,) whose weighted sum is that of `sums` (n_shards,)."""
-        values, has_examples = np.zeros(self.n_examples), self.holders >= 0
-        at = self.holders[has_examples]
-        weight = self.example_weight[at]
-        values[at] = np.where(weight > 0.0, sums[has_examples] / np.where(weight > 0.0, weight, 1.0), 0.0)
+        values, weight = np.zeros(self.n_examples), self.example_weight[self.holders]
+        values[self.holders] = np.where(weight > 0.0, sums / np.where(weight > 0.0, weight, 1.0), 0.0)
         return values
 
     def at_weights(

@@ -30,14 +30,14 @@ class Common(NamedTuple):
 def deal(problem: Problem, n_shards: int) -> list[np.ndarray]:
     """The examples of every shard in ascending order: chosen at random, about as many parts in each.
 
-    Data often come sorted, and shards that are alike agree best about the weights. With fewer examples than shards
-    some shards stay empty.
+    Data often come sorted, and shards that are alike agree best about the weights. No shard is empty: there are fewer
+    if one example has as many parts as a shard should have.
     """
     order = np.random.default_rng(_SEED).permutation(problem.n_examples)
     middle = offsets(np.diff(problem.batch.part_ptr)[order])
     middle = (middle[:-1] + middle[1:]) / (2.0 * max(middle[-1], 1))
     number = np.minimum((middle * n_shards).astype(np.int64), n_shards - 1)
-    return [np.sort(order[number == k]) for k in range(n_shards)]
+    return [np.sort(own) for own in np.split(order, np.flatnonzero(np.diff(number)) + 1)]
 
 
 def common_of(problem: Problem) -> Common:

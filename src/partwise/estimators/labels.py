@@ -14,6 +14,7 @@ from partwise.core.arrays import locate, offsets
 from partwise.data.frames import is_frame, only_column, unpacked
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered
+from partwise.features.vocabulary import check_strings
 
 
 def flat_labels(y: Any, lengths: np.ndarray, name: str = "y") -> list[Any]:
@@ -59,6 +60,7 @@ def distinct_labels(flat: Sequence[Any], lengths: np.ndarray) -> list[Any]:
     if wrong:
         at = next(k for k, label in enumerate(flat) if label is wrong[0])
         raise InputError(f"{place(at, lengths)}: the label is {wrong[0]}; use None where it is not observed")
+    check_strings(label for label in distinct if isinstance(label, str))
     return in_order(distinct)
 
 
@@ -142,6 +144,22 @@ def place(at: int, lengths: np.ndarray, name: str = "y") -> str:
     return f"{name}: sequence {sequence}, position {position}"
 
 
+def unknown_labels(found: Iterable[Any], known: Iterable[Any]) -> str:
+    """What is to be said of labels that training did not have: all their names; "" if there are none."""
+    unknown = set(found) - {None, *known}
+    names = ", ".join(sorted(map(repr, unknown)))
+    return f"labels that were not in training and so count as errors: {names}" if unknown else ""
+
+
+def warn_of_unknown(
+    found: Iterable[Any], known: Iterable[Any], of: str = "y has", stacklevel: int = 3
+) -> None:
+    """Warn of labels that can never be predicted."""
+    words = unknown_labels(found, known)
+    if words:
+        warnings.warn(f"{of} {words}", stacklevel=stacklevel)
+
+
 def share_right(
     true: Sequence[Any], predicted: Iterable[Any], known: Sequence[Any], weights: np.ndarray
 ) -> float:
@@ -156,10 +174,7 @@ def share_right(
         Those of training.
     weights : float64 array (n_positions,)
     """
-    unknown = set(true) - {None, *known}
-    if unknown:
-        names = ", ".join(sorted(map(repr, unknown))[:5])
-        warnings.warn(f"y has labels that were not in training and so count as errors: {names}", stacklevel=3)
+    warn_of_unknown(set(true), known, stacklevel=4)
     counted = weights * np.array([label is not None for label in true], bool)
     right = np.fromiter(map(eq, true, predicted), bool, len(true))
     total = float(counted.sum())

@@ -114,4 +114,4 @@ class CompactModel(LinearEstimator):
     @property
     def coef_(self) -> np.ndarray:
         """All weights, kind after kind."""
-        return self._fitted_model().weights
+        return self._fitted_model().own_weights

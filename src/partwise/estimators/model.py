@@ -118,6 +118,12 @@ class LinearModel:
         return self.weights[:0]
 
     @property
+    def own_weights(self) -> np.ndarray:
+        """All weights without padding, kind after kind."""
+        own = [self.weights_of(name)[np.sort(each.pairs()[2])] for name, each in self.maps.items()]
+        return np.concatenate([self.weights[:0], *own])
+
+    @property
     def tied_weights(self) -> np.ndarray:
         """Weights that are scores of the parts that all examples share."""
         own = [self.weights_of(kind.name)[: kind.width] for kind in self.structure.kinds if kind.tied]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from partwise.core.losses import Loss
+from partwise.estimators.regularization_path.values import checked_values
 from partwise.features.templates import Template
 from partwise.storage.checks import expect_parameters
 
@@ -47,7 +48,7 @@ def _plain(name: str, value: Any) -> Any:
     if name == "cv":  # a splitter, or its folds, are for training alone
         return value if isinstance(value, int) else None
     if name == "l2s" and value is not None:
-        return [float(each) for each in np.ravel(value)]
+        return checked_values(value)[::-1]
     if name == "random_state":
         return value if isinstance(value, int) else None
     if isinstance(value, Template):

@@ -129,9 +129,15 @@ class ClassifierProtocol(Estimator):
         return tags
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of examples whose class is predicted."""
+        """Share of examples whose class is predicted.
+
+        Classes that were not in training can never be predicted and count as errors; a warning names them.
+        """
         from sklearn.metrics import accuracy_score
 
+        from partwise.estimators.labels import warn_of_unknown
+
+        warn_of_unknown(self._labels_in(X, y), self._known_labels())  # type: ignore[attr-defined]
         return accuracy_score(y, self.predict(X), sample_weight=sample_weight)
 
 

@@ -34,7 +34,7 @@ from partwise.features.keys import (
 )
 from partwise.features.program import Compiled, compile_templates
 from partwise.features.templates import ALL, RELATION, Combination, Field, Kind, parse_list
-from partwise.features.vocabulary import check_vocabulary_settings, numbering
+from partwise.features.vocabulary import check_strings, check_vocabulary_settings, numbering
 
 # Memory is reserved for the features of this many rows before any is known.
 _FIRST_ROWS = 10_000
@@ -191,6 +191,8 @@ class Features:
                 continue
             space, first = spaces[name], self._first_code
             strings = columns[source.column].strings
+            if grow:
+                check_strings(strings)
             if name == "feat":
                 lists = [feats(string) for string in strings]
                 values: Sequence[str | None] = [each for some in lists for each in some]

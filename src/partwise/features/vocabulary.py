@@ -19,6 +19,8 @@ from partwise.errors import InputError
 
 # The largest value of an attribute: values are stored in single precision.
 LARGEST_VALUE = float(np.finfo(np.float32).max)
+# The most characters of a string that a vocabulary learns: all of them go into the header of a model file.
+LONGEST_STRING = 100_000
 
 
 def stable_hash(string: str) -> int:
@@ -26,6 +28,16 @@ def stable_hash(string: str) -> int:
     return (
         int.from_bytes(blake2b(string.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") >> 1
     )
+
+
+def check_strings(strings: Iterable[str]) -> None:
+    """Raise at a string that is too long to be learnt."""
+    for string in strings:
+        if len(string) > LONGEST_STRING:
+            raise InputError(
+                f"the string {string!r:.40}… has {len(string):,} characters; attributes and labels have "
+                f"{LONGEST_STRING:,} at the most: is this a text without spaces or line ends?"
+            )
 
 
 def numbering(counts: np.ndarray, first: np.ndarray, min_count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -180,6 +192,7 @@ class DictVocabulary:
         names = list(index)
         if wrong := [name for name in names if not isinstance(name, str)]:
             raise InputError(f"the attribute {wrong[0]!r:.60} is not a string")
+        check_strings(names)
         self._hash_size = None
         self._index = _Known(zip([names[k] for k in order], range(len(order)), strict=True))
         self.n_attributes = len(order)

@@ -44,7 +44,10 @@ class KernelFunction:
         if not len(X) or not len(Y):
             return np.zeros((len(X), len(Y)), self.dtype)
         if callable(self.kernel):
-            values = np.asarray(self.kernel(X, Y))
+            found = self.kernel(_read_only(X), _read_only(Y))
+            values = np.asarray(found)
+            if np.ma.is_masked(found):
+                raise InputError("the kernel function returned an array with masked values")
             if values.dtype.kind not in "biuf":
                 raise InputError(f"the kernel function returned an array of {values.dtype}, not of numbers")
         else:
@@ -95,6 +98,13 @@ class KernelFunction:
                 raise InputError(f"{name} must be a finite number, not {value!r:.60}")
         shared = {"gamma": _width(gamma, X, weights, kernel), "degree": degree, "coef0": coef0}
         return cls(kernel, {**shared, **own}, dtype)
+
+
+def _read_only(points: np.ndarray) -> np.ndarray:
+    """A view that a kernel function cannot write to: the points are those of the model."""
+    view = points.view()
+    view.flags.writeable = False
+    return view
 
 
 def _width(gamma: Any, X: np.ndarray, weights: np.ndarray | None, kernel: str) -> float | None:

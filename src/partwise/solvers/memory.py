@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from partwise.core.memory_limits import memory_limits
+from partwise.core.memory_limits import machine_bytes, memory_limits, physical_bytes
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 from partwise.solvers.base import STATE_VECTORS, Solver
@@ -165,21 +165,11 @@ def bytes_of(limit: float | str | None) -> float | None:
     return found
 
 
-def machine_bytes() -> float:
-    """Memory of the machine, or the limit of the process or its container if that is smaller."""
-    return min([_physical_bytes(), *memory_limits()])
-
-
 def limit_below_machine(memory_limit: float | str | None) -> float | None:
     """The smallest of `memory_limit` and the limits of process and container; None if none is below the machine."""
     given = bytes_of(memory_limit)
     least = min([*memory_limits(), *([] if given is None else [given])], default=np.inf)
-    return least if least < _physical_bytes() else None
-
-
-def _physical_bytes() -> float:
-    has_all = hasattr(os, "sysconf")
-    return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) if has_all else np.inf
+    return least if least < physical_bytes() else None
 
 
 def bytes_beside(n_weights: int, n_examples: int, n_jobs: int) -> int:

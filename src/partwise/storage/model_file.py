@@ -80,6 +80,17 @@ def save_estimator(
     _write(path, front, payload)
 
 
+def check_header(names: Any) -> None:
+    """Raise if names that a model will hold, as JSON values, are too long for the header of a file."""
+    text = json.dumps(plain({"names": names}, {}), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    size = len(json.dumps(text))  # the header is a string within JSON
+    if size > _LARGEST_JSON:
+        raise InputError(
+            f"the names of attributes take {size / 1e6:,.0f} MB, and a model file has room for "
+            f"{_LARGEST_JSON / 1e6:,.0f} MB of them: raise --min-count, or shorten them"
+        )
+
+
 def size_of(estimator: Any) -> int:
     """Bytes of the file that saving a fitted estimator would write."""
     header, arrays = estimator._state()

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from partwise.core.memory_limits import machine_bytes
 from partwise.errors import InputError
+
+_COUNTED = 30.0  # logarithm of the number of labellings above which `k` is taken to be smaller
 
 
 def require_possible(log_totals: np.ndarray, single: bool) -> None:
@@ -29,9 +32,9 @@ def is_single(scores: Any) -> bool:
 def checked_scores(values: Any, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
     """`values` as float64, without NaN or +inf, of this shape; None stands for any size."""
     try:
-        array = np.asarray(values, np.float64, order="C")
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be an array of numbers of shape {shape_text(shape)}") from None
+        array = real_array(values)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} must be an array of real numbers of shape {shape_text(shape)}") from None
     fits = array.ndim == len(shape) and all(
         s is None or s == n for s, n in zip(shape, array.shape, strict=True)
     )
@@ -42,16 +45,52 @@ def checked_scores(values: Any, name: str, shape: tuple[int | None, ...]) -> np.
     return array
 
 
+def real_array(values: Any) -> np.ndarray:
+    """`values` as a float64 array. TypeError for complex numbers, whose imaginary part would be lost."""
+    array = np.asarray(values)
+    if array.dtype.kind == "c":
+        raise TypeError("complex numbers")
+    return np.asarray(array, np.float64, order="C")
+
+
 def shape_text(shape: Sequence[int | None]) -> str:
     words = ["length" if size is None else str(size) for size in shape]
     return "(" + ", ".join(words) + ("," if len(words) == 1 else "") + ")"
 
 
-def checked_count(value: Any, name: str) -> int:
-    """`value` as an int of at least 1."""
+def checked_count(value: Any, name: str, most: float = np.inf) -> int:
+    """`value` as an int from 1 to `most`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"{name} must be an integer of at least 1, not {value!r}")
+        raise InputError(f"{name} must be an integer of at least 1, not {value!r:.40}")
+    if value > most:
+        raise InputError(f"{name} may be {int(most):,} at the most, not {value!r:.40}")
     return int(value)
+
+
+def checked_samples(n_samples: Any, length: int = 1) -> int:
+    """`n_samples`, if that many labellings of `length` positions fit in the machine's memory."""
+    most = machine_bytes() / (8 * max(length, 1))
+    return checked_count(n_samples, "n_samples", most=min(most, 2**31 - 1))
+
+
+def room_for_best(k: int, log_count: float, n_numbers: float) -> int:
+    """How many labellings a list of the k best holds: `k`, or all there are.
+
+    Raises if the lists do not fit in the machine's memory.
+
+    Parameters
+    ----------
+    log_count : float
+        Logarithm of the number of labellings.
+    n_numbers : float
+        Numbers of 8 bytes that are kept for each of the k.
+    """
+    room = k if log_count > _COUNTED else max(1, min(k, round(np.exp(log_count))))
+    if 8 * n_numbers * room > machine_bytes():
+        raise InputError(
+            f"k={k:,} best labellings take {8e-9 * n_numbers * room:,.1f} GB of memory: ask for fewer"
+        )
+    return room
 
 
 def checked_labels(y: Any, name: str, n_labels: int) -> np.ndarray:

@@ -43,6 +43,8 @@ def calibrate(estimator: Any, X: Any, y: Any) -> Any:
     if len(sizes) == 2 and sizes[0] != sizes[1]:
         raise InputError(f"X has {sizes[0]} examples, y has {sizes[1]}")
     task, start = task_of(estimator)(estimator), estimator.temperature_
+    if y is None and not hasattr(X, "n_words"):
+        raise InputError("calibrate needs y, the true labels of X")
 
     def parts(log_temperature: float) -> Parts:
         estimator.temperature_ = float(np.exp(log_temperature))

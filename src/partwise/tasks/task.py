@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple, TextIO
 
 from partwise.core.losses import Loss
 from partwise.errors import InputError
+from partwise.estimators.labels import unknown_labels
 from partwise.report.output import write_text
 from partwise.tasks import task_of
 from partwise.tasks.options import DataOptions
@@ -196,6 +197,11 @@ class Task(ABC):
         """Read a labelled file as X and truths."""
         data = self.read_labelled(path, self.options, "evaluation")
         return data.x, data.y
+
+    def unknown_labels(self, X: Any, truths: Any) -> str:
+        """What is to be said of labels that training did not have, with all their names; "" if there are none."""
+        found, known = self.estimator._labels_in(X, truths), self.estimator._known_labels()
+        return unknown_labels(found, known) if known else ""
 
     @abstractmethod
     def scores(self, X: Any, truths: Any) -> Scores:

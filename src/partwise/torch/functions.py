@@ -12,7 +12,7 @@ import torch
 
 from partwise.errors import InputError
 from partwise.structures.chain.chain import Chain
-from partwise.structures.checks import checked_count, require_possible
+from partwise.structures.checks import checked_count, checked_samples, require_possible
 from partwise.structures.contract import PartLists, Structure
 from partwise.structures.grammar.grammar import Grammar
 from partwise.structures.graphs.graph import Graph
@@ -191,7 +191,7 @@ def sample(
     -------
     list of n_samples batches of labellings, each as :func:`argmax` gives them
     """
-    n_samples = checked_count(n_samples, "n_samples")
+    n_samples = checked_samples(n_samples)
     device = "cpu" if generator is None else generator.device
     seed = int(torch.randint(2**62, (1,), generator=generator, device=device))
     batch = read_batch(structure, scores, lengths, validate)

@@ -130,10 +130,14 @@ class Verifier:
         if len(mask) not in (0, first) or first + len(labels) >= 2**31:
             raise InputError(f"array '{kind}.mask' does not fit the attributes")
         wide, narrow = count == 0, count > 0
-        ends = start.astype(np.int64) + np.where(wide, stride, np.maximum(count, 0))
-        fits = (ends[wide] <= first).all() and (start[narrow] >= first).all()
-        if not fits or (ends[narrow] > first + len(labels)).any():
-            raise InputError(f"array '{kind}.start' names weights that are not there")
+        weights = np.where(wide, stride, np.maximum(count, 0)).astype(np.int64)
+        in_order = np.concatenate(
+            [each[np.argsort(start[each])] for each in map(np.flatnonzero, (wide, narrow))]
+        )
+        ends = n_dense * stride + np.cumsum(weights[in_order])
+        # Every weight belongs to one attribute.
+        if (start[in_order] + weights[in_order] != ends).any() or (ends[-1:] != first + len(labels)).any():
+            raise InputError(f"arrays '{kind}.start' and '{kind}.count' do not name every weight once")
         return FeatureMap(width, n_dense, start, count, first, labels, mask, first + len(labels))
 
 

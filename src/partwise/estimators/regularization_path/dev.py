@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from copy import copy
 from typing import Any, NamedTuple
 
 from partwise.core.problem import Problem
 from partwise.data.conll import Columns
+from partwise.estimators.labels import warn_of_unknown
 from partwise.estimators.regularization_path.folds import Score
 from partwise.solvers import Solution, Solver
 
@@ -64,10 +64,6 @@ def n_examples(X: Any) -> int:
 def _warn_of_unknown(estimator: Any, X: Any, y: Any) -> None:
     """One line on labels of dev data that can never be predicted."""
     found = estimator._labels_in(X, y)
-    known = set(estimator._known_labels()) if found else set()
-    unknown = found - known - {None} if known else set()
-    if unknown:
-        names = ", ".join(sorted(map(repr, unknown))[:5])
-        warnings.warn(
-            f"dev data have labels that were not in training and so count as errors: {names}", stacklevel=2
-        )
+    known = estimator._known_labels() if found else []
+    if known:
+        warn_of_unknown(found, known, "dev data have")

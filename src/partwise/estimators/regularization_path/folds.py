@@ -77,15 +77,20 @@ def folds(estimator: Any, problem: Problem, cv: Any) -> Iterator[tuple[np.ndarra
     codes = problem.gold.part if is_classes else np.zeros(n, np.int64)
     try:
         found = list(check_cv(cv, codes, classifier=is_classes).split(np.zeros((n, 1)), codes))
-    except (TypeError, ValueError) as error:
+        pairs = [(np.asarray(train), np.asarray(test)) for train, test in found]
+    except (TypeError, ValueError, AttributeError) as error:
         raise InputError(f"cv={cv!r:.60} makes no folds of {n} examples: {error}") from None
-    for train, test in found:
-        for part in (train, test):
-            if not len(part) or part.min() < 0 or part.max() >= n:
+    if not pairs:
+        raise InputError(f"cv={cv!r:.60} makes no folds")
+    for pair in pairs:
+        for part in pair:
+            if part.ndim != 1 or part.dtype.kind not in "iu" or not part.size:
                 raise InputError(
-                    f"cv={cv!r:.60} makes a fold without examples, or with ones that are not there"
+                    f"cv={cv!r:.60} must make folds of whole numbers, and of one example or more"
                 )
-        yield np.sort(train).astype(np.int64), np.sort(test).astype(np.int64)
+            if part.min() < 0 or part.max() >= n:
+                raise InputError(f"cv={cv!r:.60} makes a fold with examples that are not there")
+        yield np.sort(pair[0]).astype(np.int64), np.sort(pair[1]).astype(np.int64)
 
 
 def held_out_score(estimator: Any, problem: Problem, examples: np.ndarray) -> Score:

@@ -55,12 +55,14 @@ def _check_ends(start: float, stop: float) -> None:
 def checked_values(values: Any) -> list[float]:
     """Values of l2 from large to small, each once; InputError at fewer than two or at one that cannot be."""
     try:
-        found = [float(each) for each in np.ravel(np.asarray(values))]
+        array = np.asarray(values, float)
     except (TypeError, ValueError):
         raise InputError(f"l2 values must be numbers, not {values!r:.60}") from None
-    for each in found:
+    if array.ndim != 1:
+        raise InputError(f"l2 values must be a list of numbers, not {values!r:.60}")
+    for each in array.tolist():
         check_positive("l2", each)
-    found = sorted(set(found), reverse=True)
+    found = sorted(set(array.tolist()), reverse=True)
     if len(found) < 2:
         raise InputError(
             f"a path of l2 needs at least two different values, not {found!r:.40}; for one, set l2 of the estimator"

@@ -39,6 +39,8 @@ def maximise_on_simplex(
     free = a > 0.0
     for _ in range(_MAX_CHANGES * size):
         target = _best_on_face(matrix, linear, a, free, pull)
+        if not np.isfinite(target).all():  # numbers too large to compute with
+            break
         if (target[free] > 0.0).all():
             a = target
             image = matrix @ a

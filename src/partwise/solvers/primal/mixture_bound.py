@@ -60,6 +60,8 @@ def _on_support(
     """The best mixture if the same entries of v exceed l1 as now."""
     v = share @ images
     beyond = np.flatnonzero(np.abs(v) > problem.l1)
+    if not len(beyond):
+        return share
     own = images[:, beyond]
     linear = linear + own @ np.sign(v[beyond]) * (problem.l1 / problem.l2)
     return maximise_on_simplex(own @ own.T / problem.l2, linear, share, tol)

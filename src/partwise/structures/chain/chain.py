@@ -12,7 +12,13 @@ from partwise.core.arrays import offsets
 from partwise.core.randomness import random_generator
 from partwise.structures.chain.parts import ChainMarginals, ChainParts
 from partwise.structures.chain.scores import ArrayOrList, ChainScores, add_costs, read_scores
-from partwise.structures.checks import checked_count, checked_labels, require_possible
+from partwise.structures.checks import (
+    checked_count,
+    checked_labels,
+    checked_samples,
+    require_possible,
+    room_for_best,
+)
 from partwise.structures.packed import Packed
 
 __all__ = ["Chain", "ChainMarginals"]
@@ -160,8 +166,8 @@ class Chain(ChainParts):
         scores = self._read(node_scores, edge_scores, start_scores, end_scores)
         specification, results = self._specification(not scores.per_position), []
         for i, (length, own) in enumerate(scores.vectors()):
-            at_most = length * np.log(self.n_labels)  # labellings, as a logarithm
-            room = k if at_most > 30 else min(k, self.n_labels**length)
+            n_cells = length * self.n_labels**self.order
+            room = room_for_best(k, length * np.log(self.n_labels), 2 * n_cells + length)
             labels, values = np.empty((room, length), np.int64), np.empty(room)
             found = best_labellings(specification, length, own, labels, values)
             _require_found(found > 0, i, scores)
@@ -180,7 +186,7 @@ class Chain(ChainParts):
         """Labellings drawn with probability ∝ exp(score): int64 (n_samples, length), or a list of those."""
         from partwise.structures.chain.recursion import sample_labellings
 
-        n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
+        n_samples, generator = checked_samples(n_samples), random_generator(random_state)
         scores = self._read(node_scores, edge_scores, start_scores, end_scores)
         specification, results = self._specification(not scores.per_position), []
         for i, (length, own) in enumerate(scores.vectors()):

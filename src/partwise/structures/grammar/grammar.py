@@ -12,7 +12,13 @@ from partwise.compiled.simd import LANES
 from partwise.core.arrays import offsets
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError
-from partwise.structures.checks import checked_count, checked_scores, is_single, require_possible
+from partwise.structures.checks import (
+    checked_count,
+    checked_samples,
+    checked_scores,
+    is_single,
+    require_possible,
+)
 from partwise.structures.contract import Shapes
 from partwise.structures.grammar.derivations import Derivation, GrammarMarginals, SingleDerivations
 from partwise.structures.packed import Packed
@@ -133,7 +139,7 @@ class Grammar(SingleDerivations):
         """A list of `n_samples` derivations drawn with probability ∝ exp(score), or a list of such lists."""
         from partwise.structures.grammar.recursion import sample_derivations
 
-        n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
+        n_samples, generator = checked_samples(n_samples), random_generator(random_state)
         packed, results = self.pack(word_scores, rule_scores, span_scores, split_scores), []
         for e, n in enumerate(packed.lengths.tolist()):
             shape, scores = self._example(packed, e)

@@ -13,7 +13,7 @@ from partwise.core.arrays import offsets
 from partwise.core.exactness import Exactness
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError
-from partwise.structures.checks import checked_count, require_possible
+from partwise.structures.checks import checked_count, checked_samples, require_possible
 from partwise.structures.contract import PartLists, Shapes
 from partwise.structures.graphs.factor_answers import BestLabelling, Diagnosis, answer, entropy, one_of
 from partwise.structures.graphs.graph import shaped_marginals
@@ -89,8 +89,8 @@ class FactorGraph(LabelledGraph):
         if not 0.0 < tolerance < 1.0:
             raise InputError(f"tolerance must lie between 0 and 1, not {tolerance!r}")
         self.engine, self.tolerance, self.damping = engine, float(tolerance), damping
-        self.max_iterations = checked_count(max_iterations, "max_iterations")
-        self.max_nodes = checked_count(max_nodes, "max_nodes")
+        self.max_iterations = checked_count(max_iterations, "max_iterations", most=2**31 - 1)
+        self.max_nodes = checked_count(max_nodes, "max_nodes", most=2**31 - 1)
         self.exactness = "relaxation" if engine == "tree-reweighted" else "approximate"
 
     def __repr__(self) -> str:
@@ -244,11 +244,12 @@ class FactorGraph(LabelledGraph):
         rules: Any = (),
     ) -> Any:
         """Labellings drawn with probability ∝ exp(score), by enumeration as in :meth:`kbest`."""
-        n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
+        n_samples, generator = checked_samples(n_samples), random_generator(random_state)
         scores, rule_lists = self._read(vertex_scores, edges, edge_scores, rules)
         results = []
         for labels, values in self._enumerated(scores, rule_lists, "draw labellings"):
-            weights = np.exp(values - values.max())
+            with np.errstate(over="ignore"):  # differences beyond the largest number
+                weights = np.exp(values - values.max())
             results.append(labels[generator.choice(len(labels), n_samples, p=weights / weights.sum())])
         return results[0] if scores.single else results
 
@@ -280,14 +281,16 @@ class FactorGraph(LabelledGraph):
     ) -> tuple[GraphScores, list[tuple[Rule, ...]]]:
         scores = read_scores(vertex_scores, edges, edge_scores)
         n = len(scores.graphs)
+        if not isinstance(rules, list | tuple):
+            raise InputError(f"rules must be a list of rules, or of such lists, not {rules!r:.40}")
         lists = [rules] if scores.single else list(rules) if len(rules) else [()] * n
         if len(lists) != n:
             raise InputError(f"rules has {len(lists)} lists for {n} graphs")
         rule_lists = []
         for i, (graph, own) in enumerate(zip(scores.graphs, lists, strict=True)):
             where = "rules" if scores.single else f"rules[{i}]"
-            if isinstance(own, Rule):
-                raise InputError(f"{where} must be a list of rules, not one rule")
+            if not isinstance(own, list | tuple):
+                raise InputError(f"{where} must be a list of rules, not {own!r:.40}")
             check_rules(own, graph.labels, where)
             rule_lists.append(tuple(own))
         return scores, rule_lists
@@ -335,6 +338,8 @@ class FactorGraph(LabelledGraph):
                 for v in layout.scope(f):
                     entry = entry * graph.labels[v] + labels[:, v]
                 values = values + scores.tables[first + at + entry]
+            if not (values < np.inf).all():
+                raise InputError("the scores of a labelling add up to an infinite number: scale them down")
             for rule in own:
                 values = np.where(rule.allows(labels), values, -np.inf)
             if needs_some:

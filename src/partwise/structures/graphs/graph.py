@@ -13,7 +13,13 @@ from partwise.compiled.simd import LANES
 from partwise.core.arrays import offsets
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError
-from partwise.structures.checks import checked_count, checked_labels, require_possible
+from partwise.structures.checks import (
+    checked_count,
+    checked_labels,
+    checked_samples,
+    require_possible,
+    room_for_best,
+)
 from partwise.structures.contract import Shapes
 from partwise.structures.graphs.junction_tree.oracle import (
     GRAPH,
@@ -128,11 +134,11 @@ class Graph(LabelledGraph):
 
     def log_partition(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = ()) -> Any:
         """log Σ_y exp(score of y): a float, or float64 (n,) for a list. −inf if no labelling is possible."""
-        return self._pack(read_scores(vertex_scores, edges, edge_scores)).log_partition()
+        return self._pack(self._read(vertex_scores, edges, edge_scores)).log_partition()
 
     def marginals(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = ()) -> Any:
         """Probabilities of the labels of every vertex and of every factor: :class:`GraphMarginals`, or a list."""
-        scores = read_scores(vertex_scores, edges, edge_scores)
+        scores = self._read(vertex_scores, edges, edge_scores)
         _, counts = self._pack(scores).expectations()
         results = [
             shaped_marginals(graph, counts[first:last])
@@ -142,7 +148,7 @@ class Graph(LabelledGraph):
 
     def argmax(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = ()) -> Any:
         """A best labelling, int64 (V,), or a list of them."""
-        return self._best(read_scores(vertex_scores, edges, edge_scores))
+        return self._best(self._read(vertex_scores, edges, edge_scores))
 
     def loss_augmented_argmax(
         self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), y: Any = None, cost: Any = 1.0
@@ -158,14 +164,14 @@ class Graph(LabelledGraph):
         """
         if y is None:
             raise InputError("y, the true labels, is missing")
-        return self._best(with_costs(read_scores(vertex_scores, edges, edge_scores), y, cost))
+        return self._best(with_costs(self._read(vertex_scores, edges, edge_scores), y, cost))
 
     def kbest(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = (), k: int = 5) -> Any:
         """The k best labellings: a list of (labels (V,), score), best first, or a list of such lists.
 
         Labellings are distinct. There are fewer than `k` if fewer are possible.
         """
-        scores = read_scores(vertex_scores, edges, edge_scores)
+        scores = self._read(vertex_scores, edges, edge_scores)
         results = self._kbest(self._pack(scores), checked_count(k, "k"))
         return results[0] if scores.single else results
 
@@ -180,8 +186,8 @@ class Graph(LabelledGraph):
         """Labellings drawn with probability ∝ exp(score): int64 (n_samples, V), or a list of those."""
         from partwise.structures.graphs.junction_tree.kbest import sample_labellings
 
-        n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
-        packed = self._pack(read_scores(vertex_scores, edges, edge_scores))
+        n_samples, generator = checked_samples(n_samples), random_generator(random_state)
+        packed = self._pack(self._read(vertex_scores, edges, edge_scores))
         work, results, values = packed.room(), [], np.zeros(len(packed.part_ptr) - 1)
         for i, (shape, tables) in enumerate(_examples(packed)):
             n = int(shape[N_VERTICES])
@@ -193,7 +199,7 @@ class Graph(LabelledGraph):
 
     def entropy(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = ()) -> Any:
         """Entropy in nats: a float, or float64 (n,). The error is about 1e-16·s·V for scores of size s."""
-        packed = self._pack(read_scores(vertex_scores, edges, edge_scores))
+        packed = self._pack(self._read(vertex_scores, edges, edge_scores))
         log_totals, counts = packed.expectations()
         products = np.where(counts > 0.0, packed.scores[: len(counts)], 0.0) * counts
         expected = np.diff(np.concatenate([[0.0], np.cumsum(products)])[packed.part_ptr])
@@ -202,7 +208,7 @@ class Graph(LabelledGraph):
 
     def log_count(self, vertex_scores: Any, edges: Any = (), edge_scores: Any = ()) -> Any:
         """Log of the number of labellings whose score is not −inf: a float, or float64 (n,)."""
-        scores = read_scores(vertex_scores, edges, edge_scores)
+        scores = self._read(vertex_scores, edges, edge_scores)
         return self._pack(
             scores._replace(tables=np.where(scores.tables > -np.inf, 0.0, -np.inf))
         ).log_partition()
@@ -221,6 +227,10 @@ class Graph(LabelledGraph):
         raise InputError("indicators of factors need the graph, which the labels alone do not give")
 
     # Shared by the methods above.
+
+    def _read(self, vertex_scores: Any, edges: Any, edge_scores: Any) -> GraphScores:
+        """Scores of graphs whose tables fit."""
+        return read_scores(vertex_scores, edges, edge_scores, self.row_of_tables)
 
     def _pack(self, scores: GraphScores) -> Packed:
         rows = [self.row_of_tables(graph) for graph in scores.graphs]
@@ -248,8 +258,7 @@ class Graph(LabelledGraph):
         for i, (shape, tables) in enumerate(_examples(packed)):
             n = int(shape[N_VERTICES])
             blocks = blocks_of(Shapes(np.array([0, len(shape)]), shape))
-            possible = float(np.log(blocks.labels).sum())
-            capacity = k if possible > 30 else max(1, min(k, round(np.exp(possible))))
+            capacity = room_for_best(k, float(np.log(blocks.labels).sum()), 6 * n)
             labels, values = np.zeros((capacity, n), np.int64), np.empty(capacity)
             found = best_labellings(shape, tables, work, labels, values)
             counts[i] = 0.0 if found else -np.inf

@@ -72,8 +72,11 @@ class _Count(Rule):
 
     code = COUNT
 
-    def __init__(self, vertices: Sequence[int], sizes: Sequence[int], low: int, high: int):
+    def __init__(self, vertices: Sequence[int], sizes: Sequence[int] | None, low: int, high: int | None):
+        """`sizes` None are ones, and `high` None is no limit."""
         self.vertices = _vertices(vertices, type(self).__name__)
+        n = len(self.vertices)
+        sizes, high = [1] * n if sizes is None else sizes, n if high is None else high
         self.sizes, self.low, self.high = tuple(sizes), low, high
         saturates = high >= sum(abs(size) for size in sizes)
         levels = (low if saturates else high) + 1
@@ -88,31 +91,31 @@ class XOR(_Count):
     """Exactly one of the vertices holds."""
 
     def __init__(self, vertices: Sequence[int]):
-        super().__init__(vertices, [1] * len(vertices), 1, 1)
+        super().__init__(vertices, None, 1, 1)
 
 
 class AtMostOne(_Count):
     """At most one of the vertices holds."""
 
     def __init__(self, vertices: Sequence[int]):
-        super().__init__(vertices, [1] * len(vertices), 0, 1)
+        super().__init__(vertices, None, 0, 1)
 
 
 class Or(_Count):
     """At least one of the vertices holds."""
 
     def __init__(self, vertices: Sequence[int]):
-        super().__init__(vertices, [1] * len(vertices), 1, len(vertices))
+        super().__init__(vertices, None, 1, None)
 
 
 class ExactlyK(_Count):
     """Exactly `k` of the vertices hold."""
 
     def __init__(self, vertices: Sequence[int], k: int):
-        k = _integer(k, "k")
-        if not 0 <= k <= len(vertices):
-            raise InputError(f"ExactlyK: k = {k} of {len(vertices)} vertices")
-        super().__init__(vertices, [1] * len(vertices), k, k)
+        k, n = _integer(k, "k"), len(_vertices(vertices, "ExactlyK"))
+        if not 0 <= k <= n:
+            raise InputError(f"ExactlyK: k = {k} of {n} vertices")
+        super().__init__(vertices, None, k, k)
 
     def __repr__(self) -> str:
         return f"ExactlyK({self.vertices}, {self.low})"
@@ -132,9 +135,8 @@ class Knapsack(_Count):
     """The sizes of the vertices that hold add up to at most `capacity`. Sizes are integers of at least 1."""
 
     def __init__(self, vertices: Sequence[int], sizes: Sequence[int], capacity: int):
-        sizes = [_integer(size, "sizes") for size in sizes]
-        capacity = _integer(capacity, "capacity")
-        if len(sizes) != len(vertices):
+        sizes, capacity = _integers(sizes, "Knapsack: sizes"), _integer(capacity, "capacity")
+        if len(sizes) != len(_vertices(vertices, "Knapsack")):
             raise InputError(f"Knapsack: {len(sizes)} sizes for {len(vertices)} vertices")
         if capacity < 0 or min(sizes, default=1) < 1:
             raise InputError("Knapsack: sizes must be at least 1 and capacity at least 0")
@@ -225,10 +227,17 @@ def obey(code: int, numbers: Sequence[int], labels: np.ndarray) -> np.ndarray:
 
 
 def _vertices(vertices: Sequence[int], name: str) -> tuple[int, ...]:
-    found = tuple(_integer(v, f"{name}: vertices") for v in vertices)
+    found = tuple(_integers(vertices, f"{name}: vertices"))
     if not found:
         raise InputError(f"{name} needs at least one vertex")
     return found
+
+
+def _integers(values: Any, name: str) -> list[int]:
+    try:
+        return [_integer(value, name) for value in values]
+    except TypeError:
+        raise InputError(f"{name} must be a list of whole numbers, not {values!r:.40}") from None
 
 
 def _integer(value: Any, name: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +49,9 @@ class GraphScores(NamedTuple):
     single: bool
 
 
-def read_scores(vertex_scores: Any, edges: Any, edge_scores: Any) -> GraphScores:
+def read_scores(
+    vertex_scores: Any, edges: Any, edge_scores: Any, check: Callable[[TableGraph], Any] | None = None
+) -> GraphScores:
     """Check all arguments. Raises :class:`InputError` that names the argument.
 
     Parameters
@@ -57,15 +59,17 @@ def read_scores(vertex_scores: Any, edges: Any, edge_scores: Any) -> GraphScores
     vertex_scores : (V, S), or a list of vectors; or a list of those
     edges : (E, 2) ints, or a list of tuples of any number of vertices; or a list of those
     edge_scores : (E, S, S), or a list of tables; or a list of those
+    check : callable
+        Called with each graph before its tables are read: raises if they would take too much memory.
     """
     single = is_single_graph(vertex_scores)
     if single:
-        graph, pieces = _read_graph(vertex_scores, edges, edge_scores, "")
+        graph, pieces = _read_graph(vertex_scores, edges, edge_scores, "", check)
         graphs = [graph]
     else:
         graphs, pieces = [], []
         for i, arguments in enumerate(_each(list(vertex_scores), edges, edge_scores)):
-            graph, own = _read_graph(*arguments, f"[{i}]")
+            graph, own = _read_graph(*arguments, f"[{i}]", check)
             graphs.append(graph)
             pieces += own
     sizes = [sum(map(len, own)) for own in _pairs(pieces)]
@@ -108,24 +112,32 @@ def _each(vertices: list[Any], edges: Any, edge_scores: Any) -> Sequence[tuple[A
 
 
 def _read_graph(
-    vertex_scores: Any, edges: Any, edge_scores: Any, where: str
+    vertex_scores: Any,
+    edges: Any,
+    edge_scores: Any,
+    where: str,
+    check: Callable[[TableGraph], Any] | None,
 ) -> tuple[TableGraph, list[np.ndarray]]:
     """The graph, and the tables of its vertices and of its factors as two flat arrays."""
     labels, vertices = _read_vertices(vertex_scores, f"vertex_scores{where}")
     n = len(labels)
-    pairs = _pair_array(edges)
+    pairs, found = _pair_array(edges), []
     if pairs is not None:
         check_scopes(pairs, n, f"edges{where}")
         arities, scopes = np.full(len(pairs), 2), pairs.reshape(-1)
-        if isinstance(edge_scores, np.ndarray) and (labels == labels[:1]).all():
-            size = int(labels[0]) if n else 0
-            table = _array(edge_scores, f"edge_scores{where}", (len(pairs), size, size))
-            return TableGraph(labels, arities, scopes), [vertices, table.reshape(-1)]
-        found = pairs.tolist()
     else:
         found = _read_tuples(edges, n, f"edges{where}")
         arities = np.array([len(scope) for scope in found], np.int64)
         scopes = np.array([v for scope in found for v in scope], np.int64)
+    graph = TableGraph(labels, arities, scopes)
+    if check is not None:
+        check(graph)
+    if pairs is not None:
+        if isinstance(edge_scores, np.ndarray) and (labels == labels[:1]).all():
+            size = int(labels[0]) if n else 0
+            table = _array(edge_scores, f"edge_scores{where}", (len(pairs), size, size))
+            return graph, [vertices, table.reshape(-1)]
+        found = pairs.tolist()
     tables = _listed(
         edge_scores, f"edge_scores{where}", "an array (edges, labels, labels) or a list of tables"
     )
@@ -135,7 +147,7 @@ def _read_graph(
     for f, (scope, table) in enumerate(zip(found, tables, strict=True)):
         shape = tuple(labels[scope].tolist())
         flat.append(_array(table, f"edge_scores{where}[{f}]", shape).reshape(-1))
-    return TableGraph(labels, arities, scopes), [vertices, np.concatenate(flat)]
+    return graph, [vertices, np.concatenate(flat)]
 
 
 def _read_vertices(scores: Any, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ from partwise.core.randomness import random_generator
 from partwise.structures.checks import (
     checked_count,
     checked_labels,
+    checked_samples,
     checked_scores,
     require_possible,
 )
@@ -93,7 +94,7 @@ class Multiclass(PositionLabels):
 
     def sample(self, scores: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Classes drawn from the softmax: int64 (n_samples,) or (n, n_samples)."""
-        n_samples = checked_count(n_samples, "n_samples")
+        n_samples = checked_samples(n_samples)
         probabilities = np.atleast_2d(self.marginals(scores))
         uniforms = random_generator(random_state).random((len(probabilities), n_samples))
         labels = np.empty((len(probabilities), n_samples), np.int64)

@@ -12,7 +12,13 @@ from partwise.core.arcs import Arcs
 from partwise.core.arrays import offsets
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError
-from partwise.structures.checks import checked_count, checked_scores, is_single, require_possible
+from partwise.structures.checks import (
+    checked_count,
+    checked_samples,
+    checked_scores,
+    is_single,
+    require_possible,
+)
 from partwise.structures.contract import Shapes
 from partwise.structures.packed import Packed
 from partwise.structures.second_order.kbest import best_labellings
@@ -132,7 +138,7 @@ class SecondOrderTrees(SecondOrderParts):
         """
         from partwise.structures.trees.samples import sample_relations
 
-        n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
+        n_samples, generator = checked_samples(n_samples), random_generator(random_state)
         scores = self._sentences(arc_scores, sibling_scores, grandparent_scores, relation_scores)
         packed = self._pack(arc_scores, sibling_scores, grandparent_scores, relation_scores)
         results: list[Any] = []

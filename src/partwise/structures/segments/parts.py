@@ -24,6 +24,8 @@ from partwise.structures.segments.forward_backward import (
 from partwise.structures.segments.scores import n_segments
 from partwise.structures.segments.tags import segments_of_tags, tags_of_segments
 
+_LONGEST = 2**31 - 1  # positions of a segment: lengths must fit into 32 bits
+
 
 class SegmentMarginals(NamedTuple):
     """Probabilities of segments (n, max_length, L), and expected numbers of transitions (L, L)."""
@@ -262,11 +264,12 @@ class SemiMarkovParts(Structure):
 def _label_lengths(max_length: Any, n_labels: int) -> np.ndarray:
     """The longest segment of every label, int64 (n_labels,)."""
     if np.ndim(max_length) == 0:
-        return np.full(n_labels, checked_count(max_length, "max_length"))
+        return np.full(n_labels, checked_count(max_length, "max_length", most=_LONGEST))
     given = list(max_length)
     if len(given) != n_labels:
         raise InputError(f"max_length has {len(given)} entries, expected one for each of {n_labels} labels")
-    return np.array([checked_count(each, f"max_length[{j}]") for j, each in enumerate(given)], np.int64)
+    checked = (checked_count(each, f"max_length[{j}]", most=_LONGEST) for j, each in enumerate(given))
+    return np.array(list(checked), np.int64)
 
 
 def _segments(tags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

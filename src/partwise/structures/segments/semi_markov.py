@@ -13,7 +13,13 @@ from partwise.compiled.simd import LANES
 from partwise.core.arrays import offsets
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError
-from partwise.structures.checks import checked_count, checked_scores, require_possible
+from partwise.structures.checks import (
+    checked_count,
+    checked_samples,
+    checked_scores,
+    require_possible,
+    room_for_best,
+)
 from partwise.structures.packed import Packed
 from partwise.structures.segments.parts import SegmentMarginals, SemiMarkovParts
 from partwise.structures.segments.tags import segments_of_tags, tags_of_segments
@@ -133,7 +139,7 @@ class SemiMarkov(SemiMarkovParts):
         self, segment_scores: Any, transition_scores: Any, n_samples: int = 1, random_state: Any = None
     ) -> Any:
         """Segmentations drawn with probability ∝ exp(score): a list of n_samples arrays, or a list of such lists."""
-        n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
+        n_samples, generator = checked_samples(n_samples), random_generator(random_state)
         packed = self._pack(segment_scores, transition_scores)
         drawn = self.sample_tags(packed, n_samples, generator)
         results = [[segments_of_tags(each) for each in tags] for tags in drawn]
@@ -165,8 +171,7 @@ class SemiMarkov(SemiMarkovParts):
 
         room, results = packed.room(), []
         for first, length in zip(packed.part_ptr[:-1].tolist(), packed.lengths.tolist(), strict=True):
-            possible = self.log_count(length)
-            n_best = k if possible > 30 else max(1, min(k, round(np.exp(possible))))
+            n_best = room_for_best(k, self.log_count(length), 2 * room.cells.size + length)
             tags, values = np.zeros((n_best, length), np.int64), np.empty(n_best)
             scores = packed.scores[first:]
             found = best_segmentations(packed.specification, length, scores, room, tags, values)

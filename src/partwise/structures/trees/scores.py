@@ -8,7 +8,7 @@ import numpy as np
 
 from partwise.compiled.simd import LANES
 from partwise.errors import InputError
-from partwise.structures.checks import checked_scores, is_single
+from partwise.structures.checks import checked_scores, is_single, real_array
 
 _NOTHING = np.zeros(0)
 
@@ -92,8 +92,8 @@ def refuse_numbers(sentence: int, single: bool) -> None:
 
 def _matrix(values: Any, name: str) -> np.ndarray:
     try:
-        array = np.asarray(values, np.float64)
-    except (TypeError, ValueError):
+        array = real_array(values)
+    except (TypeError, ValueError, OverflowError):
         array = _NOTHING
     if array.ndim != 2 or array.shape[0] != array.shape[1] or len(array) < 2:
         raise InputError(

@@ -8,7 +8,7 @@ import numpy as np
 
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError
-from partwise.structures.checks import checked_count, require_possible
+from partwise.structures.checks import checked_count, checked_samples, require_possible, room_for_best
 from partwise.structures.contract import Shapes
 from partwise.structures.trees.inference import (
     best_of_matrices,
@@ -113,8 +113,7 @@ class Trees(TreeParts):
         k, scores = checked_count(k, "k"), self._read(arc_scores, relation_scores, checked=True)
         log_counts, results = {n: self.log_count(n) for n in set(scores.lengths.tolist())}, []
         for i, (n, arcs, relations) in enumerate(scores.sentences()):
-            possible = log_counts[n]
-            capacity = k if possible > 30 else max(1, min(k, round(np.exp(possible))))
+            capacity = room_for_best(k, log_counts[n], n * (n / 2 + 4))
             codes, values = np.empty((capacity, n), np.int64), np.empty(capacity)
             found = best_trees(self.specification(), n, arcs, relations, codes, values)
             _require(found > 0, i, scores)
@@ -133,7 +132,7 @@ class Trees(TreeParts):
         """
         from partwise.structures.trees.samples import sample_relations
 
-        n_samples, generator = checked_count(n_samples, "n_samples"), random_generator(random_state)
+        n_samples, generator = checked_samples(n_samples), random_generator(random_state)
         scores = self._read(arc_scores, relation_scores, checked=True)
         results: list[Any] = []
         for i, (n, arcs, relations) in enumerate(scores.sentences()):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from partwise.data.constituents import Span, Tree
-from partwise.data.treebank import plain_label
 from partwise.errors import InputError
 from partwise.tasks.constituents.data import as_sentences
 from partwise.tasks.page import text_or
@@ -46,10 +45,6 @@ def _probability(node: Tree, span: Span, marginals: dict[Span, float] | None) ->
     if marginals is None or node.word is not None or not node.label:
         return None
     return round(float(marginals.get(span, 0.0)), 6)
-
-
-def plain_spans(tree: Tree) -> set[Span]:
-    return {span._replace(label=plain_label(span.label)) for span in tree.spans() if span.label}
 
 
 def paired_labels(true: list[set[Span]], mine: list[set[Span]]) -> tuple[list[list[str]], list[list[str]]]:

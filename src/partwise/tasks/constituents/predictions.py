@@ -11,11 +11,19 @@ import numpy as np
 from partwise.core.arrays import offsets, positions, ranges
 from partwise.core.problem import Problem
 from partwise.data.constituents import Span, Tree, fold
-from partwise.data.treebank import rooted, without_cycles, without_functions, without_traces
+from partwise.data.treebank import (
+    plain_label,
+    plain_spans,
+    rooted,
+    without_cycles,
+    without_functions,
+    without_traces,
+)
 from partwise.errors import InputError
 from partwise.estimators.base import n_threads
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.explain import TopKind, Use, rows_and_columns
+from partwise.estimators.labels import warn_of_unknown
 from partwise.estimators.model import Excluded
 from partwise.estimators.predictions import Predictions, Query
 from partwise.features.spans import Sentences
@@ -52,6 +60,7 @@ class ConstituencyPredictions(Predictions):
     has_tags_: bool
     fixed_tags_: bool
     functions: bool
+    labels_: list[str]
     outer_: str | None
     _words = ("sentence", "tree")
     _has_text_labellings = True
@@ -88,13 +97,23 @@ class ConstituencyPredictions(Predictions):
     def score(self, X: Any, y: Any) -> float:
         """Labelled F1 of constituents, as evalb counts it with COLLINS.prm.
 
+        Labels that were not in training can never be predicted and count as errors; a warning names them.
+
         Parameters
         ----------
         X : sequence of sentences, or None for those of the trees
         y : sequence of trees
         """
         trees = as_trees(y).trees
+        warn_of_unknown(self._labels_in(X, trees), self._known_labels())  # type: ignore[attr-defined]
         return bracket_scores(trees, self.predict(trees if X is None else X)).f1
+
+    def _labels_in(self, X: Any, y: Any) -> set[Any]:
+        """Labels of constituents as evalb compares them, without functions; those of training under their own names."""
+        known = {plain_label(label): label for label in (*self.labels_, *filter(None, [self.outer_]))}
+        spans = (span for tree in as_trees(y).trees for span in plain_spans(without_traces(tree) or tree))
+        found = {known.get(span.label, span.label) for span in spans}
+        return found - {self.outer_, ROOT}
 
     # -- examples and labellings ----------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import numpy as np
 from partwise.data import Tree, open_binary, read_trees, write_trees
 from partwise.data.brackets import escaped
 from partwise.data.constituents import Span
-from partwise.data.treebank import plain_label, without_traces
+from partwise.data.treebank import plain_label, plain_spans, without_traces
 from partwise.errors import InputError
 from partwise.report.output import write_page_to, write_text
 from partwise.scoring.brackets import bracket_scores
@@ -22,7 +22,6 @@ from partwise.tasks.constituents.page import (
     expected_words,
     nodes_of,
     paired_labels,
-    plain_spans,
     read_sentence,
 )
 from partwise.tasks.constituents.reading import FORMATS, SentenceBatch, stream_sentences

@@ -14,8 +14,9 @@ from partwise.data import DependencyCorpus, corpus_from_sentences
 from partwise.data.dependency_checks import ProjectiveCount, check_trees, drop_crossing
 from partwise.data.frames import as_dicts, is_frame, unpacked
 from partwise.errors import InputError
-from partwise.estimators.checks import check_ordered, refuse_masked, training_weights
+from partwise.estimators.checks import check_choice, check_ordered, refuse_masked, training_weights
 from partwise.estimators.predictions import blocks
+from partwise.tasks.dependencies.lifting import LiftCount, LiftedTrees, lift
 
 _WORD_FIELDS = {
     "form": "forms", "lemma": "lemmas", "coarse_tag": "coarse_tags", "fine_tag": "fine_tags", "feats": "feats",
@@ -105,17 +106,20 @@ class TrainingTrees(NamedTuple):
 
     Attributes
     ----------
-    corpus : DependencyCorpus
+    trees : LiftedTrees
     single_root : bool
         Whether exactly one word of each sentence depends on the root.
     skipped : ProjectiveCount or None
-        How many trees were left out because they are not projective.
-    weights : float64 array, shape (n_sentences,), or None
+        How many sentences were left out.
+    lifted : LiftCount or None
+        How many arcs were lifted.
+    weights : float64 array (n_sentences,) or None
     """
 
-    corpus: DependencyCorpus
+    trees: LiftedTrees
     single_root: bool
     skipped: ProjectiveCount | None
+    lifted: LiftCount | None
     weights: np.ndarray | None
 
 
@@ -128,28 +132,25 @@ def training_trees(
         raise InputError("X has no sentences to train on")
     if single_root not in (True, False, "auto"):
         raise InputError(f"single_root must be True, False or 'auto', not {single_root!r:.40}")
-    if non_projective not in ("skip", "error"):
-        raise InputError(f"non_projective must be 'skip' or 'error', not {non_projective!r:.40}")
+    check_choice("non_projective", non_projective, ("lift", "skip", "error"))
     refuse_crossing = projective and non_projective == "error"
     check_trees(corpus, single_root=single_root is True, projective=refuse_crossing)
     if single_root == "auto":
         single_root = bool((count_roots(corpus.heads, corpus.sentence_ptr) == 1).all())
     weights = training_weights(sample_weight, corpus.lengths > 0, "sentences")
-    if not projective:
-        return TrainingTrees(corpus, bool(single_root), None, weights)
-    kept, count = drop_crossing(corpus)
-    if weights is not None and count.n_skipped:
-        raise InputError("sample_weight needs trees without crossing arcs, or structure='spanning'")
-    if kept.n_sentences == 0:
-        raise InputError("no sentence is left to train on: all have crossing arcs")
-    return TrainingTrees(kept, bool(single_root), count, weights)
-
-
-def relation_codes(corpus: DependencyCorpus, names: list[str]) -> np.ndarray:
-    """The number of every word's relation, int64 (n_words,)."""
-    index = {name: k for k, name in enumerate(names)}
-    assert corpus.relations is not None
-    return np.fromiter(map(index.__getitem__, corpus.relations), np.int64, corpus.n_words)
+    skipped = lifted = None
+    trees = LiftedTrees(corpus, corpus.heads)
+    if projective and non_projective == "lift":
+        trees = lift(corpus)
+        lifted = trees.lift_count()
+    elif projective:
+        kept, skipped = drop_crossing(corpus)
+        if weights is not None and skipped.n_skipped:
+            raise InputError("sample_weight needs all sentences, and non_projective='skip' leaves some out")
+        if kept.n_sentences == 0:
+            raise InputError("no sentence is left to train on: all have crossing arcs")
+        trees = LiftedTrees(kept, kept.heads)
+    return TrainingTrees(trees, bool(single_root), skipped, lifted, weights)
 
 
 def pieces(corpus: DependencyCorpus, most_arcs: int) -> Iterator[DependencyCorpus]:

@@ -38,9 +38,9 @@ class DependencyOptions(FormatOption):
         choices=("auto", "heads", "labelled"),
     )
     non_projective: str = option(
-        "skip",
-        "Crossing arcs in TRAIN, with --structure projective: skip or error.",
-        choices=("skip", "error"),
+        "lift",
+        "Crossing arcs in TRAIN, with --structure projective: lift (and put back), skip or error.",
+        choices=("lift", "skip", "error"),
     )
     min_count: int = option(1, "Drop features seen less often on true arcs.")
 

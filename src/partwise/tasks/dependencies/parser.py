@@ -23,7 +23,8 @@ from partwise.storage.checks import expect_number, expect_text, expect_texts
 from partwise.structures import Projective, SecondOrderProjective, SecondOrderSpanning, Spanning
 from partwise.tasks.dependencies.arc_encoder import FEATURES, ArcEncoder, arc_kinds
 from partwise.tasks.dependencies.arc_pruning import BEAM, ArcPruner, PruningRecord
-from partwise.tasks.dependencies.data import TrainingTrees, relation_codes, training_trees
+from partwise.tasks.dependencies.data import TrainingTrees, training_trees
+from partwise.tasks.dependencies.lifting import ArcLabels
 from partwise.tasks.dependencies.predictions import ParserPredictions
 
 if TYPE_CHECKING:
@@ -68,8 +69,10 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
     cost : {"auto", "heads", "labelled"}
         What a word costs in losses with γ > 0: 1 for a wrong head, or also for the right one with a wrong relation.
         "auto" is "labelled" where arcs have relations.
-    non_projective : {"skip", "error"}
-        What to do with training trees that have crossing arcs, where structure="projective".
+    non_projective : {"lift", "skip", "error"}
+        What to do with training trees that have crossing arcs, where structure="projective". "lift" trains on trees
+        whose crossing arcs are moved up, and puts arcs back after parsing if `labelled`; without relations the
+        parser's arcs never cross. "skip" leaves these sentences out.
     min_count : int
         Features seen less often on true arcs are dropped.
 
@@ -81,7 +84,9 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
     pruning_ : PruningRecord or None
         How many arcs pruning left in training, and its recall.
     skipped_ : ProjectiveCount or None
-        How many training trees have crossing arcs, where structure="projective".
+        How many sentences were left out, where structure="projective" and non_projective="skip".
+    lifted_ : LiftCount or None
+        How many arcs were lifted, where structure="projective" and non_projective="lift".
     coef_ : ndarray (n_weights,)
         All weights: of arcs, relations, siblings, grandparents.
 
@@ -105,7 +110,7 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
     grandparent_templates: str | Sequence[str] = "grandparents"
     prune: int | Literal["auto"] | None = "auto"
     cost: Literal["auto", "heads", "labelled"] = "auto"
-    non_projective: Literal["skip", "error"] = "skip"
+    non_projective: Literal["lift", "skip", "error"] = "lift"
     min_count: int = 1
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -148,19 +153,21 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
         return training_trees(X, y, sample_weight, self.single_root, projective, self.non_projective)
 
     def _build(self, data: TrainingTrees) -> tuple[Problem, ArcEncoder]:
-        corpus, self.single_root_, self.skipped_, weights = data
+        trees, self.single_root_, self.skipped_, self.lifted_, weights = data
+        corpus = trees.corpus
         has_relations = self.labelled and corpus.relations is not None
-        self.relations_ = sorted(set(corpus.relations or ())) if has_relations else []
+        self._labels = ArcLabels.of(trees) if has_relations else ArcLabels([], [])
+        self.relations_ = self._labels.relations
         self._begin_compiling(self._structure(1, self.order).oracle)
         arcs = self._pruned(corpus)
-        structure = self._structure(len(self.relations_), self.order)
+        structure = self._structure(len(self._labels), self.order)
         encoder = self._fitted_encoder(structure, corpus)
         encoded = encoder.transform(structure, corpus, arcs)
         shapes, labels = encoded.shapes_for(structure), corpus.heads.astype(np.int64)
         maps = {name: FeatureMap.build(1, own.n_attributes) for name, own in encoder.features.items()}
         if structure.labelled:
-            codes = relation_codes(corpus, self.relations_)
-            labels = labels * len(self.relations_) + codes
+            codes = self._labels.codes(trees)
+            labels = labels * len(self._labels) + codes
             relations = encoder.features["relation"]
             true = relations.transform(corpus, gold_arcs(corpus.heads, corpus.sentence_ptr))
             maps["relation"] = FeatureMap.build(
@@ -244,6 +251,7 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
             "encoder": encoder,
             "pruner": pruner,
             "pruning": None if self.pruning_ is None else list(self.pruning_),
+            "lifts": [list(pair) for pair in self._labels.lifts],
         }
         return header, arrays
 
@@ -256,9 +264,10 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
         self.structure = expect_text(shape, "name", ("spanning", "projective"))  # type: ignore[assignment]
         self.single_root_ = shape["single_root"]
         self.relations_ = expect_texts(header, "labels", distinct=True)
+        self._labels = ArcLabels.from_state(header, self.relations_)
         self.order = expect_number({"order": self.order}, "order", 1, 2, whole=True)
-        structure = self._structure(len(self.relations_), self.order)
-        self._pruner, self.skipped_ = None, None
+        structure = self._structure(len(self._labels), self.order)
+        self._pruner, self.skipped_, self.lifted_ = None, None, None
         if header.get("pruner") is not None:
             own = unprefixed(arrays, "pruner.")
             self._pruner = ArcPruner.from_state(header["pruner"], own, self._structure(1, 1))
@@ -272,7 +281,7 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
         return list(self.relations_)
 
     def _labels_in(self, X: Any, y: Any) -> set[Any]:
-        return set(getattr(X, "relations", None) or ())
+        return set(getattr(X, "relations", None) or ()) if self.relations_ else set()
 
     def _shown_settings(self) -> dict[str, Any]:
         return {
@@ -285,6 +294,8 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
 
     def _shown_sizes(self) -> dict[str, Any]:
         sizes: dict[str, Any] = {"relations": len(self.relations_)}
+        if self._labels.lifts:
+            sizes["lifted relations"] = len(self._labels.lifts)
         for name, features in self._encoder.features.items():
             sizes[f"{name} features"] = features.n_attributes
         if self.pruning_ is not None:
@@ -297,7 +308,10 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
             facts["pruning"] = self.pruning_.as_dict()
         if self.skipped_ is not None:
             facts["skipped_sentences"] = self.skipped_.n_skipped
+        if self.lifted_ is not None:
+            facts["lifted_arcs"] = self.lifted_.n_lifted
+            facts["lifted_sentences"] = self.lifted_.n_lifted_sentences
         return facts
 
     def _training_notes(self) -> list[str]:
-        return [str(each) for each in (self.skipped_, self.pruning_) if each is not None]
+        return [str(each) for each in (self.skipped_, self.lifted_, self.pruning_) if each is not None]

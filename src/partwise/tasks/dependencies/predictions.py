@@ -19,11 +19,12 @@ from partwise.estimators.predictions import Predictions, Query
 from partwise.scoring.attachment import attachment_scores
 from partwise.tasks.dependencies.arc_encoder import ArcEncoder
 from partwise.tasks.dependencies.arc_pruning import MOST_ARCS, ArcPruner, PruningRecord
-from partwise.tasks.dependencies.data import Tree, as_corpus, pieces, relation_codes, with_trees
+from partwise.tasks.dependencies.data import Tree, as_corpus, pieces, with_trees
+from partwise.tasks.dependencies.lifting import ArcLabels, LiftedTrees, lift
 
 
 class ParserPredictions(Predictions):
-    """Predictions of an estimator that has `_pruner` and `relations_`.
+    """Predictions of an estimator that has `_pruner`, `relations_` and `_labels`.
 
     `X` is a DependencyCorpus, whose own trees are not looked at, or a list of sentences.
     """
@@ -31,6 +32,7 @@ class ParserPredictions(Predictions):
     _encoder: ArcEncoder
     _pruner: ArcPruner | None
     relations_: list[str]
+    _labels: ArcLabels
     _words = ("sentence", "tree")
 
     def predict(self, X: Any) -> list[Any]:
@@ -46,23 +48,33 @@ class ParserPredictions(Predictions):
     def parse(self, X: Any) -> DependencyCorpus:
         """The corpus with the best trees in place of its own, ready for ``write_dependencies``."""
         corpus = as_corpus(X)
-        codes = [query.best()[0] for query in self._queries(corpus)]
-        flat = np.concatenate([np.zeros(0, np.int64), *codes])
-        n_relations, relations = max(len(self.relations_), 1), None
-        if self.relations_:
-            relations = [self.relations_[code] for code in (flat % n_relations).tolist()]
-        return replace(corpus, heads=(flat // n_relations).astype(np.int32), relations=relations)
+        trees = self.predict(corpus)
+        heads = [tree.heads if self.relations_ else tree for tree in trees]
+        relations = [name for tree in trees for name in tree.relations] if self.relations_ else None
+        flat = np.concatenate([np.zeros(0, np.int64), *heads])
+        return replace(corpus, heads=flat.astype(np.int32), relations=relations)
 
     def predict_marginals(self, X: Any) -> list[np.ndarray]:
         """Probability of every arc: arrays (n + 1, n + 1) by [head, modifier], zero where pruned.
 
         Probabilities are ∝ exp(β · score), the model that the loss belongs to; for β = ∞ (hinge, perceptron)
-        there is none, and the call is refused.
+        there is none, and the call is refused. A lifted arc counts for the head to which the best tree puts it back.
         """
         return self._over(self._marginals, X)
 
     def _marginals(self, query: Query) -> list[np.ndarray]:
-        return _matrices(query, self._counts(query), 0.0)
+        if not self._labels.lifts:
+            return _matrices(query, self._counts(query), 0.0)
+        structure: Any = query.model.structure
+        counts, n_arcs = self._counts(query, "all"), structure.n_arcs(query.scorer.shapes)
+        first = query.scorer.batch.part_ptr[:-1]
+        arcs = _matrices(query, counts[ranges(first, n_arcs)], 0.0)
+        own = counts[ranges(first + n_arcs, n_arcs * structure.n_relations)]
+        labels = _matrices(query, own.reshape(-1, structure.n_relations), 0.0)
+        best = np.split(query.best()[0], np.cumsum(query.lengths)[:-1])
+        for arc, label, codes in zip(arcs, labels, best, strict=True):
+            self._labels.move_back(arc, label, *np.divmod(codes, structure.n_relations))
+        return arcs
 
     def arc_probabilities(self, X: Any, heads: Any) -> np.ndarray:
         """Probability of the arc from each word's given head, float64 (n_words,)."""
@@ -89,9 +101,13 @@ class ParserPredictions(Predictions):
         -------
         list of lists of (tree, value)
             Trees as from `predict`. The value is the tree's probability; for β = ∞, where there is none, its
-            score.
+            score. If several trees are the same after their lifts are undone, only the best of them is there.
         """
         return self._ranked(X, k)
+
+    def _kbest(self, query: Query, k: int) -> list[list[tuple[Any, float]]]:
+        found = super()._kbest(query, k)
+        return [_distinct(trees) for trees in found] if self._labels.lifts else found
 
     def score(self, X: Any, y: Any = None) -> float:
         """Unlabelled attachment score: the share of words with the right head, punctuation included.
@@ -128,11 +144,11 @@ class ParserPredictions(Predictions):
         return encoder.transform(structure, source, arcs)
 
     def _labelling(self, codes: np.ndarray, query: Query | None, i: int) -> Any:
-        """Heads, or heads and relations, from heads · n_relations + relations."""
+        """Heads, or heads and relations, from heads · n_labels + labels."""
         if not self.relations_:
             return codes
-        heads, relations = np.divmod(codes, len(self.relations_))
-        return Tree(heads, [self.relations_[code] for code in relations.tolist()])
+        heads, labels = self._labels.put_back(*np.divmod(codes, len(self._labels)))
+        return Tree(heads, [self.relations_[code] for code in labels.tolist()])
 
     def _kbest_labels(self, query: Query, k: int, scale: float) -> list[list[tuple[np.ndarray, float]]]:
         structure: Any = self._model.structure
@@ -187,11 +203,12 @@ class ParserPredictions(Predictions):
     def _given(self, query: Query, y: Any, name: str) -> tuple[list[Any], np.ndarray]:
         """Pairs (head, relation), relations None where there are none; and codes."""
         tree, structure = with_trees(query.source, [y]), self._model.structure
-        labels = tree.heads.astype(np.int64)
+        trees = lift(tree) if self._labels.lifts else LiftedTrees(tree, tree.heads)
+        labels = trees.corpus.heads.astype(np.int64)
         if structure.labelled:  # type: ignore[attr-defined]
             if tree.relations is None or not set(tree.relations) <= set(self.relations_):
                 raise InputError("the tree must have relations, all of which were in training")
-            labels = labels * len(self.relations_) + relation_codes(tree, self.relations_)
+            labels = labels * len(self._labels) + self._labels.codes(trees)
         relations: Any = tree.relations if self.relations_ else None
         return list(zip(tree.heads.tolist(), relations or [None] * tree.n_words, strict=True)), labels
 
@@ -204,16 +221,26 @@ class ParserPredictions(Predictions):
         if structure.order == 2:
             for kind, triples in zip(("sibling", "grandparent"), structure.triples(arcs), strict=True):
                 words[kind] = np.where(triples.modifier < 0, triples.first, triples.modifier)
+        names = self._labels.names
         for kind, row, column in rows_and_columns(structure, shapes, parts):
-            label = self.relations_[column] if kind == "relation" else kind
+            label = names[column] if kind == "relation" else kind
             yield Use(kind, row, column, int(words[kind][row]) - 1, label)
 
     def _top_kinds(self) -> list[TopKind]:
-        relation = TopKind("relation", self.relations_, self.relations_)
+        names = self._labels.names
+        relation = TopKind("relation", names, names)
         return [
             relation if kind == "relation" else TopKind(kind, [kind], [None])
             for kind in self._encoder.features
         ]
+
+
+def _distinct(trees: list[tuple[Tree, float]]) -> list[tuple[Tree, float]]:
+    """The first of all trees that are equal."""
+    first: dict[Any, tuple[Tree, float]] = {}
+    for tree, value in trees:
+        first.setdefault((tuple(tree.heads.tolist()), tuple(tree.relations)), (tree, value))
+    return list(first.values())
 
 
 def _matrices(query: Query, values: np.ndarray, fill: float) -> list[np.ndarray]:

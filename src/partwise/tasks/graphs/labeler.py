@@ -185,6 +185,10 @@ class GraphLabeler(GraphPredictions, InfluenceMixin, CompactModel, WarmStarting)
     def _known_labels(self) -> list[Any]:
         return self._labels.every()
 
+    def _labels_in(self, X: Any, y: Any) -> set[Any]:
+        labels = (own.tolist() if isinstance(own, np.ndarray) else own for own in own_labels(X, y))
+        return {label for own in labels for label in own}
+
     def _shown_settings(self) -> dict[str, Any]:
         return {"inference": self.inference_, "edges": self.edges, "pairs": self.pairs}
 

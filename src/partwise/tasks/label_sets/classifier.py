@@ -236,6 +236,9 @@ class MultilabelClassifier(
     def _known_labels(self) -> list[Any]:
         return list(range(len(self.coef_))) if self._label_names is None else list(self._label_names)
 
+    def _labels_in(self, X: Any, y: Any) -> set[Any]:
+        return {label for own in getattr(y, "sets", ()) for label in own}
+
     def _shown_settings(self) -> dict[str, Any]:
         graph = self.graph if isinstance(self.graph, str) else "given"
         return {"graph": graph, "inference": self.inference_}

@@ -133,6 +133,11 @@ def read_segments(y: Any, lengths: np.ndarray, name: str = "y") -> list[list[Seg
     return result
 
 
+def labels_of(segments: list[list[Segment]]) -> set[Any]:
+    """All labels of some segments."""
+    return {label for own in segments for _, _, label in own}
+
+
 def _from_labels(labels: list[str], length: int, name: str) -> list[Segment]:
     if len(labels) != length:
         raise InputError(f"{name} has {len(labels)} labels, but its sequence has {length} positions")

@@ -16,6 +16,7 @@ from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.estimators.checks import check_choice
 from partwise.estimators.encoded import Encoded
+from partwise.estimators.encoders import as_sequences
 from partwise.estimators.explain import Explanations, Transitions
 from partwise.estimators.labels import classes_array, split
 from partwise.estimators.linear import CompactModel
@@ -23,9 +24,10 @@ from partwise.estimators.saving import prefixed, stored_labels, stored_part, unp
 from partwise.storage.checks import expect_number, expect_text
 from partwise.structures import SemiMarkov
 from partwise.structures.segments.forward_backward import SEMI_MARKOV
-from partwise.tasks.segments.data import Gold, SegmentData, gold_of
+from partwise.tasks.segments.data import Gold, SegmentData, gold_of, labels_of, read_segments
 from partwise.tasks.segments.encoder import SegmentEncoder
 from partwise.tasks.segments.predictions import SegmentPredictions
+from partwise.tasks.sequences.data import lengths_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -168,6 +170,9 @@ class SegmentLabeler(SegmentPredictions, Explanations, Transitions, CompactModel
         return self._fitted_model().tied_weights.reshape(len(self.classes_), len(self.classes_))
 
     # -- what commands and pages ask ------------------------------------------------------------
+
+    def _labels_in(self, X: Any, y: Any) -> set[Any]:
+        return labels_of(read_segments(y, lengths_of(as_sequences(X))))
 
     def _shown_settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = {"longest segment": self.max_length_, "pairs": self.pairs}

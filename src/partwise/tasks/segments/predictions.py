@@ -15,11 +15,12 @@ from partwise.errors import InputError
 from partwise.estimators.checks import checked_weights
 from partwise.estimators.encoders import as_sequences
 from partwise.estimators.explain import TopKind, Use
+from partwise.estimators.labels import warn_of_unknown
 from partwise.estimators.predictions import Predictions, Query
 from partwise.structures import SemiMarkov
-from partwise.structures.checks import checked_count
+from partwise.structures.checks import checked_samples
 from partwise.structures.segments.tags import segments_of_tags
-from partwise.tasks.segments.data import Segment, iob2, pieces, read_segments
+from partwise.tasks.segments.data import Segment, iob2, labels_of, pieces, read_segments
 from partwise.tasks.segments.encoder import SegmentEncoder
 from partwise.tasks.sequences.data import lengths_of
 
@@ -110,7 +111,7 @@ class SegmentPredictions(Predictions):
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[list[list[Segment]]]:
         """Segmentations drawn from the model: per sequence a list of `n_samples` lists of segments."""
-        n_samples = checked_count(n_samples, "n_samples")
+        n_samples = checked_samples(n_samples)
         generator = random_generator(random_state)
         return self._over(partial(self._samples, n=n_samples, generator=generator), X)
 
@@ -120,10 +121,14 @@ class SegmentPredictions(Predictions):
         return query.spread(named, lambda: [[] for _ in range(n)])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """F1 of segments: 2 · both / (true + predicted), a segment being right if borders and label are."""
+        """F1 of segments: 2 · both / (true + predicted), a segment being right if borders and label are.
+
+        Labels that were not in training can never be predicted and count as errors; a warning names them.
+        """
         X = as_sequences(X)
         lengths = lengths_of(X)
         true, weights = read_segments(y, lengths), checked_weights(sample_weight, len(lengths))
+        warn_of_unknown(labels_of(true), self._known_labels())  # type: ignore[attr-defined]
         return _f1(true, self.predict(X), weights)
 
     # -- examples and labellings ----------------------------------------------------------------

@@ -141,17 +141,18 @@ class PredictionBatch:
     format: str
     others: list[dict[str, Any]] = field(default_factory=list)
 
-    def write(self, handle: Any, columns: Sequence[Sequence[Sequence[str]]]) -> None:
+    def write(self, handle: Any, columns: Sequence[Sequence[Sequence[str | None]]]) -> None:
         """Write the text with columns appended; ``columns[c][i][t]`` belongs to token t of sequence i.
 
-        Tagged text has room for one: where there are more, it is written as columns with tabs.
+        None is left out: its row is shorter. Tagged text has room for one: where there are more, it is written as
+        columns with tabs.
         """
         flat = [[value for sequence in column for value in sequence] for column in columns]
         if self.format == "conll":
             write_predictions(handle, self.source, *flat)
             return
         lines: list[str] = []
-        rows = list(zip(*flat, strict=True))
+        rows = [tuple(value for value in row if value is not None) for row in zip(*flat, strict=True)]
         place = 0
         for sequence in self.tokens:
             here = rows[place : place + len(sequence)]

@@ -29,6 +29,8 @@ from partwise.tasks.sequences.reading import (
 )
 from partwise.tasks.task import LabelledData, SmallProblem, Wanted, Write, json_lines
 
+_MOST_BLANK = 100  # columns of a document line that comes without sequences: it may be one for each labelling
+
 
 class Sequences(LabelTask):
     """Labelling of sequences."""
@@ -139,7 +141,9 @@ class Sequences(LabelTask):
         for batch in stream_predictions(path, self.options):
             if not batch.tokens:
                 if batch.format == "conll" and not wanted.json:
-                    yield partial(batch.write, columns=[[]] * (wanted.kbest + wanted.marginals))
+                    yield partial(
+                        batch.write, columns=[[]] * (min(wanted.kbest, _MOST_BLANK) + wanted.marginals)
+                    )
                 continue
             check_kind(self.estimator, batch.x, path)
             if wanted.json or batch.format == "jsonl":
@@ -147,13 +151,15 @@ class Sequences(LabelTask):
             else:
                 yield partial(batch.write, columns=self._columns(batch, wanted))
 
-    def _columns(self, batch: PredictionBatch, wanted: Wanted) -> list[list[list[str]]]:
+    def _columns(self, batch: PredictionBatch, wanted: Wanted) -> list[list[Any]]:
         if wanted.kbest == 1:
-            columns = [self.labels(batch.x)]
+            columns: list[list[Any]] = [self.labels(batch.x)]
         else:
             found = self.kbest(batch.x, wanted.kbest)
-            # A short sequence has fewer labellings than asked for; its last one fills the columns.
-            columns = [[best[min(rank, len(best) - 1)][0] for best in found] for rank in range(wanted.kbest)]
+            columns = [  # a short sequence has fewer labellings, and then fewer columns
+                [own[rank][0] if rank < len(own) else [None] * len(own[0][0]) for own in found]
+                for rank in range(max(map(len, found)))
+            ]
         if wanted.marginals:
             columns.append([list(map(as_text, each)) for each in self.marginals(batch.x)])
         return columns

@@ -14,6 +14,7 @@ from partwise.structures.contract import Structure
 from partwise.torch.layouts.arrangement import CACHE, Arrangement
 
 _HALF = (torch.float16, torch.bfloat16)
+_FLOATS = (torch.float32, torch.float64, *_HALF)
 
 
 class ScoreBatch(NamedTuple):
@@ -160,14 +161,28 @@ class Layout(ABC):
         if lengths is not None:
             longest = self.longest(tuple(tuple(each.shape) for each in tensors))
             read = read_lengths(lengths, n_examples, longest, device, checked)
-        if checked:
-            for name, each in zip(self.names, tensors, strict=False):
-                if not bool((each < torch.inf).all()):
-                    raise InputError(f"{name} contains NaN or +inf; scores may be any number or −inf")
-        if not is_shared:
-            return ScoreBatch(self, tensors, read, tensors)
-        first, second, *rest = tensors
-        return ScoreBatch(self, (first, second.expand(n_examples, *second.shape), *rest), read, tensors)
+        batch = ScoreBatch(self, tensors, read, tensors)
+        if is_shared:
+            first, second, *rest = tensors
+            batch = batch._replace(scores=(first, second.expand(n_examples, *second.shape), *rest))
+        if checked and not all(bool((each < torch.inf).all()) for each in tensors):
+            return self._numbers(batch)
+        return batch
+
+    def _numbers(self, batch: ScoreBatch) -> ScoreBatch:
+        """The batch with zeros in place of NaN and +inf behind the lengths; raises if there are others."""
+        plan, scores = batch.arrangement(), []
+        used = plan.to_tensors(np.ones(int(plan.part_ptr[-1])), batch.sizes[: len(plan.maps)])
+        for k, (name, each) in enumerate(zip(self.names, batch.unexpanded, strict=False)):
+            wrong = ~(each < torch.inf)
+            is_own = k < len(used) and each is batch.scores[k]  # not shared by all examples
+            counted = wrong & (torch.from_numpy(used[k]).to(each.device) > 0) if is_own else wrong
+            if bool(counted.any()):
+                raise InputError(f"{name} contains NaN or +inf; scores may be any number or −inf")
+            scores.append(torch.where(wrong, torch.zeros_like(each), each) if is_own else each)
+        both = zip(scores, batch.scores, strict=True)
+        expanded = tuple([own if own.shape == each.shape else each for own, each in both])
+        return batch._replace(scores=expanded, unexpanded=tuple(scores))
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._key() == other._key()  # type: ignore[attr-defined]
@@ -223,6 +238,9 @@ def require_tensor(value: Any, name: str, shape: tuple[int | None, ...], what: s
     """`value` if it is a floating tensor of this shape. None means any size."""
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         raise InputError(f"{name} must be a tensor of floating numbers, {what}")
+    if value.layout is not torch.strided or value.dtype not in _FLOATS:
+        kind = str(value.dtype if value.layout is torch.strided else value.layout).removeprefix("torch.")
+        raise InputError(f"{name} is {kind}; it must be a dense tensor of floats of 16 bits or more")
     size = value.shape
     if size != shape and (
         len(size) != len(shape) or any(s not in (None, n) for s, n in zip(shape, size, strict=True))

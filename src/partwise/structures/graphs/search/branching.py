@@ -24,7 +24,7 @@ from partwise.structures.graphs.messages.sweeps import (
     is_possible,
     start_messages,
 )
-from partwise.structures.graphs.messages.workspace import FactorWorkspace, read_graph, read_scores
+from partwise.structures.graphs.messages.workspace import TABLE, FactorWorkspace, read_graph, read_scores
 from partwise.structures.graphs.search.rounding import entry_of, index_slots, round_beliefs
 
 # Every temperature is this multiple of the one before.
@@ -56,6 +56,8 @@ def search(max_nodes, shape, scores, counts, address):  # type: ignore
         work.excluded[j] = 0
     for j in range(counts.size):
         counts[j] = 0.0
+    if _is_separate(address):
+        return _best_of_each(shape, scores, counts, address)
     start_messages(address)
     found, bound, relaxed, nodes, depth = -np.inf, np.inf, np.inf, 0, 0
     tolerance = _ROUNDING * largest * (work.sizes[0] + work.sizes[1])
@@ -76,6 +78,33 @@ def search(max_nodes, shape, scores, counts, address):  # type: ignore
         _write(counts, address)
         return found if relaxed <= found + tolerance else relaxed
     return bound if bound == -np.inf else np.nan
+
+
+@inner
+def _is_separate(address):  # type: ignore
+    """Whether all factors are rules, and no vertex is in two of them."""
+    work = load_record(FactorWorkspace, address)
+    separate = True
+    for f in range(work.sizes[1]):
+        separate = separate and work.code[f] != TABLE
+    for v in range(work.sizes[0]):
+        separate = separate and work.touching_ptr[v + 1] - work.touching_ptr[v] <= 1
+    return separate
+
+
+@inner
+def _best_of_each(shape, scores, counts, address):  # type: ignore
+    """`search` of a graph whose rules share no vertex: each rule chooses, and no message is needed."""
+    work = load_record(FactorWorkspace, address)
+    for j in range(work.sizes[3]):
+        work.beliefs[j] = work.scores[j]
+    found = round_beliefs(shape, scores, address)
+    work.report[0], work.report[1], work.report[2] = 1, found, found
+    if found > -np.inf:
+        for v in range(work.sizes[0]):
+            work.best_labels[v] = work.labels[v]
+        _write(counts, address)
+    return found
 
 
 @inner

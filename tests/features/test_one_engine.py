@@ -16,7 +16,7 @@ from partwise.features.attributes import AttributeExtractor
 from partwise.features.functions import FUNCTIONS
 from partwise.features.segments import SEGMENTS, SegmentFeatures, all_spans
 from partwise.features.spans import LANGUAGES, Places, Sentences, SpanFeatures
-from partwise.features.templates import TOKENS, parse_line, parse_template
+from partwise.features.templates import TOKENS, lines, parse_line, parse_template
 
 WORDS, TAGS = ["the", "Dog", "barks"], ["DT", "NN", "VB"]
 CORPUS = corpus_from_sentences([WORDS], fine_tags=[TAGS], heads=[[2, 3, 0]])
@@ -103,7 +103,7 @@ def test_all_kinds_go_through_the_one_parser_and_the_one_engine(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
-    parse, learn = templates._fields, engine.Features._learn
+    parse, learn = lines._fields, engine.Features._learn
 
     def parsing(text: str, of: templates.Kind) -> list[templates.Field]:
         seen.append(of.name)
@@ -113,7 +113,7 @@ def test_all_kinds_go_through_the_one_parser_and_the_one_engine(
         seen.append(f"{self.kind.name} keys")
         learn(self, keys)
 
-    monkeypatch.setattr(templates, "_fields", parsing)
+    monkeypatch.setattr(lines, "_fields", parsing)
     monkeypatch.setattr(engine.Features, "_learn", learning)
     features, spelling, _ = KINDS[kind]
     features(spelling)

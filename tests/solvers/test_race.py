@@ -21,7 +21,6 @@ from partwise.solvers import (
     BlockFrankWolfe,
     ChainCoordinateAscent,
     ConjugateGradient,
-    CrammerSinger,
     ExponentiatedGradient,
     Race,
     SharpenedLBFGS,
@@ -30,7 +29,6 @@ from partwise.solvers import (
     solver_for,
 )
 from partwise.solvers import race as module
-from partwise.solvers.dual.hard import image_of
 from partwise.solvers.work_model import stiffness
 from partwise.structures import Chain, Multiclass
 
@@ -105,18 +103,6 @@ def test_any_number_of_candidates_take_turns(restless: None) -> None:
         assert certificate.dual <= best * (1 + 1e-9) <= certificate.primal * (1 + 2e-9)
     assert set(modes) == {"cg", "lbfgs", "eg-gap"} and len(state.states) == 3
     assert certificate.relative_gap < 1e-4
-
-
-def test_a_dual_point_is_taken_over_exactly() -> None:
-    """By a solver that keeps distributions; others start from its weights."""
-    problem = problem_of("multiclass", "hinge").problem
-    first = solve(problem, BlockFrankWolfe(precision="double"), tol=1e-3)
-    mu, random = first.state.expected_counts(problem), np.random.default_rng(0)
-    exact = CrammerSinger("double")
-    _, certificate = exact.certificate(problem, exact.from_dual(problem, mu, random))
-    assert certificate.dual == pytest.approx(first.certificate.dual, rel=1e-9)
-    sharpened = SharpenedLBFGS().from_dual(problem, mu, random)
-    np.testing.assert_allclose(sharpened.weights, image_of(problem, mu) / problem.l2)
 
 
 def test_resumes_bit_for_bit_in_either_solver(restless: None, tmp_path: Path) -> None:
@@ -201,8 +187,8 @@ def test_another_l2_starts_from_the_last_solution() -> None:
     assert warm.converged and warm.passes <= cold.passes
 
 
-def dense_chains(l2: float, loss: str = "log") -> Problem:
-    random, lengths = np.random.default_rng(2), np.full(40, 12)
+def dense_chains(l2: float, loss: str = "log", length: int = 12) -> Problem:
+    random, lengths = np.random.default_rng(2), np.full(480 // length, length)
     labels, n = random.integers(0, 4, 480), 480
     rows = (random.normal(size=(n, 30)) + random.normal(size=(4, 30))[labels]).astype(np.float32)
     return Problem.build(
@@ -227,12 +213,28 @@ def test_a_few_steps_tell_whether_dense_classes_overlap(noise: float, solver: st
     assert found.converged and found.state.at_work() == solver
 
 
-def test_max_margin_chains_of_large_dense_attributes_do_not_take_segments() -> None:
-    for l2, name in ((1.0, "auto"), (100.0, "chain-cd")):
-        problem = dense_chains(l2, "hinge")
-        solver = solver_for(problem, "auto")
-        assert solver.name == name
-        assert solve(problem, solver).converged
+def test_max_margin_chains_of_dense_attributes_begin_with_evaluations_if_l2_is_weak() -> None:
+    """Σ ‖x‖² of a position decides, not that of a chain: long chains are many short ones."""
+
+    def begins(l2: float, length: int = 12) -> str:
+        problem = dense_chains(l2, "hinge", length)
+        solver = solver_for(problem)
+        assert isinstance(solver, Race) and solve(problem, solver).converged
+        return str(solver.init(problem, np.random.default_rng(0)).at_work())
+
+    assert [begins(0.1), begins(100.0)] == ["lbfgs-sharpened", "chain-cd"]
+    assert begins(0.1, 480) == begins(0.1) and begins(100.0, 480) == begins(100.0)
+
+
+def test_max_margin_classes_whose_margins_can_be_kept_come_back_to_evaluations() -> None:
+    """Columns of very different sizes: visits undo one another, and do not end."""
+    random = np.random.default_rng(0)
+    labels = random.integers(3, size=150)
+    inputs = (random.normal(size=(150, 8)) + 2.0 * np.eye(3, 8)[labels]) * np.logspace(3, -1, 8)
+    rows = {"node": RowData(FeatureMap.build(3, 0, 8), None, inputs.astype(np.float32))}
+    problem = Problem.build(Multiclass(3), labels, np.ones(150, int), rows, loss="hinge", l2=1.0)
+    found = solve(problem, solver_for(problem), max_passes=2000)
+    assert found.converged and found.state.at_work() == "lbfgs-sharpened"
 
 
 @pytest.mark.parametrize(("before", "after"), [(30.0, 1.0), (1.0, 30.0), (3000.0, 100.0)])

@@ -18,7 +18,6 @@ from partwise.core.rows import RowData
 from partwise.distributed.engine import distributed_solver
 from partwise.solvers import (
     BlockFrankWolfe,
-    ChainCoordinateAscent,
     CrammerSinger,
     HardAuto,
     Race,
@@ -127,7 +126,7 @@ def test_chains_of_dense_attributes() -> None:
         assert found.converged and found.state.at_work() == ends_with
         certificate, primal = found.certificate, problem.primal(found.weights)
         assert -1e-12 * primal <= certificate.primal - primal <= certificate.rounding
-    assert isinstance(solver_for(strong), ChainCoordinateAscent)
+    assert solver_for(strong).init(strong, np.random.default_rng(0)).at_work() == "chain-cd"
     exact = solve(noisy, BlockFrankWolfe(precision="double"), tol=1e-5, max_passes=100_000).certificate
     found = solve(noisy, solver_for(noisy))
     assert exact.dual <= found.certificate.primal and found.certificate.dual <= exact.primal

@@ -12,7 +12,8 @@ from partwise.core.arcs import Arcs, all_arcs, checked_arcs, gold_arcs
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.features import presets as sets
-from partwise.features.engine import NO_VALUE, ListedFeatures
+from partwise.features.engine import NO_VALUE
+from partwise.features.listed import ListedFeatures
 from partwise.features.templates import BETWEEN, Column, Kind, affixes
 
 if TYPE_CHECKING:

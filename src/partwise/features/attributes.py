@@ -17,9 +17,12 @@ import numpy as np
 from partwise.core.arrays import offsets, positions
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
-from partwise.features.engine import Features, Interned, KeyCounter
-from partwise.features.keys import ABSENT, TokenRows, WordCodes, hash_rows
-from partwise.features.program import KEY_LIMIT
+from partwise.features.engine import Features, Interned
+from partwise.features.keys.counter import KeyCounter
+from partwise.features.keys.hashes import hash_rows
+from partwise.features.keys.program import KEY_LIMIT
+from partwise.features.keys.records import TokenRows, WordCodes
+from partwise.features.keys.rows import ABSENT
 from partwise.features.templates import (
     TOKENS,
     Field,

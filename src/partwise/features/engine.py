@@ -20,26 +20,14 @@ from partwise.core.arrays import offsets
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.features.functions import FUNCTIONS
-from partwise.features.keys import (
-    Program,
-    Table,
-    WordCodes,
-    Workspace,
-    fill_table,
-    find_rows,
-    look_up,
-    move_counts,
-    number_rows,
-    window_keys,
-)
-from partwise.features.program import Compiled, compile_templates
-from partwise.features.templates import ALL, RELATION, Combination, Field, Kind, parse_list
-from partwise.features.vocabulary import check_strings, check_vocabulary_settings, numbering
+from partwise.features.keys.hashes import window_keys
+from partwise.features.keys.program import Compiled, compile_templates
+from partwise.features.keys.records import Table, WordCodes
+from partwise.features.keys.tables import fill_table, find_rows, look_up
+from partwise.features.keys.workspace import FIRST_ROWS, grow, workspace
+from partwise.features.templates import ALL, RELATION, Combination, Field, Kind
+from partwise.features.vocabulary import check_strings
 
-# Memory is reserved for the features of this many rows before any is known.
-_FIRST_ROWS = 10_000
-# While keys are counted, at most this many of the lowest have a place of their own: 16 MB.
-_MOST_DIRECT = 2**21
 # More morphological features of one word than this are not looked at: pairs of them are features of arcs.
 MOST_FEATS = 30
 NO_VALUE = "_"
@@ -301,17 +289,17 @@ class Features:
 
     def _find(self, words: WordCodes, rows: Any) -> AttributeRows:
         """The known features of rows."""
-        work = _workspace(self._compiled.program, words)
+        work = workspace(self._compiled.program, words)
         n_rows, most_keys = int(rows[0][-1]), len(work.keys)
         row_ptr = np.zeros(n_rows + 1, np.int64)
-        ids, n_written, row = np.empty(min(n_rows, _FIRST_ROWS) * most_keys, np.int32), 0, 0
+        ids, n_written, row = np.empty(min(n_rows, FIRST_ROWS) * most_keys, np.int32), 0, 0
         while True:
             row, n_written = find_rows(
                 self._compiled.program, words, rows, row, n_rows, self._table, work, row_ptr, ids, n_written
             )
             if row == n_rows:
                 break
-            _grow(ids, n_written, row, n_rows, most_keys)
+            grow(ids, n_written, row, n_rows, most_keys)
         ids.resize(n_written, refcheck=False)
         return AttributeRows(row_ptr, ids)
 
@@ -371,169 +359,6 @@ class Features:
         return smaller
 
 
-class KeyCounter:
-    """Counts the keys of rows, of all at once or batch by batch, and numbers them in the order of first occurrence."""
-
-    def __init__(self, compiled: Compiled) -> None:
-        self._program, self._size = compiled.program, compiled.size
-        self._n_found = 0
-        # Both hold (number + 1) * 2^32 + occurrences: of the lowest keys, and of others beside the key.
-        self._direct = np.zeros(0, np.int64)
-        self._table = np.zeros((2**12, 2), np.int64)
-
-    def add(self, words: WordCodes, rows: Any, with_ids: bool = False) -> AttributeRows:
-        """Count the keys of rows; returns the rows of their numbers, empty without `with_ids`."""
-        work = _workspace(self._program, words)
-        n_rows, most_keys, row, n_written = int(rows[0][-1]), len(work.keys), 0, 0
-        if not len(self._direct):
-            self._direct = np.zeros(min(self._size, 8 * n_rows + 1024, _MOST_DIRECT), np.int64)
-        row_ptr = np.zeros(n_rows * with_ids + 1, np.int64)
-        ids = np.empty(with_ids * min(n_rows, _FIRST_ROWS) * most_keys, np.int32)
-        while True:
-            row, self._n_found, n_written = number_rows(
-                self._program, words, rows, row, n_rows, self._direct, self._table, work, self._n_found, row_ptr,
-                ids, n_written,
-            )  # fmt: skip
-            if row == n_rows:
-                break
-            if 2 * (self._n_found + most_keys) > len(self._table):
-                larger = np.zeros((1 << (4 * (self._n_found + most_keys)).bit_length(), 2), np.int64)
-                move_counts(self._table, larger)
-                self._table = larger
-            else:
-                _grow(ids, n_written, row, n_rows, most_keys)
-        ids.resize(n_written, refcheck=False)
-        return AttributeRows(row_ptr, ids)
-
-    def found(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct keys in the order of their numbers, and how often each occurs, int64."""
-        low, others = np.flatnonzero(self._direct), self._table[self._table[:, 1] > 0]
-        all_keys, both = np.append(low, others[:, 0]), np.append(self._direct[low], others[:, 1])
-        keys, counts = np.empty((2, len(both)), np.int64)
-        keys[(both >> 32) - 1], counts[(both >> 32) - 1] = all_keys, both & 0xFFFFFFFF
-        return keys, counts
-
-
-class ListedFeatures(Features):
-    """Features of a kind with columns of its own, whose templates come as a list.
-
-    Parameters
-    ----------
-    templates : str or list of str
-        A named set or templates, see `partwise.features.templates`. Templates with a field that the training data
-        have no values for are left out.
-    min_count : int
-        Features with fewer occurrences in training are dropped.
-
-    Attributes
-    ----------
-    n_attributes : int
-        Features that have a number; the most frequent come first.
-    used_templates : list of str
-    """
-
-    def __init__(self, templates: str | Sequence[str], min_count: int = 1):
-        super().__init__()
-        check_vocabulary_settings(min_count, None)
-        self._parsed = parse_list(templates, self.kind)
-        self.templates, self.min_count = list(self._parsed), min_count
-        self.used_templates: list[str] = []
-
-    def _coded_rows(self, words: WordCodes, rows: Any) -> Any:
-        """Rows as compiled code reads them."""
-        return rows
-
-    def _fit(self, data: Any, rows: Any) -> None:
-        """Learn which features these rows have."""
-        self._prepare(each for some in self._parsed.values() for each in some)
-        columns = self._interned(data)
-        lookups = self._lookups(columns, self._spaces, grow=True)
-        words = self._codes(columns, lookups, np.ascontiguousarray(data.sentence_ptr, np.int64))
-        if self._windows:
-            self._learn_windows(words, rows)
-        self._adopt({name: space for name, space in self._spaces.items() if space})
-        words = self._words(data)
-        counter = KeyCounter(self._compiled)
-        counter.add(words, self._coded_rows(words, rows))
-        keys, counts = counter.found()
-        ties = self._compiled.in_files(keys)
-        self._learn(keys[numbering(counts, ties, self.min_count)[0]])
-
-    def _adopt(self, spaces: Mapping[str, dict[str, int]]) -> None:
-        """Take the values of every source, and compile the templates that need no others."""
-        self._spaces = dict(spaces)
-        self._sources = {name: self._sources[name] for name in spaces}
-        self._windows = {name: window for name, window in self._windows.items() if name in spaces}
-        known = spaces.keys() | {name for name, values in self.kind.relations.items() if values}
-        used = {
-            text: some
-            for text, some in self._parsed.items()
-            if all(field.source in known for each in some for field in each.fields)
-        }
-        if not used:
-            raise InputError(f"no {self.kind.name} template is left: the data have no values for any of them")
-        sizes = {name: len(space) + self._first_code for name, space in self._spaces.items()}
-        self._compile([each for some in used.values() for each in some], sizes, self._outside())
-        self._fill_window_tables()
-        # Those with several values come last, as in the program.
-        self.used_templates = sorted(used, key=lambda text: any(each.has_several for each in used[text]))
-
-    def _outside(self) -> np.ndarray:
-        """The first place before a sentence is the root if the kind has one; all others are outside."""
-        plain = [
-            not source.field.functions and name not in self._windows and self._has_outside(source.field)
-            for name, source in self._sources.items()
-        ]
-        codes = np.array([len(self.kind.reserved) - 1, 0, 0, 0], np.int64)
-        return np.where(np.array(plain, bool)[:, None], codes, -1)
-
-    def _has_outside(self, field: Field) -> bool:
-        assert self.kind.columns is not None
-        return self.kind.columns[str(field.column)].outside
-
-    def _words(self, data: Any) -> WordCodes:
-        columns = self._interned(data)
-        lookups = self._lookups(columns, self._spaces, grow=False)
-        return self._codes(columns, lookups, np.ascontiguousarray(data.sentence_ptr, np.int64))
-
-    def _rows(self, data: Any, rows: Any) -> AttributeRows:
-        """The known features of rows."""
-        if not hasattr(self, "_table"):
-            raise InputError("the features are not learnt yet; call fit first")
-        words = self._words(data)
-        return self._find(words, self._coded_rows(words, rows))
-
-    def state(self) -> dict[str, Any]:
-        """All that a model file must hold: an array of keys, and plain JSON values."""
-        return {
-            "templates": self.used_templates,
-            "min_count": self.min_count,
-            "sources": list(self._spaces),
-            "strings": [list(space) for space in self._spaces.values()],
-            "keys": self._compiled.in_files(self._keys),
-        }
-
-    def _set_state(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state` returned."""
-        self._prepare(each for some in self._parsed.values() for each in some)
-        strings = dict(zip(state["sources"], state["strings"], strict=True))
-        first = self._first_code
-        spaces = {
-            name: dict(zip(strings[name], count(first), strict=False))
-            for name in self._sources
-            if name in strings
-        }
-        if any(window.of.source not in spaces for window in self._windows.values()):
-            raise InputError(f"damaged {self.subject}: templates and sources do not fit together")
-        self._adopt(spaces)
-        keys = np.ascontiguousarray(state["keys"], np.int64)
-        if self.used_templates != list(state["templates"]):
-            raise InputError(f"damaged {self.subject}: templates and sources do not fit together")
-        if keys.ndim != 1 or (len(keys) and not 0 <= keys.min() <= keys.max() < self._compiled.size):
-            raise InputError(f"damaged {self.subject}: keys out of range")
-        self._learn(self._compiled.from_files(keys))
-
-
 def intern(column: Sequence[str], name: object) -> Interned:
     """The distinct strings of a column, and for every word the index of its string."""
     index: defaultdict[str, int] = defaultdict(count().__next__)
@@ -569,35 +394,3 @@ def _table(keys: np.ndarray, n_direct: int) -> Table:
     table = Table(keys, np.full(n_direct, -1, np.int32), np.empty(size, np.int32), np.zeros(size, np.uint8))
     fill_table(table)
     return table
-
-
-def _grow(ids: np.ndarray, n_written: int, row: int, n_rows: int, most_keys: int) -> None:
-    """Make room for the ids of more rows. The same array grows: no second copy in memory."""
-    expected = int(1.1 * n_written / max(row, 1) * n_rows)
-    size = min(max(expected, len(ids) + _FIRST_ROWS * most_keys), n_rows * most_keys)
-    ids.resize(size, refcheck=False)
-
-
-def _workspace(program: Program, words: WordCodes) -> Workspace:
-    """Memory for the longest sentence and for all keys that a row can have."""
-    n_templates, n_sources = len(program.base), len(words.codes)
-    n_places = len(program.piece_ptr)
-    longest = int(np.diff(words.sentence_ptr).max(initial=0))
-    looked_at = np.unique(program.several_source[program.several_stride > 0])
-    most = min(longest, int(words.codes[looked_at].max(initial=0)) + 1) if len(looked_at) else 0
-    most_feats = int(np.diff(words.feature_ptr).max(initial=0))
-    most_keys = program.n_simple + sum(
-        (most_feats if program.feature_stride[0, t] else 1)
-        * (most_feats if program.feature_stride[1, t] else 1)
-        * (most if program.several_stride[t] else 1)
-        for t in range(program.n_simple, n_templates)
-    )
-    return Workspace(
-        part=np.empty((n_places if n_places > 1 else 0, longest + 2, n_templates), np.int64),
-        n_distinct=np.zeros(n_sources, np.int64),
-        distinct=np.zeros((n_sources, most), np.int64),
-        n_before=np.zeros((n_sources, most, longest + 1), np.int32),
-        keys=np.empty(most_keys + 1, np.int64),
-        spreads=np.empty(most_keys + 1, np.int64),
-        numbers=np.empty(most_keys + 1, np.int64),
-    )

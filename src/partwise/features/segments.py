@@ -18,8 +18,9 @@ from partwise.core.arrays import offsets, positions, ranges
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.features import presets
-from partwise.features.engine import Features, KeyCounter, hashes_of, window_codes
-from partwise.features.keys import SpanRows, WordCodes
+from partwise.features.engine import Features, hashes_of, window_codes
+from partwise.features.keys.counter import KeyCounter
+from partwise.features.keys.records import SpanRows, WordCodes
 from partwise.features.templates import ALL, ANY, Combination, Field, Kind, bind, parse_text, read_file
 from partwise.features.vocabulary import check_vocabulary_settings, numbering
 

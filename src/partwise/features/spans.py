@@ -13,8 +13,9 @@ from partwise.core.rows import AttributeRows
 from partwise.core.word_classes import word_class
 from partwise.errors import InputError
 from partwise.features import presets as sets
-from partwise.features.engine import ListedFeatures, Window
-from partwise.features.keys import SpanRows, WordCodes
+from partwise.features.engine import Window
+from partwise.features.keys.records import SpanRows, WordCodes
+from partwise.features.listed import ListedFeatures
 from partwise.features.templates import ANY, RELATION, Column, Field, Kind, affixes
 
 LENGTHS = ("1", "2", "3", "4", "5", "6-10", "11-20", "21+")

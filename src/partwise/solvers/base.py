@@ -291,16 +291,11 @@ class Solver(ABC):
         """
         return self.init(problem, random) if before is None else before
 
-    def from_dual(
-        self, problem: Problem, mu: np.ndarray, random: np.random.Generator, before: Any = None
-    ) -> Any:
-        """A state from the expected part counts of a dual point, (n_parts,); the default starts from its weights."""
-        from partwise.solvers.dual.hard import image_of  # it imports this module
+    def pass_work(self, problem: Problem, state: Any = None) -> float:
+        """The work of a pass in nanoseconds, roughly: of the last one if there is a `state`, else of a usual one.
 
-        return self.from_weights(problem, problem.weights_at(image_of(problem, mu)), random, before)
-
-    def pass_work(self, problem: Problem) -> float:
-        """The work of a pass in nanoseconds, roughly; the default is that of an evaluation of all examples."""
+        The default is the work of an evaluation of all examples.
+        """
         return evaluation_work(problem)
 
     def passes_expected(self, problem: Problem) -> float:
@@ -310,7 +305,7 @@ class Solver(ABC):
     def gives_way(self, problem: Problem, state: Any) -> float:
         """By how much this run needs more work than was forecast, if the state shows that.
 
-        If it is more than 1, another candidate begins from its own start; if inf, this one has no other turn.
+        If it is more than 1, another candidate begins from its own start.
         """
         return 1.0
 
@@ -323,7 +318,7 @@ class BlockAscent(Solver):
 
     shards = "dual"
 
-    def pass_work(self, problem: Problem) -> float:
+    def pass_work(self, problem: Problem, state: Any = None) -> float:
         return online_pass_work(problem)
 
     def linear_part(self, problem: Problem, state: Any) -> float:

@@ -286,7 +286,7 @@ class Race(Solver):
         value = info.dual + info.estimated_gap
         gap = min(info.estimated_gap, value - float(own.bound[0]))  # nan stays nan
         info = info._replace(dual=value - gap, estimated_gap=gap)
-        _note(own, info, runner.pass_work(problem))
+        _note(own, info, runner.pass_work(problem, state.leader))
         more = 1.0 if own.gave_way[now] else runner.gives_way(problem, state.leader)
         if more > 1.0 and len(self.candidates) > 1:
             own.gave_way[now] = 1

@@ -81,21 +81,31 @@ def _set_list(kind, out, cell, number):  # type: ignore
 @join_rows.register(Ranked)
 @inner
 def _join_lists(kind, out, cell, source, first, step, count, table, at, stride, width, room):  # type: ignore
-    top = -np.inf
+    # Indices without sign, as in `rank_cell`. It would refuse the same terms, but most are refused: here it is faster.
+    cell, first, step, count = np.uint64(cell), np.uint64(first), np.uint64(step), np.uint64(count)
+    at, stride, k, one = np.uint64(at), np.uint64(stride), np.uint64(kind.k), np.uint64(1)
+    top, best, values = -np.inf, kind.best, kind.values
     for a in range(count):
-        top = max(top, kind.best[first + a * step])
-    for j in range(width if top > -np.inf else 0):
+        top = max(top, best[first + a * step])
+    for j in range(np.uint64(width) if top > -np.inf else np.uint64(0)):
+        worst = -np.inf
         for a in range(count):
-            rank_cell(kind, cell + j, first + a * step, table[at + a * stride + j])
+            term, score = first + a * step, table[at + a * stride + j]
+            if score + best[term] > worst:
+                rank_cell(kind, cell + j, term, score)
+                worst = values[(cell + j + one) * k - one]
 
 
 @multiply_row.register(Ranked)
 @inner
 def _add_to_lists(kind, out, cell, scores, at, width):  # type: ignore
-    for j in range(width):
-        for entry in range((cell + j) * kind.k, (cell + j + 1) * kind.k):
-            kind.values[entry] += scores[at + j]
-        kind.best[cell + j] = kind.values[(cell + j) * kind.k]
+    values, best = kind.values, kind.best
+    k, cell, at = np.uint64(kind.k), np.uint64(cell), np.uint64(at)
+    for j in range(np.uint64(width)):
+        score, first = scores[at + j], (cell + j) * k
+        best[cell + j] += score
+        for rank in range(k):
+            values[first + rank] += score
 
 
 @start_row.register(Ranked)

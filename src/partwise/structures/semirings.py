@@ -244,7 +244,9 @@ def _set_number(kind, out, cell, number):  # type: ignore
 @multiply_row.register(Maxima)
 @inner
 def _add_scores(kind, out, cell, scores, at, width):  # type: ignore
-    for j in range(width):
+    # Indices without sign: one that may be negative counts from the end, which would keep vectors out of the loop.
+    cell, at = np.uint64(cell), np.uint64(at)
+    for j in range(np.uint64(width)):
         out[cell + j] += scores[at + j]
 
 
@@ -362,8 +364,14 @@ def _weigh_linear(semiring, row, count):  # type: ignore
 @weigh.register(Logs)
 @inner
 def _weigh_logs(semiring, row, count):  # type: ignore
-    top = maximum(row, 0, count)
-    exponential_row(row, 0, row, 0, count, (count + LANES - 1) & ~(LANES - 1), top)
+    top, n_possible = maximum(row, 0, count), 0
+    for k in range(count):
+        n_possible += row[k] > top - 708.0  # the exponentials of others are zero
+    if n_possible == 1:  # as is usual for large scores
+        for k in range(count):
+            row[k] = 1.0 if row[k] == top else 0.0
+    else:
+        exponential_row(row, 0, row, 0, count, (count + LANES - 1) & ~(LANES - 1), top)
 
 
 @inner

@@ -18,7 +18,7 @@ from partwise.solvers.dual.crammer_singer_pass import ClassPoint, class_pass, sq
 from partwise.solvers.dual.hard import HardAscent, add_to_average, hard_dual
 from partwise.solvers.needs import Needs
 from partwise.solvers.sampling import expected_gap, note_visits
-from partwise.solvers.work_model import passes_of_exact_ascent
+from partwise.solvers.work_model import FIXED, passes_of_exact_ascent
 
 _LEAST_STEP, _LEAST_VISITS = 0.5, 1000  # least passes and least visits of a step,
 _MOST_PASSES = 4  # which takes at most so many passes if examples are few
@@ -101,17 +101,10 @@ class CrammerSinger(HardAscent):
     def passes_expected(self, problem: Problem) -> float:
         return passes_of_exact_ascent(problem)
 
-    def from_dual(
-        self,
-        problem: Problem,
-        mu: np.ndarray,
-        random: np.random.Generator,
-        before: ClassState | None = None,
-    ) -> ClassState:
-        """A point of the dual is all that a visit needs."""
-        state = self.init(problem, random) if before is None else before
-        state.mu[:] = mu
-        return self.carry_over(problem, state, set())
+    def pass_work(self, problem: Problem, state: ClassState | None = None) -> float:
+        """The passes of a step share its fixed work."""
+        n_passes = max(_least_visits(problem.n_examples) / problem.n_examples, 1.0)
+        return super().pass_work(problem) - FIXED + FIXED / n_passes
 
     def carry_over(self, problem: Problem, state: ClassState, changed: Set[str]) -> ClassState:
         """Distributions stay, and the next sweep is over all examples."""
@@ -131,7 +124,7 @@ class CrammerSinger(HardAscent):
 
         done = 0
         n = problem.n_examples
-        while done < max(_LEAST_STEP * n, min(_LEAST_VISITS, _MOST_PASSES * n)):
+        while done < _least_visits(n):
             order, is_full = _next_sweep(state, random)
             for own in _by_shard(problem, order, random):
                 for here in np.array_split(own, min(max(len(own) // _LEAST_CHUNK, 1), _N_CHUNKS)):
@@ -142,6 +135,11 @@ class CrammerSinger(HardAscent):
             done += len(order)
         gap = expected_gap(point.gap, state.seen, state.waited, float(state.clock[0]))
         return state, StepInfo(done / n, hard_dual(problem, point), float(weight @ gap))
+
+
+def _least_visits(n: int) -> float:
+    """Visits of a step for `n` examples."""
+    return max(_LEAST_STEP * n, min(_LEAST_VISITS, _MOST_PASSES * n))
 
 
 def _next_sweep(state: ClassState, random: np.random.Generator) -> tuple[np.ndarray, bool]:

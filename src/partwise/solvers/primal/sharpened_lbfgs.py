@@ -38,7 +38,9 @@ _SMOOTHING, _MOST_SMOOTHING = 0.5, 0.6
 _WORTH_A_BOUND = 0.3  # a bound is looked for if the next step may gain less than this share of the tolerance,
 _FALL = 0.7  # and again if it may gain less than this share of what it might have gained then
 _N_KEPT = 15  # points whose mixtures are bounds
-_SEPARABLE = 0.1  # share of P(0) below which nearly all margins can be kept
+# If P is below this share of P(0), nearly all margins can be kept. It may then need 20 times the evaluations: 10,000
+# separable rows of 200 columns take 16 s, and 0.8 s by coordinate ascent.
+_SEPARABLE, _OF_SEPARABLE = 0.1, 20.0
 
 _make: Any = namedtuple
 _OWN = ("beta", "smoothing", "gain", "images", "costs", "n_kept", "bound", "promised")
@@ -112,10 +114,10 @@ class SharpenedLBFGS(Solver):
         return evaluations_of_sharpened(problem)
 
     def gives_way(self, problem: Problem, state: SharpenedState) -> float:
-        """inf if P, which is no larger than P at this β, is so small that nearly all margins can be kept."""
+        """Above 1 if P, which is no larger than P at this β, is so small that nearly all margins can be kept."""
         zero = np.zeros(problem.n_weights)
         at_zero = problem.kept(f"P at zero, {problem.loss.gamma}", lambda: problem.primal(zero))
-        return math.inf if state.value[0] < _SEPARABLE * at_zero else 1.0
+        return _OF_SEPARABLE if state.value[0] < _SEPARABLE * at_zero else 1.0
 
     def init(self, problem: Problem, random: np.random.Generator) -> SharpenedState:
         return SharpenedState(

@@ -20,7 +20,6 @@ from partwise.compiled.simd import LANES, combine_rows, exponential_row, maximum
 from partwise.structures.chain.recursion import (
     begin,
     best_labelling,
-    cell_before,
     edge_row,
     edges_at,
     expectations_in_logs,
@@ -340,12 +339,6 @@ def _edge_row(specification, t, group, term):  # type: ignore
 @inner
 def _n_edge_rows(specification, length):  # type: ignore
     return specification.n_labels * (1 if specification.tied else length - 1)
-
-
-@cell_before.register(ChainSpecification)
-@inner
-def _cell_before(specification, group, term):  # type: ignore
-    return 0, term
 
 
 @fill_edges.register(ChainSpecification)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.compiled.boundary import Reals
+from partwise.compiled.boundary import Integers, Reals
 from partwise.compiled.dispatch import inner
 from partwise.compiled.oracles import Oracle
 from partwise.compiled.simd import LANES, combine_rows, exponential_row, maximum, padded
@@ -25,7 +25,6 @@ from partwise.structures.chain.forward_backward import _sum_of_logs
 from partwise.structures.chain.recursion import (
     begin,
     best_labelling,
-    cell_before,
     edge_row,
     edges_at,
     expectations_in_logs,
@@ -54,6 +53,10 @@ class HighOrderSpecification(NamedTuple):
         1 where label j may follow symbol i (row L: may stand first), else 0.
     allowed_end : ndarray (stride,)
         1 where a label may stand last.
+    step : int
+        Between the places of two histories that differ by one in the oldest symbol.
+    first_terms : int64 ndarray (n_groups,)
+        The place of the first of the histories that lead to each group.
     """
 
     n_labels: int
@@ -62,6 +65,8 @@ class HighOrderSpecification(NamedTuple):
     n_groups: int
     allowed: Reals
     allowed_end: Reals
+    step: int
+    first_terms: Integers
 
 
 class HighOrderWorkspace(NamedTuple):
@@ -92,7 +97,12 @@ def high_order_specification(
     pairs[:n_labels, :n_labels] = 1.0 if allowed is None else np.asarray(allowed, bool)
     pairs[n_labels, :n_labels] = 1.0 if allowed_start is None else np.asarray(allowed_start, bool)
     ends[:n_labels] = 1.0 if allowed_end is None else np.asarray(allowed_end, bool)
-    return HighOrderSpecification(n_labels, order, stride, (n_labels + 1) ** (order - 1), pairs.ravel(), ends)
+    n_groups = (n_labels + 1) ** (order - 1)
+    row, column = np.divmod(np.arange(n_groups), n_labels + 1)
+    return HighOrderSpecification(
+        n_labels, order, stride, n_groups, pairs.ravel(), ends,
+        step=n_groups // (n_labels + 1) * stride, first_terms=row * stride + column,
+    )  # fmt: skip
 
 
 def high_order_workspace(specification: HighOrderSpecification, longest: int) -> HighOrderWorkspace:
@@ -146,7 +156,7 @@ def _forward(specification, length, work):  # type: ignore
     f_t(g, y) = n_t(y) Σ_o f_{t-1}(o, g) m(o, g, y) / c_t, with c_t such that each position sums to one.
     """
     stride, n_groups, n_symbols = specification.stride, specification.n_groups, specification.n_labels + 1
-    per_position, step = n_groups * stride, n_groups // n_symbols * stride
+    per_position, step = n_groups * stride, specification.step
     forward, nodes = work.forward, work.nodes
     for j in range(per_position):
         forward[j] = 0.0
@@ -155,7 +165,7 @@ def _forward(specification, length, work):  # type: ignore
         before, here, node = t * per_position, (t + 1) * per_position, t * stride
         total = 0.0
         for g in range(n_groups):
-            old = before + g // n_symbols * stride + g % n_symbols
+            old = before + specification.first_terms[g]
             new = here + g * stride
             combine_rows(
                 forward, new, forward, old, step, n_symbols, work.edges, g * n_symbols * stride, stride
@@ -183,7 +193,7 @@ def _backward(specification, length, counts, work):  # type: ignore
     """
     n_labels, stride, n_groups = specification.n_labels, specification.stride, specification.n_groups
     n_symbols = n_labels + 1
-    per_position, step = n_groups * stride, n_groups // n_symbols * stride
+    per_position, step = n_groups * stride, specification.step
     backward, column = work.backward, work.column
     for g in range(n_groups):
         for o in range(n_symbols):
@@ -203,7 +213,7 @@ def _backward(specification, length, counts, work):  # type: ignore
         for g in range(n_groups):
             row, block = (g * length + t) * stride, g * n_symbols * stride
             combine_rows(column, 0, work.products, row, 1, n_labels, work.transposed, block, stride)
-            old = g // n_symbols * stride + g % n_symbols
+            old = specification.first_terms[g]
             for o in range(n_symbols):
                 backward[old + o * step] = column[o]
     return total
@@ -236,7 +246,7 @@ def _edge_counts(specification, length, counts, work):  # type: ignore
     for o in range(n_symbols):
         for g in range(n_groups):
             history = o * n_groups + g
-            old = history // n_symbols * stride + history % n_symbols
+            old = specification.first_terms[g] + o * specification.step
             combine_rows(
                 work.column,
                 0,
@@ -310,15 +320,13 @@ HIGH_ORDER = Oracle(
 @layout_of.register(HighOrderSpecification)
 @inner
 def _layout_of(specification):  # type: ignore
-    n_symbols = specification.n_labels + 1
-    return specification.n_groups, n_symbols, specification.n_groups // n_symbols * specification.stride, 0
+    return specification.n_groups, specification.n_labels + 1, specification.step, 0
 
 
 @first_term.register(HighOrderSpecification)
 @inner
 def _first_term(specification, group):  # type: ignore
-    n_symbols = specification.n_labels + 1
-    return group // n_symbols * specification.stride + group % n_symbols
+    return specification.first_terms[group]
 
 
 @edges_at.register(HighOrderSpecification)
@@ -337,13 +345,6 @@ def _edge_row(specification, t, group, term):  # type: ignore
 @inner
 def _n_edge_rows(specification, length):  # type: ignore
     return specification.n_groups * (specification.n_labels + 1)
-
-
-@cell_before.register(HighOrderSpecification)
-@inner
-def _cell_before(specification, group, term):  # type: ignore
-    history, n_symbols = term * specification.n_groups + group, specification.n_labels + 1
-    return history // n_symbols, history % n_symbols
 
 
 @fill_edges.register(HighOrderSpecification)

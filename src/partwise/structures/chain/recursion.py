@@ -76,11 +76,6 @@ def n_edge_rows(specification, length):  # type: ignore
 
 
 @chosen_by_type
-def cell_before(specification, group, term):  # type: ignore
-    """The group and the label of a term."""
-
-
-@chosen_by_type
 def fill_edges(specification, length, scores, work):  # type: ignore
     """Fill ``work.edges`` with scores, −inf where masked and in the padding."""
 
@@ -129,9 +124,9 @@ def forward(kind, specification, length, scores, work):  # type: ignore
     fill_edges(specification, length, scores, work)
     begin(specification, kind, scores, work)
     for t in range(first, length):
-        before = _first_cell(specification, t - 1)
+        before, here = _first_cell(specification, t - 1), _first_cell(specification, t)
         for group in range(n_groups):
-            cell = _first_cell(specification, t) + group * stride
+            cell = here + group * stride
             join_rows(
                 kind, work.forward, cell, work.forward, before + first_term(specification, group), step, n_terms,
                 work.edges, edges_at(specification, t, group), stride, n_labels, work.room,
@@ -174,12 +169,18 @@ def _whole(semiring, row, count):  # type: ignore
 
 
 @inner
-def trace(how, semiring, specification, length, labels, counts, work):  # type: ignore
-    """Fill `labels` (length,) with one labelling, and add its parts to `counts`."""
-    n_labels, row, first = specification.n_labels, work.backward, layout_of(specification)[3]
-    cell = choose(how, semiring, row, _fill_last(semiring, specification, length, work, row), length - 1)
-    group, label = cell // specification.stride, cell % specification.stride
+def _choose_last(how, semiring, specification, length, work):  # type: ignore
+    """A cell of the last position, counted from its first."""
+    count = _fill_last(semiring, specification, length, work, work.backward)
+    return choose(how, semiring, work.backward, count, length - 1)
+
+
+@inner
+def trace(how, semiring, specification, length, cell, labels, counts, work):  # type: ignore
+    """Fill `labels` (length,) with one labelling that ends in a cell, and add its parts to `counts`."""
+    n_labels, row, (_, _, step, first) = specification.n_labels, work.backward, layout_of(specification)
     for t in range(length - 1, -1, -1):
+        group, label = cell // specification.stride, cell % specification.stride
         labels[t] = label
         counts[t * n_labels + label] += 1.0
         if t < first:
@@ -187,7 +188,7 @@ def trace(how, semiring, specification, length, labels, counts, work):  # type: 
         n_terms = _fill_terms(semiring, specification, t, group, label, work, row)
         term = choose(how, semiring, row, n_terms, max(t - 1, 0))
         counts[(length + edge_row(specification, t, group, term)) * n_labels + label] += 1.0
-        group, label = cell_before(specification, group, term)
+        cell = first_term(specification, group) + term * step
 
 
 @inner
@@ -196,11 +197,19 @@ def best_labelling(specification, length, scores, counts, work):  # type: ignore
     forward(MAXIMA, specification, length, scores, work)
     for k in range((length + n_edge_rows(specification, length)) * specification.n_labels):
         counts[k] = 0.0
-    count = _fill_last(MAXIMA, specification, length, work, work.backward)
-    value = _whole(MAXIMA, work.backward, count)
+    cell = _choose_last(BEST, MAXIMA, specification, length, work)
+    value = work.backward[cell]
     if value > -np.inf:
-        trace(BEST, MAXIMA, specification, length, work.totals, counts, work)  # nobody reads the labels
+        trace(BEST, MAXIMA, specification, length, cell, work.totals, counts, work)  # nobody reads the labels
     return value
+
+
+@inner
+def _draw(semiring, specification, length, uniforms, labels, counts, work):  # type: ignore
+    for sample in range(len(labels)):
+        how = Drawn(uniforms[sample])
+        cell = _choose_last(how, semiring, specification, length, work)
+        trace(how, semiring, specification, length, cell, labels[sample], counts, work)
 
 
 @entry(allocates=True)
@@ -212,15 +221,13 @@ def sample_labellings(specification, length, scores, uniforms, labels):  # type:
     work, counts = workspace_for(specification, length), np.empty(scores.size)
     log_total = scaled_sums(specification, length, scores, counts, work)
     if log_total == log_total:
-        for sample in range(len(labels)):
-            trace(Drawn(uniforms[sample]), LINEAR, specification, length, labels[sample], counts, work)
+        _draw(LINEAR, specification, length, uniforms, labels, counts, work)
         return log_total
     forward(LOGS, specification, length, scores, work)
     count = _fill_last(LOGS, specification, length, work, work.backward)
     log_total = _whole(LOGS, work.backward, count)
     if log_total > -np.inf:
-        for sample in range(len(labels)):
-            trace(Drawn(uniforms[sample]), LOGS, specification, length, labels[sample], counts, work)
+        _draw(LOGS, specification, length, uniforms, labels, counts, work)
     return log_total
 
 

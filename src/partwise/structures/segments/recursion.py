@@ -139,8 +139,14 @@ def _write(tags, first, last, label):  # type: ignore
 
 
 @inner
-def trace(how, semiring, specification, length, tags, counts, work):  # type: ignore
-    """Fill `tags` (length,) with one segmentation, and add its segments and transitions to `counts`."""
+def _choose_last(how, semiring, specification, length, work):  # type: ignore
+    count = _fill_last(semiring, specification, length, work, work.sums)
+    return choose(how, semiring, work.sums, count, 2 * length - 1)
+
+
+@inner
+def trace(how, semiring, specification, length, label, tags, counts, work):  # type: ignore
+    """Fill `tags` (length,) with one segmentation whose last label is given, and add its parts to `counts`."""
     n_labels, longest, end, row = (
         specification.n_labels,
         min(specification.max_length, length),
@@ -148,8 +154,6 @@ def trace(how, semiring, specification, length, tags, counts, work):  # type: ig
         work.sums,
     )
     edge = first_transition(specification, length)
-    count = _fill_last(semiring, specification, length, work, row)
-    label = choose(how, semiring, row, count, 2 * length - 1)
     while end > 0:
         count = _fill_lengths(semiring, specification, length, end, label, work, row)
         k = choose(how, semiring, row, count, 2 * end - 2)
@@ -169,13 +173,23 @@ def best_segmentation(specification, length, scores, counts, work):  # type: ign
     """The best score; writes the part counts of a segmentation that has it, −inf and zeros if none is possible."""
     forward(MAXIMA, specification, length, scores, work)
     _clear(specification, length, counts)
-    count = _fill_last(MAXIMA, specification, length, work, work.sums)
-    value = _whole(MAXIMA, work.sums, count)
+    label = _choose_last(BEST, MAXIMA, specification, length, work)
+    value = work.sums[label]
     if value > -np.inf:
-        trace(BEST, MAXIMA, specification, length, work.log_scales, counts, work)  # nobody reads the tags
+        trace(
+            BEST, MAXIMA, specification, length, label, work.log_scales, counts, work
+        )  # nobody reads the tags
     if specification.tokens:
         add_token_counts(specification, length, counts)
     return value
+
+
+@inner
+def _draw(semiring, specification, length, uniforms, tags, counts, work):  # type: ignore
+    for sample in range(len(tags)):
+        how = Drawn(uniforms[sample])
+        label = _choose_last(how, semiring, specification, length, work)
+        trace(how, semiring, specification, length, label, tags[sample], counts, work)
 
 
 @entry(allocates=True)
@@ -188,15 +202,13 @@ def sample_segmentations(specification, length, scores, work, uniforms, tags):  
     log_total = scaled_sums(specification, length, scores, counts, work)
     if log_total == log_total:
         # Going back, this has multiplied all segments of a label that end at a boundary by the same number.
-        for sample in range(len(tags)):
-            trace(Drawn(uniforms[sample]), LINEAR, specification, length, tags[sample], counts, work)
+        _draw(LINEAR, specification, length, uniforms, tags, counts, work)
         return log_total
     forward(LOGS, specification, length, scores, work)
     count = _fill_last(LOGS, specification, length, work, work.sums)
     log_total = _whole(LOGS, work.sums, count)
     if log_total > -np.inf:
-        for sample in range(len(tags)):
-            trace(Drawn(uniforms[sample]), LOGS, specification, length, tags[sample], counts, work)
+        _draw(LOGS, specification, length, uniforms, tags, counts, work)
     return log_total
 
 

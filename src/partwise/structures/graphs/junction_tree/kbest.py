@@ -19,7 +19,7 @@ from partwise.structures.graphs.junction_tree.recursion import (
 from partwise.structures.graphs.junction_tree.tables import OWN, SHARED, TABLE
 from partwise.structures.graphs.layout import REST
 from partwise.structures.lawler import best_of_set, rank_labellings, write_labelling
-from partwise.structures.semirings import LOGS, MAXIMA, Drawn
+from partwise.structures.semirings import LINEAR, LOGS, MAXIMA, Drawn
 
 
 @inner
@@ -129,5 +129,5 @@ def sample_labellings(shape, scores, work, uniforms, labels):  # type: ignore
     log_total = collect_scores(LOGS, shape, scores, work)
     if log_total > -np.inf:
         for i in range(labels.shape[0]):
-            choose_labels(LOGS, Drawn(uniforms[i]), shape, labels[i], work)
+            choose_labels(LINEAR, Drawn(uniforms[i]), shape, labels[i], work.marginals, work.tables)
     return log_total

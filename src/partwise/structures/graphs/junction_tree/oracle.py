@@ -96,7 +96,7 @@ def graph_best(specification, shape, scores, counts, work):  # type: ignore
     for part in range(shape[N_PARTS]):
         counts[part] = 0.0
     if value > -np.inf:
-        choose_labels(MAXIMA, BEST, shape, work.labels, work)
+        choose_labels(MAXIMA, BEST, shape, work.labels, work.tables, work.marginals)
         _count_labels(shape, work.labels, counts)
     return value
 

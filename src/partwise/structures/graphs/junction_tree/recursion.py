@@ -265,19 +265,20 @@ def _reach(shape, step, strides):  # type: ignore
 
 
 @inner
-def choose_labels(semiring, how, shape, labels, work):  # type: ignore
-    """Fill `labels` (V,): the own labels of each clique for fixed labels of the vertices that it shares."""
-    first, tables, used = shape[REST], work.tables, 0
+def choose_labels(semiring, how, shape, labels, tables, room):  # type: ignore
+    """Fill `labels` (V,): the own labels of each clique for fixed labels of the vertices that it shares.
+
+    After ``MAXIMA``, `tables` is the first buffer of the workspace. After ``LOGS``, draws are from the exponentials in
+    the second one, which are ``LINEAR``. `room` is the other buffer.
+    """
+    first, used = shape[REST], 0
     starts = first + TABLES + 3 * shape[first + N_TABLES]
     for k in range(shape[first + N_STEPS] - 1, -1, -1):
         step = first + shape[starts + k]
         if shape[step] != MESSAGE:
             continue
         n_own, n_shared = shape[step + OWN], shape[step + SHARED]
-        at, row = (
-            shape[step + TABLE] + shared_entry(shape, step, labels),
-            work.marginals[shape[step + TABLE] :],
-        )
+        at, row = shape[step + TABLE] + shared_entry(shape, step, labels), room[shape[step + TABLE] :]
         for r in range(n_own):
             row[r] = tables[at + r * n_shared]
         write_own(shape, step, choose(how, semiring, row, n_own, used), labels)

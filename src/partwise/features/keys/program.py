@@ -10,7 +10,8 @@ import numpy as np
 
 from partwise.core.arrays import offsets
 from partwise.errors import InputError
-from partwise.features.keys import ABSENT, Program
+from partwise.features.keys.records import Program
+from partwise.features.keys.rows import ABSENT
 from partwise.features.templates import RELATION, SEVERAL, Combination, Field, Kind
 
 # Keys are sums of two absent parts at worst, which must not overflow 64 bits.

@@ -18,7 +18,7 @@ from partwise.core.arrays import offsets, positions
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
 from partwise.features.engine import Features, Interned, KeyCounter
-from partwise.features.keys import ABSENT, TokenRows, WordCodes, hash_rows
+from partwise.features.keys import ABSENT, Program, Table, TokenRows, WordCodes, hash_rows
 from partwise.features.program import KEY_LIMIT
 from partwise.features.templates import (
     TOKENS,
@@ -317,6 +317,45 @@ class AttributeExtractor(Features):
     def is_hashed(self) -> bool:
         """Whether attributes are hashed, without a vocabulary."""
         return self._hash_size is not None
+
+    # -- one word after another ------------------------------------------------------------------
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether keys are sums of codes that each word has for itself: no hashing, and no joined fields."""
+        return self._hash_size is None and not self._joints and self.n_attributes > 0
+
+    @property
+    def source_names(self) -> list[str]:
+        """The sources in the order of the rows of codes."""
+        return list(self._sources)
+
+    def sources_by_column(self) -> dict[int, list[str]]:
+        """The sources that look at each column of the data."""
+        found: dict[int, list[str]] = {}
+        for name, source in self._sources.items():
+            found.setdefault(int(source.column), []).append(name)
+        return found
+
+    def codes_of(self, word: str, sources: Sequence[str]) -> np.ndarray:
+        """The codes of one word's values, int32 (n_sources,); -1 if a value was not seen in training."""
+        known: dict[Any, Sequence[str | None]] = {}
+        values = [self._values(self._sources[name], [word], known)[0] for name in sources]
+        found = [
+            -1 if value is None else self._spaces[name].get(value, -1)
+            for name, value in zip(sources, values, strict=True)
+        ]
+        return np.array(found, np.int32)
+
+    @property
+    def program(self) -> Program:
+        """The templates as compiled code reads them."""
+        return self._compiled.program
+
+    @property
+    def table(self) -> Table:
+        """The vocabulary as compiled code reads it."""
+        return self._table
 
     # -- names and files -------------------------------------------------------------------------
 

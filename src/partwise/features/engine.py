@@ -299,7 +299,7 @@ class Features:
 
     def _find(self, words: WordCodes, rows: Any) -> AttributeRows:
         """The known features of rows."""
-        work = _workspace(self._compiled.program, words)
+        work = workspace_for(self._compiled.program, words)
         n_rows, most_keys = int(rows[0][-1]), len(work.keys)
         row_ptr = np.zeros(n_rows + 1, np.int64)
         ids, n_written, row = np.empty(min(n_rows, _FIRST_ROWS) * most_keys, np.int32), 0, 0
@@ -381,7 +381,7 @@ class KeyCounter:
 
     def add(self, words: WordCodes, rows: Any, with_ids: bool = False) -> AttributeRows:
         """Count the keys of rows; returns the rows of their numbers, empty without `with_ids`."""
-        work = _workspace(self._program, words)
+        work = workspace_for(self._program, words)
         n_rows, most_keys, row, n_written = int(rows[0][-1]), len(work.keys), 0, 0
         if not len(self._direct):
             self._direct = np.zeros(min(self._size, 8 * n_rows + 1024, _MOST_DIRECT), np.int64)
@@ -576,7 +576,7 @@ def _grow(ids: np.ndarray, n_written: int, row: int, n_rows: int, most_keys: int
     ids.resize(size, refcheck=False)
 
 
-def _workspace(program: Program, words: WordCodes) -> Workspace:
+def workspace_for(program: Program, words: WordCodes) -> Workspace:
     """Memory for the longest sentence and for all keys that a row can have."""
     n_templates, n_sources = len(program.base), len(words.codes)
     n_places = len(program.piece_ptr)

@@ -13,10 +13,11 @@ Places are counted from 1 in a sentence; 0 is the root of a dependency tree, or 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from partwise.compiled.boundary import IntegerMatrix, Integers, ShortIntegers
 from partwise.compiled.dispatch import chosen_by_type, entry, fragment, inner
 from partwise.core.arc_triples import ArcTriples
 from partwise.core.arcs import Arcs
@@ -51,19 +52,19 @@ class Program(NamedTuple):
     """
 
     n_simple: int
-    base: np.ndarray
-    piece_ptr: np.ndarray
-    piece_source: np.ndarray
-    piece_offset: np.ndarray
-    piece_stride: np.ndarray
-    relation_part: np.ndarray
-    window_ptr: np.ndarray
-    window_row: np.ndarray
-    window_stride: np.ndarray
-    feature_stride: np.ndarray
-    several_stride: np.ndarray
-    several_source: np.ndarray
-    outside_code: np.ndarray
+    base: Integers
+    piece_ptr: IntegerMatrix
+    piece_source: Integers
+    piece_offset: Integers
+    piece_stride: Integers
+    relation_part: IntegerMatrix
+    window_ptr: Integers
+    window_row: Integers
+    window_stride: Integers
+    feature_stride: IntegerMatrix
+    several_stride: Integers
+    several_source: Integers
+    outside_code: IntegerMatrix
 
 
 class WordCodes(NamedTuple):
@@ -129,10 +130,10 @@ class Table(NamedTuple):
         All others in an open table. A slot holds the key's number and a mark: 7 of its bits plus 1; 0 is empty.
     """
 
-    keys: np.ndarray
-    direct: np.ndarray
-    numbers: np.ndarray
-    marks: np.ndarray
+    keys: Integers
+    direct: ShortIntegers
+    numbers: ShortIntegers
+    marks: Annotated[np.ndarray, np.uint8, 1]
 
 
 class Workspace(NamedTuple):
@@ -151,13 +152,13 @@ class Workspace(NamedTuple):
         Keys of one row, their spread bits (`mixed`) and their numbers.
     """
 
-    part: np.ndarray
-    n_distinct: np.ndarray
-    distinct: np.ndarray
-    n_before: np.ndarray
-    keys: np.ndarray
-    spreads: np.ndarray
-    numbers: np.ndarray
+    part: Annotated[np.ndarray, np.int64, 3]
+    n_distinct: Integers
+    distinct: IntegerMatrix
+    n_before: Annotated[np.ndarray, np.int32, 3]
+    keys: Integers
+    spreads: Integers
+    numbers: Integers
 
 
 # -- parts of words ------------------------------------------------------------------------------

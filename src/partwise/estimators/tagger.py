@@ -5,8 +5,6 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
-from partwise.estimators.checks import is_sparse
-
 
 class Tagger:
     """A fitted model that answers one example at a time. ``model.tagger()`` makes it.
@@ -36,17 +34,12 @@ class Tagger:
         x
             One example, as `fit` takes a list of them.
         """
-        return self._model.predict(_only(x))[0]
+        return self._model.predict(self._model._alone(x))[0]
 
     def probabilities(self, x: Any) -> Any:
         """Probabilities for one example, as in the model's `predict_marginals` or `predict_proba`."""
         self._model._sharpness()  # raises if the loss has no probabilities
-        return getattr(self._model, self._model._probability_method)(_only(x))[0]
+        return getattr(self._model, self._model._probability_method)(self._model._alone(x))[0]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._model!r})"
-
-
-def _only(x: Any) -> Any:
-    """A set of one example. Sparse rows are matrices already."""
-    return x if is_sparse(x) else [x]

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -24,6 +25,8 @@ from partwise.errors import InputError
 from partwise.report.bundle import scripted_page
 from partwise.report.summary import summarize
 from partwise.tasks import task_of
+from partwise.web import request_head
+from partwise.web.connections import Connections
 from partwise.web.server import ModelServer
 from partwise.web.service import Limits, Service
 from partwise.web.work import Busy, TooSlow, Workers
@@ -113,6 +116,8 @@ REFUSED = {
     "plain text": (415, {"body": b"{}", "Content_Type": "text/plain"}),
     "no type": (415, {"body": b"{}"}),
     "a large body": (413, {"body": b"x" * 1_000_001, "Content_Type": "application/json"}),
+    "null": (422, {"body": {"tokens": None}}),
+    "an address within a name": (421, {"body": {"text": TEXT}, "Host": "[127.0.0.1].evil.example"}),
     "another host": (421, {"body": {"text": TEXT}, "Host": "evil.example"}),
     "another host with a port": (421, {"body": {"text": TEXT}, "Host": "127.0.0.1.evil.example:80"}),
     "no length": (411, {"body": b"", "Content_Type": "application/json", "Transfer_Encoding": "chunked"}),
@@ -151,21 +156,105 @@ def test_a_refused_body_is_not_read_as_the_next_request(server):
         received = b""
         while part := wire.recv(65536):
             received += part
-    assert received.startswith(b"HTTP/1.1 404") and received.count(b"HTTP/1.1") == 1
+    assert received.startswith(b"HTTP/1.1 404") and received.count(b"Content-Length:") == 1
 
 
-def test_what_is_no_request(server):
-    for garbage in (
-        b"\x16\x03\x01\x02\x00\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n",
-    ):
-        with socket.create_connection(server.server_address[:2], timeout=10) as wire:
-            wire.sendall(garbage)
-            wire.shutdown(socket.SHUT_WR)
-            wire.settimeout(10)
-            assert b"Traceback" not in wire.recv(65536)
-    assert ask(server) == (200, {"status": "ok"})
+NO_REQUESTS = {
+    "of TLS": (400, b"\x16\x03\x01\x02\x00\r\n\r\n"),
+    "without a version": (400, b"GET /\r\n\r\n"),
+    "of version 2.0": (505, b"GET /health HTTP/2.0\r\nHost: localhost\r\n\r\n"),
+    "of version 9.9": (505, b"GET / HTTP/9.9\r\n\r\n"),
+    "too long": (431, b"GET /" + b"a" * 33_000 + b" HTTP/1.1\r\n\r\n"),
+    "cut off": (400, b"GET /health HTTP/1.1\r\nHost: local"),
+    "with two hosts": (400, b"GET /health HTTP/1.1\r\nHost: localhost\r\nhost: evil.example\r\n\r\n"),
+    "with two lengths": (
+        400,
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nContent-Length: 40\r\n\r\n"
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ),
+    "with a length and chunks": (
+        400,
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ),
+    "with a field without a name": (400, b"GET /health HTTP/1.1\r\nHost: localhost\r\n : b\r\n\r\n"),
+    "with a folded field": (400, b"GET /health HTTP/1.1\r\nHost: localhost\r\nA: b\r\n c\r\n\r\n"),
+    "with a zero byte": (400, b"GET /health HTTP/1.1\r\nHost: localhost\0\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("name", list(NO_REQUESTS))
+def test_what_is_no_request_has_one_refusal(server, name):
+    status, sent = NO_REQUESTS[name]
+    with socket.create_connection(server.server_address[:2], timeout=10) as wire:
+        wire.sendall(sent)
+        wire.shutdown(socket.SHUT_WR)
+        received = b""
+        while part := wire.recv(65536):
+            received += part
+    assert received.startswith(b"HTTP/1.1 %d " % status) and received.count(b"Content-Length:") == 1
+    assert b'{"error": "' in received and b"Connection: close" in received
+
+
+def test_a_head_may_arrive_in_pieces_and_requests_one_after_another(server):
+    sent = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.create_connection(server.server_address[:2], timeout=10) as wire:
+        for k in range(0, len(sent), 10):
+            wire.sendall(sent[k : k + 10])
+            time.sleep(0.01)
+        wire.sendall(sent * 2)
+        wire.shutdown(socket.SHUT_WR)
+        received = b""
+        while part := wire.recv(65536):
+            received += part
+    assert received.count(b"HTTP/1.1 200") == 3
+
+
+def test_a_head_has_a_time_limit_however_often_a_byte_arrives(server, monkeypatch):
+    monkeypatch.setattr(request_head, "SECONDS", 0.5)
+    with socket.create_connection(server.server_address[:2], timeout=10) as wire:
+        wire.sendall(b"GET /health HTTP/1.1\r\nX: ")
+        wire.settimeout(0.05)
+        start, received = time.monotonic(), b""
+        while not received and time.monotonic() < start + 5:
+            with suppress(TimeoutError, BrokenPipeError):
+                wire.sendall(b"x")
+                received = wire.recv(65536)
+    assert received.startswith(b"HTTP/1.1 408 ")
+
+
+def test_half_open_connections_lock_nobody_out(server):
+    held = []
+    try:
+        for _ in range(100):
+            held.append(socket.create_connection(server.server_address[:2], timeout=10))
+            held[-1].sendall(b"GET /health")
+        start = time.monotonic()
+        assert ask(server) == (200, {"status": "ok"})
+        assert ask(server, "POST", "/predict", {"text": TEXT})[0] == 200
+        assert time.monotonic() < start + 5
+    finally:
+        for wire in held:
+            wire.close()
+
+
+def test_connections_that_wait_make_room_and_those_at_work_stay():
+    pairs = [socket.socketpair() for _ in range(6)]
+    ours = [pair[0] for pair in pairs]
+    connections = Connections(4, 3)
+    assert all(connections.admit(each, "a") for each in ours[:3])
+    with connections.working(ours[0]):
+        assert connections.admit(ours[3], "a")  # in place of the second, which has waited longest
+        assert pairs[1][1].recv(1) == b""
+        assert connections.admit(ours[4], "b")
+        assert connections.admit(ours[5], "c")  # full: the client with the most gives one
+        assert pairs[2][1].recv(1) == b""
+        with connections.working(ours[3]), connections.working(ours[4]), connections.working(ours[5]):
+            assert not connections.admit(ours[1], "d")
+    connections.leave(ours[5])
+    assert connections.admit(ours[1], "d")
+    for pair in pairs:
+        pair[0].close()
+        pair[1].close()
 
 
 def test_many_requests_at_once_get_their_own_answers(server, model):

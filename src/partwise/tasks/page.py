@@ -124,6 +124,8 @@ def text_or(request: dict[str, Any], key: str) -> Any:
         raise InputError(f'a request needs "text" or "{key}", one of the two')
     if "text" in request and not isinstance(request["text"], str):
         raise InputError('"text" must be a string')
+    if key in request and request[key] is None:
+        raise InputError(f'"{key}" must not be null')
     return request.get(key)
 
 

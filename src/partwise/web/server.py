@@ -7,7 +7,7 @@ for permission (CORS) that the server does not give.
 
 from __future__ import annotations
 
-import ipaddress
+import io
 import json
 import socket
 import sys
@@ -21,21 +21,16 @@ from typing import Any
 
 from partwise.errors import InputError
 from partwise.report.json_values import finite_only
+from partwise.web.connections import Connections
+from partwise.web.request_head import Refusal, check_head, names_server, read_head
 from partwise.web.service import Service
 from partwise.web.work import Busy, TooSlow
 
 _MOST_CONNECTIONS = 64  # open connections; each has a thread
+_MOST_OF_CLIENT = 48  # open connections of one address
 _IDLE = 15.0  # seconds after which a silent connection is closed
 _DROPPED = 16_000_000  # bytes that are read of a body that is too large, so that the client sees the error
 _GRACE = 5.0  # seconds that a stopping server waits for requests being answered
-
-
-class Refusal(Exception):
-    """A request that is answered with an error."""
-
-    def __init__(self, status: HTTPStatus, message: str):
-        super().__init__(message)
-        self.status = status
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -57,7 +52,7 @@ class ModelServer(ThreadingHTTPServer):
 
     def __init__(self, host: str, port: int, service: Service, page: str):
         self.service, self.page, self.host_given = service, page.encode("utf-8", "replace"), host
-        self._connections = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self.connections = Connections(_MOST_CONNECTIONS, _MOST_OF_CLIENT)
         self._in_work, self._changed = 0, threading.Condition()
         if ":" in host:
             self.address_family = socket.AF_INET6
@@ -71,7 +66,7 @@ class ModelServer(ThreadingHTTPServer):
         return f"http://{name}:{port}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._connections.acquire(blocking=False):
+        if self.connections.admit(request, client_address[0]):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
@@ -80,7 +75,7 @@ class ModelServer(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._connections.release()
+            self.connections.leave(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Errors of connections that clients closed are not printed."""
@@ -107,16 +102,6 @@ class ModelServer(ThreadingHTTPServer):
             self._changed.wait_for(lambda: self._in_work == 0, _GRACE)
         self.server_close()
 
-    def knows(self, host: str) -> bool:
-        """Whether a Host header names this server: by an address, as localhost, or by the name it was given."""
-        name = host.rsplit(":", 1)[0] if host.count(":") == 1 else host.partition("]")[0].lstrip("[")
-        if name.lower() in ("localhost", self.host_given.lower()):
-            return True
-        with suppress(ValueError):
-            ipaddress.ip_address(name)
-            return True
-        return False
-
 
 class Handler(BaseHTTPRequestHandler):
     """One connection."""
@@ -126,6 +111,30 @@ class Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "partwise", ""
     timeout = _IDLE
     _is_read = True  # whether nothing of the request is left in the connection
+
+    def handle_one_request(self) -> None:
+        """Answer one request, whose head is checked before the standard library reads it."""
+        self.close_connection, self.requestline = True, ""
+        self.request_version, self.command = self.protocol_version, "GET"  # for refusals before parsing
+        stream: Any = self.rfile
+        try:
+            head = read_head(self.connection, stream, _IDLE)
+            if not head:
+                return
+            check_head(head)
+        except Refusal as refusal:
+            self._refuse(refusal.status, str(refusal))
+            return
+        except OSError:
+            return
+        line, _, fields = head.partition(b"\n")
+        self.raw_requestline, self.rfile = line, io.BytesIO(fields)
+        try:
+            is_whole = self.parse_request()
+        finally:
+            self.rfile = stream
+        if is_whole:
+            getattr(self, f"do_{self.command}", self._refuse_method)()
 
     def parse_request(self) -> bool:
         is_whole = super().parse_request()
@@ -142,10 +151,13 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer({"/predict": self._predict}, "POST")
 
+    def _refuse_method(self) -> None:
+        self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
+
     def _answer(self, known: dict[str, Any], method: str) -> None:
         path = self.path.partition("?")[0]
         try:
-            if not self.server.knows(self.headers.get("Host", "")):
+            if not names_server(self.headers.get("Host", ""), self.server.host_given):
                 raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "the Host header names another server")
             if path not in known:
                 raise self._unknown(path, method)
@@ -194,7 +206,8 @@ class Handler(BaseHTTPRequestHandler):
             request = json.loads(body)
         except (ValueError, RecursionError) as error:
             raise Refusal(HTTPStatus.BAD_REQUEST, f"the body is not JSON ({error!s:.100})") from None
-        self._send_json(HTTPStatus.OK, self.server.service.predict(request))
+        with self.server.connections.working(self.connection):
+            self._send_json(HTTPStatus.OK, self.server.service.predict(request))
 
     def _body(self) -> bytes:
         """The body of a request, of at most so many bytes, within so much time."""
@@ -253,11 +266,9 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Errors of the standard library's server: requests that are not HTTP, and unknown methods."""
-        self.close_connection = True
-        status = HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code)
-        self.command = getattr(self, "command", None) or "GET"
-        self._refuse(status, message or status.phrase)
+        """Unknown methods, and errors that the standard library's server finds."""
+        self.close_connection, self.command = True, self.command or "GET"
+        self._refuse(HTTPStatus(code), message or HTTPStatus(code).phrase)
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Requests are not logged, since they hold texts of users."""

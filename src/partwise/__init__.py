@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from partwise.errors import InputError
     from partwise.estimators.on_disk.dataset import EncodedDataset, open_dataset
     from partwise.estimators.regularization_path.path import RegularizationPath
+    from partwise.estimators.tagger import Tagger
     from partwise.solvers.dual.simplex_qp import simplex_qp
     from partwise.storage.model_file import load
     from partwise.tasks.classes.classifier import Classifier
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from partwise.tasks.sequences.kernel import KernelSequenceLabeler
     from partwise.tasks.sequences.labeler import SequenceLabeler
     from partwise.tasks.sequences.per_position import PerPosition
+    from partwise.tasks.sequences.tagger import SequenceTagger
 
 __version__ = "0.1.0"
 __all__ = [
@@ -44,6 +46,8 @@ __all__ = [
     "RegularizationPath",
     "SegmentLabeler",
     "SequenceLabeler",
+    "SequenceTagger",
+    "Tagger",
     "__version__",
     "load",
     "open_dataset",
@@ -57,6 +61,8 @@ _HOMES = {  # of public names that are no estimators, whose homes the registry o
     "Loss": "partwise.core.losses",
     "PerPosition": "partwise.tasks.sequences.per_position",
     "RegularizationPath": "partwise.estimators.regularization_path.path",
+    "SequenceTagger": "partwise.tasks.sequences.tagger",
+    "Tagger": "partwise.estimators.tagger",
     "load": "partwise.storage.model_file",
     "open_dataset": "partwise.estimators.on_disk.dataset",
     "simplex_qp": "partwise.solvers.dual.simplex_qp",

@@ -64,6 +64,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fitted = {
         "labeler": SequenceLabeler(template="pos").fit([[[w] for w in each] for each in SENTENCES], TAGS),
         "classifier": Classifier().fit(POINTS, POINTS[:, 0] > 0),
+        "classifier of names": Classifier().fit([["a", "b"], ["b"], ["c"]] * 3, ["x", "y", "z"] * 3),
         "parser": DependencyParser().fit(SENTENCES, trees),
         "segments": SegmentLabeler(template="pos").fit(SENTENCES, [[(0, 1, "NP")]] * 6),
         "graphs": GraphLabeler().fit([([[0.0], [1.0]], [(0, 1)])] * 2, [["a", "b"]] * 2),
@@ -72,33 +73,53 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     for name, model in fitted.items():
         model.save(folder / name)
-    partwise.load(folder / "labeler").predict([[["the"], ["cat"]]])
-    partwise.load(folder / "parser").predict(SENTENCES[:1])
-    partwise.load(folder / "segments").predict(SENTENCES[:1])
-    partwise.load(folder / "graphs").predict([([[0.0], [1.0]], [(0, 1)])])
-    partwise.load(folder / "several").predict(POINTS)
-    partwise.load(folder / "constituents").predict(SENTENCES[:1])
+    for name, data in DATA.items():
+        tagger = partwise.load(folder / name).tagger()
+        x = POINTS[0] if data is None else data[0]
+        tagger.predict(x), tagger.probabilities(x)
     return folder
 
 
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [
-        ("labeler", [[["the"], ["cat"]]]),
-        ("parser", [["the", "cat", "sleeps"]]),
-        ("segments", [["the", "cat", "sleeps"]]),
-        ("classifier", None),
-        ("graphs", [([[0.0], [1.0]], [(0, 1)])]),
-        ("several", None),
-        ("constituents", [["the", "cat", "sleeps"]]),
-    ],
-)
-def test_prediction_loads_no_scikit_learn_and_no_compiler(models: Path, name: str, data: object) -> None:
-    given = "np.zeros((2, 3))" if data is None else repr(data)
-    code = f"import sys, numpy as np, partwise\npartwise.load(sys.argv[1]).predict({given})"
-    loaded = modules_after(code, models / name)
+DATA = {
+    "labeler": [[["the"], ["cat"]]],
+    "parser": [["the", "cat", "sleeps"]],
+    "segments": [["the", "cat", "sleeps"]],
+    "classifier": None,
+    "classifier of names": [["a", "c"], []],
+    "graphs": [([[0.0], [1.0]], [(0, 1)])],
+    "several": None,
+    "constituents": [["the", "cat", "sleeps"]],
+}
+# Whoever imports one of these is told that it is not installed.
+WITHOUT = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"scipy", "sklearn", "threadpoolctl", "joblib", "typer", "rich"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def prediction(name: str) -> str:
+    """Code that loads a model and predicts, all examples at once and one alone."""
+    given = "np.zeros((2, 3))" if DATA[name] is None else repr(DATA[name])
+    load = f"import sys, numpy as np, partwise\nmodel, X = partwise.load(sys.argv[1]), {given}"
+    return f"{load}\nmodel.predict(X), model.tagger().predict(X[0]), model.tagger().probabilities(X[0])"
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_prediction_loads_no_scikit_learn_and_no_compiler(models: Path, name: str) -> None:
+    loaded = modules_after(prediction(name), models / name)
     assert loaded & NOT_TO_PREDICT == set()
     assert "numba.np.linalg" not in loaded  # the compiler's registries: 0.3 CPU seconds
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_prediction_needs_neither_scipy_nor_scikit_learn(models: Path, name: str) -> None:
+    assert "partwise.estimators.tagger" in modules_after(WITHOUT + prediction(name), models / name)
 
 
 def test_evaluating_and_inspecting_load_no_scikit_learn(models: Path, tmp_path: Path) -> None:

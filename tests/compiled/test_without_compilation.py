@@ -136,7 +136,7 @@ y = [["A", "B", "C"], ["B", "A"], ["C"]] * 3
 template = "U0:%x[0,0]\\nB\\nB1:%x[0,1]\\n"
 for loss in ("log", "hinge"):
     model = SequenceLabeler(loss=loss, template=template, l2=0.1, pairs="all").fit(X, y)
-    assert model.predict(X) == y
+    assert model.predict(X) == y == [model.tagger().tag(x) for x in X]
     if loss == "log":
         assert abs(model.predict_edge_marginals(X)[0].sum() - 2) < 1e-9
 print("predicted")

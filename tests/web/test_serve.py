@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -24,7 +25,7 @@ from partwise.data import parse_conll
 from partwise.errors import InputError
 from partwise.report.bundle import scripted_page
 from partwise.report.summary import summarize
-from partwise.tasks import task_of
+from partwise.tasks import TASKS, task_class, task_of
 from partwise.web import request_head
 from partwise.web.connections import Connections
 from partwise.web.server import ModelServer
@@ -95,6 +96,8 @@ def test_answers(server, model):
         "B-NP",
         "I-NP",
     ]
+    expected = {"labels": ["B-NP", "I-NP"]}
+    assert ask(server, "POST", "/best", {"tokens": [["the", "D"], ["man", "N"]]}) == (200, expected)
     assert ask(server) == (200, {"status": "ok"})
     status, about = ask(server, path="/model?x=1")
     assert status == 200 and about["estimator"] == "SequenceLabeler" and "<b>VP</b>" in about["labels"]
@@ -110,6 +113,8 @@ REFUSED = {
     "an unknown key": (422, {"body": {"text": TEXT, "<b>": 1}}),
     "columns": (422, {"body": {"text": "the\nman"}}),
     "kbest": (422, {"body": {"text": TEXT, "kbest": 10_000}}),
+    "kbest of the best": (422, {"path": "/best", "body": {"text": TEXT, "kbest": 2}}),
+    "too many words for the best": (422, {"path": "/best", "body": {"tokens": [["a", "D"]] * 2001}}),
     "kbest of yes": (422, {"body": {"text": TEXT, "kbest": True}}),
     "too many words": (422, {"body": {"tokens": [["a", "D"]] * 2001}}),
     "a deep body": (400, {"body": b"[" * 100_000, "Content_Type": "application/json"}),
@@ -207,6 +212,49 @@ def test_a_head_may_arrive_in_pieces_and_requests_one_after_another(server):
         while part := wire.recv(65536):
             received += part
     assert received.count(b"HTTP/1.1 200") == 3
+
+
+def test_connections_close_if_the_client_says_so_or_knows_no_better(server):
+    for head, is_kept in (
+        (b"GET /health HTTP/1.1\r\nHost: localhost\r\n", True),
+        (b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n", False),
+        (b"GET /health HTTP/1.0\r\nHost: localhost\r\n", False),
+        (b"GET /health HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\n", True),
+    ):
+        with socket.create_connection(server.server_address[:2], timeout=10) as wire:
+            wire.sendall((head + b"\r\n") * 2)
+            wire.shutdown(socket.SHUT_WR)
+            received = b""
+            while part := wire.recv(65536):
+                received += part
+        assert received.count(b"HTTP/1.1 200") == 1 + is_kept, head
+
+
+def test_a_client_that_waits_to_send_its_body_is_asked_for_it(server):
+    body = json.dumps({"tokens": [["the", "D"]]}).encode()
+    head = b"POST /best HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(server.server_address[:2], timeout=10) as wire:
+        wire.sendall(head + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body))
+        assert wire.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        wire.sendall(body)
+        assert wire.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("name", list(TASKS))
+def test_every_task_has_a_best_answer_that_is_part_of_the_whole_answer(name):
+    problem = next(iter(task_class(name).small_problems()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        fitted = problem.estimator(max_passes=3, **problem.parameters).fit(problem.X, problem.y)
+    task = task_class(name)(fitted)
+    try:
+        x = task.read({"text": task.expects()["example"]})
+    except InputError:  # the example of graphs has features of its own
+        x = task.pick(*task.examples(problem.X, problem.y), 0)[0]
+    best, whole = task.best(x), task.answer(x)
+    if "segments" in best:  # whole answers have their probabilities, too
+        whole["segments"] = [row[:3] for row in whole["segments"]]
+    assert best == {key: whole[key] for key in ("labels", "heads", "segments", "tree") if key in whole}
 
 
 def test_a_head_has_a_time_limit_however_often_a_byte_arrives(server, monkeypatch):

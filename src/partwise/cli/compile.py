@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,7 +46,8 @@ def compile_ahead(
         console.print(f"{number:>4} of {len(runs)}  {took}  {name}", highlight=False, soft_wrap=True)
     total = seconds_compiling() - begin
     console.print(
-        f"{kernels_compiled()} functions compiled, {total:.1f} s with loading what had been compiled", highlight=False
+        f"{kernels_compiled()} functions compiled, {total:.1f} s with loading what had been compiled",
+        highlight=False,
     )
 
 
@@ -72,10 +74,9 @@ def _run(problem: SmallProblem, loss: str, solver: Any) -> bool:
         loaded = partwise.load(Path(folder) / "model")
         for answer in problem.answers:
             # Losses with beta = inf have no probabilities, and say so.
-            try:
-                getattr(loaded, answer)(problem.X)
-            except (InputError, AttributeError):
-                continue
+            for X in (problem.X, problem.X[:1]):  # a single example has code of its own
+                with suppress(InputError, AttributeError):
+                    getattr(loaded, answer)(X)
     return True
 
 

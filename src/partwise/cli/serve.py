@@ -29,7 +29,8 @@ def serve(
 ) -> None:
     """Serve a page to type examples into, and an HTTP service for programs, until Ctrl-C.
 
-    The address of the page is printed. Programs use POST /predict, GET /model and GET /health.
+    The address of the page is printed. Programs use POST /predict, POST /best, GET /model and
+    GET /health.
     """
     from partwise.cli.common import load_with_header
     from partwise.report.bundle import scripted_page

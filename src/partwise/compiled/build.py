@@ -100,7 +100,17 @@ def link(result: Path, sources: list[Path]) -> None:
     unfinished = result.with_suffix(".part")
     try:
         subprocess.run(
-            [*c_compiler(), "-shared", "-O2", "-fPIC", "-o", str(unfinished), f"@{arguments}", *only_named, *libm],
+            [
+                *c_compiler(),
+                "-shared",
+                "-O2",
+                "-fPIC",
+                "-o",
+                str(unfinished),
+                f"@{arguments}",
+                *only_named,
+                *libm,
+            ],
             check=True,
         )
     finally:
@@ -115,7 +125,9 @@ def link(result: Path, sources: list[Path]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m partwise.compiled.build", description=__doc__)
-    parser.add_argument("--all-levels", action="store_true", help="build for all processors, not for this one")
+    parser.add_argument(
+        "--all-levels", action="store_true", help="build for all processors, not for this one"
+    )
     parser.add_argument("--build", type=Path, default=BUILD, help="the folder of object files (%(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (%(default)s)")
     chosen = parser.parse_args()

@@ -235,8 +235,11 @@ NONE_EQUAL = DistinctRows(np.zeros(0, np.int64), np.zeros(0, np.int32))
 
 @cache
 def _thread_pools() -> Any:
-    from threadpoolctl import ThreadpoolController
-
+    """What limits the threads of products; None if it is not installed, which prediction does without."""
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ModuleNotFoundError:
+        return None
     return ThreadpoolController()
 
 
@@ -247,5 +250,5 @@ def one_thread(scorer: Scorer) -> AbstractContextManager[Any]:
 
 def on_own_thread() -> AbstractContextManager[Any]:
     """A context in which each product runs on the thread that calls it, so that `n_jobs` bounds the threads."""
-    limit: AbstractContextManager[Any] = _thread_pools().limit(limits=1, user_api="blas")
-    return limit
+    pools = _thread_pools()
+    return nullcontext() if pools is None else pools.limit(limits=1, user_api="blas")

@@ -36,6 +36,10 @@ class Answers:
         """The labels of training, in the order of their numbers."""
         return self.classes_.tolist()
 
+    def _alone(self, x: Any) -> Any:
+        """X with one example."""
+        return [x]
+
     def _labels_in(self, X: Any, y: Any) -> set[Any]:
         """The labels of labelled data, if they are plain ones."""
         return set()

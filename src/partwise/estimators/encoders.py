@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from partwise.core.arrays import offsets
+from partwise.core.attribute_codes import UnusualError
 from partwise.core.rows import AttributeRows
 from partwise.data.conll import Columns
 from partwise.data.frames import as_dicts, as_rows, is_frame, unpacked
@@ -21,6 +23,7 @@ from partwise.estimators.lookup import AttributeLookup
 from partwise.estimators.matrices import MatrixEncoder, looks_like_matrix
 from partwise.estimators.saving import prefixed, unprefixed
 from partwise.features.attributes import AttributeExtractor
+from partwise.features.one_sentence import SentenceEncoder
 from partwise.features.templates import (
     Template,
     load_template,
@@ -98,7 +101,6 @@ class AttributeEncoder(ListedNames):
 
     def __init__(self, vocabulary: DictVocabulary | None = None) -> None:
         self.vocabulary = vocabulary or DictVocabulary()
-        self._lookup: AttributeLookup | None = None
 
     @property
     def n_attributes(self) -> int:
@@ -114,14 +116,24 @@ class AttributeEncoder(ListedNames):
             kind = "Columns" if isinstance(X, Columns) else "numbers"
             raise InputError(f"X holds {kind}, but training was on tokens that are dicts or lists of strings")
         lengths = _lengths(X)
-        if self._lookup is None and not self.vocabulary.state()["hash_size"]:
-            self._lookup = AttributeLookup(self.vocabulary._index)
-        rows = None if self._lookup is None else self._lookup.rows(X)
+        rows = None if self.lookup is None else self.lookup.rows(X)
         return Encoded(lengths, (OwnRows(self.vocabulary.transform(X) if rows is None else rows),))
+
+    @cached_property
+    def lookup(self) -> AttributeLookup | None:
+        """The vocabulary as tables of codes; None if attributes are hashed."""
+        return None if self.vocabulary.is_hashed else AttributeLookup(self.vocabulary.index)
+
+    def codes(self, x: Sequence[Any]) -> bytes:
+        """Coded attributes of one sequence, see ``core/attribute_codes.py``; UnusualError if it is not of a simple
+        kind."""
+        if self.lookup is None:
+            raise UnusualError
+        return self.lookup.codes(x)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the lookup, which is made again when it is needed."""
-        return {"vocabulary": self.vocabulary, "_lookup": None}
+        return {"vocabulary": self.vocabulary}
 
     def names(self, kind: str = "node") -> list[str]:
         return self.vocabulary.names()
@@ -186,6 +198,30 @@ class ColumnEncoder(ListedNames):
         edges = None if self.edge is None else self.edge.transform(columns, ptr)
         node_rows = self.node.transform(columns, ptr)
         return Encoded(np.diff(ptr), (OwnRows(node_rows), *self.edge_rows(edges)))
+
+    @cached_property
+    def sentence_encoders(self) -> list[SentenceEncoder]:
+        """Encoders of one sentence for each kind of rows; none if the vocabulary is not plain."""
+        extractors = [self.node] if self.edge is None else [self.node, self.edge]
+        if not all(each.is_plain for each in extractors):
+            return []
+        always = self.n_edge_attributes - 1 if self.always else -1
+        return [SentenceEncoder(*each) for each in zip(extractors, (-1, always), strict=False)]
+
+    def codes(self, x: Sequence[Any]) -> bytes:
+        """Coded attributes of one sequence, see ``core/attribute_codes.py``; UnusualError if it is not of a simple
+        kind."""
+        types = set(map(type, x))
+        if not self.sentence_encoders or not (types <= {list, tuple} or types == {str}):
+            raise UnusualError
+        try:
+            columns = [x] if types == {str} else list(zip(*x, strict=True))
+            return b"".join([each.codes(columns) for each in self.sentence_encoders])
+        except (ValueError, IndexError, TypeError):
+            raise UnusualError from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "sentence_encoders"}
 
     def edge_rows(self, rows: AttributeRows | None) -> tuple[OwnRows, ...]:
         """With the attribute that every edge has, numbered behind all others; nothing where edges are tied."""

@@ -159,6 +159,7 @@ class Explanations:
 
     _encoder: Any
     _model: LinearModel
+    _alone: Any
     _known_labels: Any
     _queries: Any
     _ranked: Any
@@ -211,10 +212,6 @@ class Explanations:
         return self._explained(shown, other, math.fsum(term.contribution for term in terms), terms)
 
     # -- for subclasses -------------------------------------------------------------------------
-
-    def _alone(self, x: Any) -> Any:
-        """X with one example."""
-        return [x]
 
     def _given(self, query: Query, y: Any, name: str) -> tuple[Any, Any]:
         """A labelling as explanations show it, and as the structure has it; raises if it cannot be one."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ import numpy as np
 from partwise.compiled.examples import Scratch
 from partwise.core.arrays import block_of, offsets, positions
 from partwise.core.maps import FeatureMap
+from partwise.core.one_example import OneExample
+from partwise.core.pool import Pool
 from partwise.core.predict_pass import counts_pass, decode_pass
 from partwise.core.rows import AttributeRows
 from partwise.core.scorer import Scorer
@@ -168,6 +171,11 @@ class LinearModel:
         ]
         tied = expect_array(arrays, "tied_weight", np.float32, shape=(structure.n_tied,))
         return cls.assemble(structure, sizes, pairs, tied)
+
+    @cached_property
+    def one_at_a_time(self) -> Pool[OneExample]:
+        """Memory to answer single examples, for any number of threads."""
+        return Pool(partial(OneExample, self.structure, self.maps, self.weights))
 
     def under(self, structure: Structure) -> LinearModel:
         """The same weights with other masks."""

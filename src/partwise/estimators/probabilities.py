@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from partwise.core.losses import Loss
 from partwise.errors import InputError
+
+if TYPE_CHECKING:
+    from partwise.estimators.tagger import Tagger
 
 
 class Probabilities:
@@ -22,6 +25,13 @@ class Probabilities:
 
     loss: str | Loss
     temperature_: float = 1.0
+    _probability_method: ClassVar[str] = "predict_marginals"
+
+    def tagger(self) -> Tagger:
+        """The fitted model for one example at a time, as services need it; threads may share it."""
+        from partwise.estimators.tagger import Tagger
+
+        return Tagger(self)
 
     def calibrate(self, X: Any, y: Any) -> Any:
         """Choose how sharp probabilities are by labelled data that training has not seen (temperature scaling).

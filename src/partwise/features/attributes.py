@@ -21,7 +21,7 @@ from partwise.features.engine import Features, Interned
 from partwise.features.keys.counter import KeyCounter
 from partwise.features.keys.hashes import hash_rows
 from partwise.features.keys.program import KEY_LIMIT
-from partwise.features.keys.records import TokenRows, WordCodes
+from partwise.features.keys.records import Program, Table, TokenRows, WordCodes
 from partwise.features.keys.rows import ABSENT
 from partwise.features.templates import (
     TOKENS,
@@ -320,6 +320,45 @@ class AttributeExtractor(Features):
     def is_hashed(self) -> bool:
         """Whether attributes are hashed, without a vocabulary."""
         return self._hash_size is not None
+
+    # -- one word after another ------------------------------------------------------------------
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether keys are sums of codes that each word has for itself: no hashing, and no joined fields."""
+        return self._hash_size is None and not self._joints and self.n_attributes > 0
+
+    @property
+    def source_names(self) -> list[str]:
+        """The sources in the order of the rows of codes."""
+        return list(self._sources)
+
+    def sources_by_column(self) -> dict[int, list[str]]:
+        """The sources that look at each column of the data."""
+        found: dict[int, list[str]] = {}
+        for name, source in self._sources.items():
+            found.setdefault(int(source.column), []).append(name)
+        return found
+
+    def codes_of(self, word: str, sources: Sequence[str]) -> np.ndarray:
+        """The codes of one word's values, int32 (n_sources,); -1 if a value was not seen in training."""
+        known: dict[Any, Sequence[str | None]] = {}
+        values = [self._values(self._sources[name], [word], known)[0] for name in sources]
+        found = [
+            -1 if value is None else self._spaces[name].get(value, -1)
+            for name, value in zip(sources, values, strict=True)
+        ]
+        return np.array(found, np.int32)
+
+    @property
+    def program(self) -> Program:
+        """The templates as compiled code reads them."""
+        return self._compiled.program
+
+    @property
+    def table(self) -> Table:
+        """The vocabulary as compiled code reads it."""
+        return self._table
 
     # -- names and files -------------------------------------------------------------------------
 

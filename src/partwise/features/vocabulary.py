@@ -82,7 +82,11 @@ def _is_whole(value: Any) -> bool:
 
 def without_duplicates(rows: AttributeRows) -> AttributeRows:
     """Merge entries of a row that have the same number, and add their values."""
-    rows = _merged(rows)
+    return check_sums(_merged(rows))
+
+
+def check_sums(rows: AttributeRows) -> AttributeRows:
+    """Raise if the sum of the values of an attribute named twice is too large; returns the rows."""
     if rows.values is not None and np.abs(rows.values).max(initial=0.0) > LARGEST_VALUE:
         at = int(np.searchsorted(rows.row_ptr, np.argmax(np.abs(rows.values)), side="right")) - 1
         raise InputError(
@@ -211,6 +215,16 @@ class DictVocabulary:
         """Encode sequences; attributes that are not in the vocabulary are dropped."""
         index = self._index if self._hash_size is None else _Hashed(self._hash_size)
         return without_duplicates(only_known(read_attributes(sequences, index)))
+
+    @property
+    def is_hashed(self) -> bool:
+        """Whether attributes are hashed, without a vocabulary."""
+        return self._hash_size is not None
+
+    @property
+    def index(self) -> Mapping[str, int]:
+        """The number of every known attribute."""
+        return self._index
 
     def names(self) -> list[str]:
         """The attribute behind each number; ``#number`` when they are hashed."""

@@ -87,6 +87,9 @@ class LabelTask(Task):
             found["kbest"] = self.valued(({"labels": own}, value) for own, value in self.kbest(X, kbest)[0])
         return found | self.why(x)
 
+    def best(self, x: Any) -> dict[str, Any]:
+        return {"labels": self.labels(self.alone(x))[0]}
+
     def predicted(self, objects: list[dict[str, Any]], X: Any, wanted: Wanted) -> list[dict[str, Any]]:
         """JSON objects of examples, with the labels, probabilities and k best labellings that are wanted."""
         add_each(objects, "labels", self.labels(X))

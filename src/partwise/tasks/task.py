@@ -20,6 +20,7 @@ from partwise.tasks.page import Evidence, Term, difference, shown_terms, term_of
 
 Write = Callable[[TextIO], None]
 AUTO = DataOptions("auto")
+_BEST = ("labels", "heads", "segments", "tree")  # what an answer says of the best labelling
 
 
 @dataclass(frozen=True)
@@ -265,6 +266,11 @@ class Task(ABC):
     @abstractmethod
     def answer(self, x: Any, truth: Any = None, kbest: int = 3) -> dict[str, Any]:
         """The prediction for one example as plain values; docs/serving.md describes them."""
+
+    def best(self, x: Any) -> dict[str, Any]:
+        """The best answer alone, under the keys of `answer`."""
+        found = self.answer(x, kbest=1)
+        return {key: found[key] for key in _BEST if key in found}
 
     def size(self, x: Any) -> int:
         """The number of positions of an example."""

@@ -226,9 +226,9 @@ def _encoded(model: Any, X: Any) -> tuple[np.ndarray, Encoded]:
             return np.ones(len(dense), np.int64), Encoded(
                 np.ones(len(dense), np.int64), (OwnRows(None, dense),)
             )
-        rows = read_attributes(model._encoder, X, model.coef_.shape[1]).tocsr()
-        sparse = AttributeRows(rows.indptr.astype(np.int64), rows.indices, rows.data)
-        lengths = np.ones(rows.shape[0], np.int64)
+        sparse = read_attributes(model._encoder, X).own[0].sparse
+        assert sparse is not None
+        lengths = np.ones(len(sparse.row_ptr) - 1, np.int64)
         return lengths, Encoded(lengths, (OwnRows(sparse),))
     encoded = model._encode(model._source(X), model._encoder, model._model.structure)
     return encoded.lengths, encoded

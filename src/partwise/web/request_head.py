@@ -9,15 +9,16 @@ import socket
 import time
 from contextlib import suppress
 from http import HTTPStatus
+from typing import NamedTuple
 
 MOST_BYTES = 32_768  # of a request line with all header fields
 SECONDS = 10.0  # from the first byte of a head to its last
 
 _END = re.compile(rb"\r?\n\r?\n")
-_REQUEST = re.compile(rb"[A-Z]+ [!-~]+ HTTP/([0-9]+)\.([0-9]+)")
-_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*[\t\x20-\x7e\x80-\xff]*")
+_REQUEST = re.compile(rb"([A-Z]+) ([!-~]+) HTTP/([0-9]+)\.([0-9]+)")
+_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*)")
 _HOST = re.compile(r"(?:\[(?P<six>[^][]+)\]|(?P<name>[^][:]+))(?::[0-9]{1,5})?")
-_ONCE = (b"host", b"content-length", b"transfer-encoding", b"content-type")
+_ONCE = ("host", "content-length", "transfer-encoding", "content-type")
 
 
 class Refusal(Exception):
@@ -68,25 +69,57 @@ def read_head(connection: socket.socket, stream: io.BufferedReader, idle: float)
         connection.settimeout(idle)
 
 
-def check_head(head: bytes) -> None:
-    """Raise a `Refusal` unless a head is of HTTP/1.0 or 1.1 and says once what must be said once."""
-    first, *fields = head.replace(b"\r\n", b"\n").rstrip(b"\n").split(b"\n")
+class Head(NamedTuple):
+    """The head of a request.
+
+    Attributes
+    ----------
+    method : str
+    path : str
+        Without a query.
+    minor : int
+        0 or 1: of the version of HTTP.
+    fields : dict of str
+        By names in lower case; of repeated fields the last.
+    """
+
+    method: str
+    path: str
+    minor: int
+    fields: dict[str, str]
+
+    @property
+    def closes(self) -> bool:
+        """Whether the connection closes after the answer."""
+        wanted = self.fields.get("connection", "").lower()
+        return wanted == "close" or (self.minor == 0 and wanted != "keep-alive")
+
+    @property
+    def has_body(self) -> bool:
+        return any(self.fields.get(name, "0") != "0" for name in ("content-length", "transfer-encoding"))
+
+
+def parsed_head(head: bytes) -> Head:
+    """A head; raises a `Refusal` unless it is of HTTP/1.0 or 1.1 and says once what must be said once."""
+    first, *lines = head.replace(b"\r\n", b"\n").rstrip(b"\n").split(b"\n")
     request = _REQUEST.fullmatch(first)
     if not request:
         raise Refusal(HTTPStatus.BAD_REQUEST, "the first line is not that of an HTTP request")
-    if request[1] != b"1" or request[2] not in (b"0", b"1"):
+    method, target, major, minor = (each.decode("ascii") for each in request.groups())
+    if major != "1" or minor not in ("0", "1"):
         raise Refusal(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "only HTTP/1.0 and HTTP/1.1 are answered")
-    names = []
-    for field in fields:
-        named = _FIELD.fullmatch(field)
-        if not named:
+    fields: dict[str, str] = {}
+    for line in lines:
+        field = _FIELD.fullmatch(line)
+        if not field:
             raise Refusal(HTTPStatus.BAD_REQUEST, "a header field is not a name, a colon and a value")
-        names.append(named[1].lower())
-    for name in _ONCE:
-        if names.count(name) > 1:
-            raise Refusal(HTTPStatus.BAD_REQUEST, f"more than one {name.decode().title()} header")
-    if b"content-length" in names and b"transfer-encoding" in names:
+        name = field[1].decode("ascii").lower()
+        if name in fields and name in _ONCE:
+            raise Refusal(HTTPStatus.BAD_REQUEST, f"more than one {name.title()} header")
+        fields[name] = field[2].decode("latin-1").strip()
+    if "content-length" in fields and "transfer-encoding" in fields:
         raise Refusal(HTTPStatus.BAD_REQUEST, "both Content-Length and Transfer-Encoding headers")
+    return Head(method, target.partition("?")[0], int(minor), fields)
 
 
 def names_server(host: str, own: str) -> bool:

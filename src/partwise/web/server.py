@@ -1,4 +1,4 @@
-"""HTTP around a service: the standard library's server, with additional checks.
+"""HTTP around a service: a thread per connection, and a small part of HTTP/1.1, which checks strictly.
 
 Requests come from programs and pages on this machine. Pages of other sites cannot reach the model through a browser:
 checking the Host header blocks DNS rebinding, and a body must have the type application/json, for which browsers ask
@@ -7,22 +7,22 @@ for permission (CORS) that the server does not give.
 
 from __future__ import annotations
 
-import io
 import json
 import socket
+import socketserver
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from email.utils import formatdate
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from partwise.errors import InputError
 from partwise.report.json_values import finite_only
 from partwise.web.connections import Connections
-from partwise.web.request_head import Refusal, check_head, names_server, read_head
+from partwise.web.request_head import Head, Refusal, names_server, parsed_head, read_head
 from partwise.web.service import Service
 from partwise.web.work import Busy, TooSlow
 
@@ -31,9 +31,18 @@ _MOST_OF_CLIENT = 48  # open connections of one address
 _IDLE = 15.0  # seconds after which a silent connection is closed
 _DROPPED = 16_000_000  # bytes that are read of a body that is too large, so that the client sees the error
 _GRACE = 5.0  # seconds that a stopping server waits for requests being answered
+_FIELDS = (  # of every answer
+    "Server: partwise",
+    "Cache-Control: no-store",
+    "X-Content-Type-Options: nosniff",
+    "X-Frame-Options: DENY",
+    "Referrer-Policy: no-referrer",
+    "Cross-Origin-Resource-Policy: same-origin",
+)
+_METHODS = {"/": "GET", "/model": "GET", "/health": "GET", "/predict": "POST", "/best": "POST"}
 
 
-class ModelServer(ThreadingHTTPServer):
+class ModelServer(socketserver.ThreadingTCPServer):
     """One thread per connection, at most `_MOST_CONNECTIONS` of them.
 
     Parameters
@@ -47,7 +56,7 @@ class ModelServer(ThreadingHTTPServer):
         HTML of the page for people.
     """
 
-    daemon_threads = True
+    daemon_threads = allow_reuse_address = True
     request_queue_size = _MOST_CONNECTIONS
 
     def __init__(self, host: str, port: int, service: Service, page: str):
@@ -103,66 +112,30 @@ class ModelServer(ThreadingHTTPServer):
         self.server_close()
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(socketserver.StreamRequestHandler):
     """One connection."""
 
     server: ModelServer
-    protocol_version = "HTTP/1.1"
-    server_version, sys_version = "partwise", ""
     timeout = _IDLE
-    _is_read = True  # whether nothing of the request is left in the connection
+    disable_nagle_algorithm = True  # an answer would wait for the client's acknowledgement of the one before
+    head: Head | None
+    _closes, _is_read = (
+        False,
+        True,
+    )  # whether the connection closes, and whether the request has been read whole
 
-    def handle_one_request(self) -> None:
-        """Answer one request, whose head is checked before the standard library reads it."""
-        self.close_connection, self.requestline = True, ""
-        self.request_version, self.command = self.protocol_version, "GET"  # for refusals before parsing
-        stream: Any = self.rfile
+    def handle(self) -> None:
+        while not self._closes:
+            self._answer_one()
+
+    def _answer_one(self) -> None:
+        self.head, self._is_read, self._closes = None, False, True
         try:
-            head = read_head(self.connection, stream, _IDLE)
-            if not head:
+            if not (head := read_head(self.connection, self.rfile, _IDLE)):  # type: ignore[arg-type]
                 return
-            check_head(head)
-        except Refusal as refusal:
-            self._refuse(refusal.status, str(refusal))
-            return
-        except OSError:
-            return
-        line, _, fields = head.partition(b"\n")
-        self.raw_requestline, self.rfile = line, io.BytesIO(fields)
-        try:
-            is_whole = self.parse_request()
-        finally:
-            self.rfile = stream
-        if is_whole:
-            getattr(self, f"do_{self.command}", self._refuse_method)()
-
-    def parse_request(self) -> bool:
-        is_whole = super().parse_request()
-        names = ("Content-Length", "Transfer-Encoding")
-        self._is_read = is_whole and all(self.headers.get(name, "0") == "0" for name in names)
-        return is_whole
-
-    def do_GET(self) -> None:
-        self._answer({"/": self._page, "/model": self._model, "/health": self._health}, "GET")
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def do_POST(self) -> None:
-        self._answer({"/predict": self._predict}, "POST")
-
-    def _refuse_method(self) -> None:
-        self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
-
-    def _answer(self, known: dict[str, Any], method: str) -> None:
-        path = self.path.partition("?")[0]
-        try:
-            if not names_server(self.headers.get("Host", ""), self.server.host_given):
-                raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "the Host header names another server")
-            if path not in known:
-                raise self._unknown(path, method)
-            with self.server.working():
-                known[path]()
+            self.head = parsed_head(head)
+            self._closes, self._is_read = self.head.closes, not self.head.has_body
+            self._answer(self.head)
         except Refusal as refusal:
             self._refuse(refusal.status, str(refusal))
         except InputError as error:
@@ -173,50 +146,58 @@ class Handler(BaseHTTPRequestHandler):
             seconds = self.server.service.limits.seconds
             self._refuse(HTTPStatus.GATEWAY_TIMEOUT, f"no answer within {seconds:g} s; ask for less")
         except OSError:
-            self.close_connection = True  # nobody is there to hear it
+            self._closes = True  # nobody is there to hear it
         except MemoryError:
             self._refuse(HTTPStatus.INSUFFICIENT_STORAGE, "out of memory; ask for less")
         except Exception as error:
-            print(f"partwise: {self.path:.80}: {type(error).__name__}: {error!s:.200}", file=sys.stderr)
+            path = "" if self.head is None else self.head.path
+            print(f"partwise: {path:.80}: {type(error).__name__}: {error!s:.200}", file=sys.stderr)
             self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, f"internal error ({type(error).__name__})")
 
-    def _unknown(self, path: str, method: str) -> Refusal:
-        other = {"/predict": "POST", "/": "GET", "/model": "GET", "/health": "GET"}.get(path)
-        if other is None:
-            return Refusal(HTTPStatus.NOT_FOUND, "there are /, /model, /health and /predict")
-        return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{path} answers {other}, not {method}")
+    def _answer(self, head: Head) -> None:
+        if not names_server(head.fields.get("host", ""), self.server.host_given):
+            raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "the Host header names another server")
+        if head.method not in ("GET", "HEAD", "POST"):
+            raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{head.method:.20} is not answered")
+        if head.path not in _METHODS:
+            raise Refusal(HTTPStatus.NOT_FOUND, f"there are {', '.join(_METHODS)}")
+        if _METHODS[head.path] != head.method.replace("HEAD", "GET"):
+            message = f"{head.path} answers {_METHODS[head.path]}, not {head.method}"
+            raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, message)
+        service = self.server.service
+        with self.server.working():
+            if head.path == "/":
+                self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page)
+            elif head.path == "/model":
+                self._send_json(HTTPStatus.OK, service.about())
+            elif head.path == "/health":
+                self._send_json(HTTPStatus.OK, {"status": "ok"})
+            else:
+                request = self._request(head)
+                with self.server.connections.working(self.connection):
+                    answer = service.best(request) if head.path == "/best" else service.predict(request)
+                    self._send_json(HTTPStatus.OK, answer)
 
-    # -- answers ----------------------------------------------------------------------------------
+    # -- requests ---------------------------------------------------------------------------------
 
-    def _page(self) -> None:
-        self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page)
-
-    def _model(self) -> None:
-        self._send_json(HTTPStatus.OK, self.server.service.about())
-
-    def _health(self) -> None:
-        self._send_json(HTTPStatus.OK, {"status": "ok"})
-
-    def _predict(self) -> None:
-        kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    def _request(self, head: Head) -> Any:
+        """The JSON value of a body."""
+        kind = head.fields.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must be application/json")
-        body = self._body()
         try:
-            request = json.loads(body)
+            return json.loads(self._body(head))
         except (ValueError, RecursionError) as error:
             raise Refusal(HTTPStatus.BAD_REQUEST, f"the body is not JSON ({error!s:.100})") from None
-        with self.server.connections.working(self.connection):
-            self._send_json(HTTPStatus.OK, self.server.service.predict(request))
 
-    def _body(self) -> bytes:
+    def _body(self, head: Head) -> bytes:
         """The body of a request, of at most so many bytes, within so much time."""
         limits = self.server.service.limits
-        text = self.headers.get("Content-Length", "")
-        if self.headers.get("Transfer-Encoding") or not (
-            text.isascii() and text.isdigit() and len(text) < 12
-        ):
+        text = head.fields.get("content-length", "")
+        if "transfer-encoding" in head.fields or not (text.isascii() and text.isdigit() and len(text) < 12):
             raise Refusal(HTTPStatus.LENGTH_REQUIRED, "a body needs a Content-Length")
+        if head.minor and head.fields.get("expect", "").lower() == "100-continue":
+            self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         length = int(text)
         if length > limits.bytes:
             # A client that is still sending would not see the answer.
@@ -238,6 +219,8 @@ class Handler(BaseHTTPRequestHandler):
                 parts.append(part)
         return b"".join(parts)
 
+    # -- answers ----------------------------------------------------------------------------------
+
     def _refuse(self, status: HTTPStatus, message: str) -> None:
         with suppress(OSError):
             self._send_json(status, {"error": " ".join(message.split())})
@@ -247,28 +230,14 @@ class Handler(BaseHTTPRequestHandler):
         self._send(status, "application/json", text.encode("ascii") + b"\n")
 
     def _send(self, status: HTTPStatus, kind: str, data: bytes) -> None:
-        self.close_connection = self.close_connection or not self._is_read
-        self.send_response(status)
-        for name, value in (
-            ("Content-Type", kind),
-            ("Content-Length", str(len(data))),
-            ("Cache-Control", "no-store"),
-            ("X-Content-Type-Options", "nosniff"),
-            ("X-Frame-Options", "DENY"),
-            ("Referrer-Policy", "no-referrer"),
-            ("Cross-Origin-Resource-Policy", "same-origin"),
-        ):
-            self.send_header(name, value)
-        if self.close_connection:
-            self.send_header("Connection", "close")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(data)
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Unknown methods, and errors that the standard library's server finds."""
-        self.close_connection, self.command = True, self.command or "GET"
-        self._refuse(HTTPStatus(code), message or HTTPStatus(code).phrase)
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Requests are not logged, since they hold texts of users."""
+        self._closes = self._closes or not self._is_read
+        lines = [
+            f"HTTP/1.1 {status.value} {status.phrase}",
+            f"Date: {formatdate(usegmt=True)}",
+            f"Content-Type: {kind}",
+            f"Content-Length: {len(data)}",
+            *_FIELDS,
+            *(["Connection: close"] if self._closes else []),
+        ]
+        head = "\r\n".join(lines).encode("ascii") + b"\r\n\r\n"
+        self.wfile.write(head if self.head is not None and self.head.method == "HEAD" else head + data)

@@ -54,17 +54,24 @@ class Service:
 
     def predict(self, request: Any) -> dict[str, Any]:
         """The answer to one request; InputError if the request is invalid."""
-        if not isinstance(request, dict):
-            raise InputError("a request must be a JSON object")
-        own = dict(request)
+        own = _object(request)
         kbest = own.pop("kbest", 3)
         if isinstance(kbest, bool) or not isinstance(kbest, int) or not 1 <= kbest <= self.limits.kbest:
             raise InputError(f'"kbest" must be a whole number from 1 to {self.limits.kbest}')
-        x = self.task.read(own)
+        x = self._example(own)
+        return self._workers.run(lambda: self.task.answer(x, kbest=kbest))
+
+    def best(self, request: Any) -> dict[str, Any]:
+        """The best answer to one request, and nothing else; InputError if the request is invalid."""
+        x = self._example(_object(request))
+        return self._workers.run(lambda: self.task.best(x))
+
+    def _example(self, request: dict[str, Any]) -> Any:
+        x = self.task.read(request)
         size, longest = self.task.size(x), self.task.longest
         if size > longest:
             raise InputError(f"{size:,} positions; at most {longest:,} are answered at a time")
-        return self._workers.run(lambda: self.task.answer(x, kbest=kbest))
+        return x
 
     def about(self) -> dict[str, Any]:
         """Facts about the model, and how requests are written."""
@@ -92,3 +99,10 @@ class Service:
         """Answer the example once, so that no request waits for code to be loaded or compiled."""
         with suppress(InputError):  # the example of a graph may have other features than the model's
             self.task.answer(self.task.read({"text": self.task.expects()["example"]}))
+
+
+def _object(request: Any) -> dict[str, Any]:
+    """A request as a dict of its own."""
+    if not isinstance(request, dict):
+        raise InputError("a request must be a JSON object")
+    return dict(request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any
 
 
@@ -16,8 +17,25 @@ class TooSlow(Exception):
     """The work took longer than the time limit."""
 
 
+class _Job:
+    """A piece of work, its result, and a lock that is free when it is done."""
+
+    def __init__(self, work: Callable[[], Any]):
+        self._work = work
+        self.done = threading.Lock()
+        self.done.acquire()
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+    def carry_out(self) -> None:
+        try:
+            self.value = self._work()
+        except BaseException as error:  # handed over, whatever it is
+            self.error = error
+
+
 class Workers:
-    """Runs each piece of work in a thread of its own, with a limit on threads.
+    """Runs pieces of work in threads of its own, which limits how many are at work at once.
 
     Work that takes longer than the time limit cannot be stopped. Its request gets an error at once, and its thread
     counts until the work ends. The end of the program does not wait for it.
@@ -33,27 +51,27 @@ class Workers:
     def __init__(self, most: int, seconds: float):
         self.seconds = seconds
         self._places = threading.BoundedSemaphore(most)
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        for _ in range(most):
+            threading.Thread(target=self._work, daemon=True).start()
 
     def run(self, work: Callable[[], Any]) -> Any:
         """Return what `work` returns, and raise what it raises."""
         end = time.monotonic() + self.seconds
         if not self._places.acquire(timeout=self.seconds):
             raise Busy
-        result: dict[str, Any] = {}
-        done = threading.Event()
-
-        def carry_out() -> None:
-            try:
-                result["value"] = work()
-            except BaseException as error:  # handed over, whatever it is
-                result["error"] = error
-            finally:
-                self._places.release()
-                done.set()
-
-        threading.Thread(target=carry_out, daemon=True).start()
-        if not done.wait(max(end - time.monotonic(), 0.0)):
+        job = _Job(work)
+        self._jobs.put(job)
+        if not job.done.acquire(timeout=max(end - time.monotonic(), 0.0)):
             raise TooSlow
-        if "error" in result:
-            raise result["error"]
-        return result["value"]
+        if job.error is not None:
+            raise job.error
+        return job.value
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            job.carry_out()
+            self._places.release()
+            job.done.release()
+            del job  # its work may hold large data

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+
+from partwise.compiled.boundary import IntegerMatrix, Integers, ShortIntegers
 
 
 class Program(NamedTuple):
@@ -33,19 +35,19 @@ class Program(NamedTuple):
     """
 
     n_simple: int
-    base: np.ndarray
-    piece_ptr: np.ndarray
-    piece_source: np.ndarray
-    piece_offset: np.ndarray
-    piece_stride: np.ndarray
-    relation_part: np.ndarray
-    window_ptr: np.ndarray
-    window_row: np.ndarray
-    window_stride: np.ndarray
-    feature_stride: np.ndarray
-    several_stride: np.ndarray
-    several_source: np.ndarray
-    outside_code: np.ndarray
+    base: Integers
+    piece_ptr: IntegerMatrix
+    piece_source: Integers
+    piece_offset: Integers
+    piece_stride: Integers
+    relation_part: IntegerMatrix
+    window_ptr: Integers
+    window_row: Integers
+    window_stride: Integers
+    feature_stride: IntegerMatrix
+    several_stride: Integers
+    several_source: Integers
+    outside_code: IntegerMatrix
 
 
 class WordCodes(NamedTuple):
@@ -111,10 +113,10 @@ class Table(NamedTuple):
         All others in an open table. A slot holds the key's number and a mark: 7 of its bits plus 1; 0 is empty.
     """
 
-    keys: np.ndarray
-    direct: np.ndarray
-    numbers: np.ndarray
-    marks: np.ndarray
+    keys: Integers
+    direct: ShortIntegers
+    numbers: ShortIntegers
+    marks: Annotated[np.ndarray, np.uint8, 1]
 
 
 class Workspace(NamedTuple):
@@ -133,10 +135,10 @@ class Workspace(NamedTuple):
         Keys of one row, their spread bits (`mixed`) and their numbers.
     """
 
-    part: np.ndarray
-    n_distinct: np.ndarray
-    distinct: np.ndarray
-    n_before: np.ndarray
-    keys: np.ndarray
-    spreads: np.ndarray
-    numbers: np.ndarray
+    part: Annotated[np.ndarray, np.int64, 3]
+    n_distinct: Integers
+    distinct: IntegerMatrix
+    n_before: Annotated[np.ndarray, np.int32, 3]
+    keys: Integers
+    spreads: Integers
+    numbers: Integers

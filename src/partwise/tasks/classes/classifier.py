@@ -27,6 +27,8 @@ from partwise.tasks.classes.data import (
     ClassData,
     MatrixInput,
     class_factors,
+    read_attributes,
+    scores_of,
     stored_classes,
     with_always_on,
 )
@@ -188,6 +190,9 @@ class Classifier(ClassPredictions, MatrixInput, ClassExplanations, ClassifierPro
 
     def _scores(self, X: Any) -> np.ndarray:
         """Scores of all classes, (n, n_classes)."""
+        self._require_fitted()
+        if self._encoder is not None:
+            return scores_of(read_attributes(self._encoder, X), self.coef_) + self.intercept_
         return np.asarray(self._matrix(X) @ self.coef_.T) + self.intercept_
 
     # -- model files ----------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +43,7 @@ class MatrixInput:
         """New examples as a float64 array or CSR matrix (n, n_features)."""
         self._require_fitted()  # type: ignore[attr-defined]
         if self._encoder is not None:
-            return read_attributes(self._encoder, X, self.n_features_in_)
+            return as_matrix(read_attributes(self._encoder, X), self.n_features_in_)
         return read_matrix(self, X)
 
     def _alone(self, x: Any) -> Any:
@@ -269,13 +270,23 @@ def _valid_rows(estimator: Any, X: Any) -> Any:
     What is plainly right, as the command line's arrays are, does not need scikit-learn's checks, and so not its
     import, which takes longer than a prediction.
     """
-    plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X) > 0
-    fits = plain and X.shape[1] == estimator.n_features_in_ and not hasattr(estimator, "feature_names_in_")
-    if fits and np.isfinite(X).all():
-        return X
+    plain = None if hasattr(estimator, "feature_names_in_") else _plain_numbers(X)
+    if plain is not None and plain.shape[1] == estimator.n_features_in_ and np.isfinite(plain).all():
+        return plain
     from sklearn.utils.validation import validate_data
 
     return validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, reset=False)
+
+
+def _plain_numbers(X: Any) -> np.ndarray | None:
+    """An array or lists of numbers as a float64 array with two axes; None if X is something else."""
+    if type(X) not in (np.ndarray, list, tuple):
+        return None
+    with suppress(ValueError):  # rows of several lengths
+        array = np.asarray(X)
+        if array.ndim == 2 and len(array) and array.dtype.kind in "biuf":
+            return np.asarray(array, np.float64)
+    return None
 
 
 def _checked_targets(y: Any) -> np.ndarray:
@@ -304,12 +315,25 @@ def as_examples(X: Any) -> Any:
     return X
 
 
-def read_attributes(encoder: AttributeEncoder, X: Any, n_attributes: int) -> Any:
-    """New examples for a classifier of dicts or lists of strings: a CSR matrix (n, n_attributes)."""
+def read_attributes(encoder: AttributeEncoder, X: Any) -> Encoded:
+    """New examples for a classifier of dicts or lists of strings."""
     X = as_dicts(X) if is_frame(X) else as_examples(X)
     if not is_attributes(X):
         raise InputError("X must be a list of dicts or of lists of strings, as in training")
-    return as_matrix(encoder.transform([[x] for x in X]), n_attributes)
+    return encoder.transform([[x] for x in X])
+
+
+def scores_of(encoded: Encoded, coef: np.ndarray) -> np.ndarray:
+    """Products of sparse rows with weights (n_classes, n_attributes), float64 (n_rows, n_classes); without SciPy."""
+    rows = encoded.own[0].sparse
+    assert rows is not None
+    filled = np.flatnonzero(np.diff(rows.row_ptr))
+    scores = np.zeros((len(rows.row_ptr) - 1, len(coef)))
+    if len(filled):
+        values = 1.0 if rows.values is None else rows.values
+        for weights, column in zip(coef, scores.T, strict=True):
+            column[filled] = np.add.reduceat(weights.take(rows.ids) * values, rows.row_ptr[filled])
+    return scores
 
 
 def read_matrix(estimator: Any, X: Any) -> Any:

@@ -28,6 +28,7 @@ class ClassPredictions(Probabilities):
 
     classes_: np.ndarray
     loss: str | Loss
+    _probability_method = "predict_proba"
 
     def _scores(self, X: Any) -> np.ndarray:
         """Scores of all classes, (n, n_classes)."""

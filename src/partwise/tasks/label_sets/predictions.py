@@ -29,6 +29,7 @@ class MultilabelPredictions(Predictions):
     _names: Any
     _known_labels: Any
     _words = ("example", "set of labels")
+    _probability_method = "predict_proba"
     _merges = True
 
     def predict(self, X: Any) -> np.ndarray:

@@ -81,6 +81,9 @@ class Segments(Sequences):
             found["true_segments"] = _rows(own)
         return found
 
+    def best(self, x: Any) -> dict[str, Any]:
+        return super().best(x) | {"segments": _rows(self.estimator.predict([x])[0])}
+
     def parts(self, X: Any, true: list[list[str]]) -> tuple[Parts | None, Parts | None]:
         """Probabilities of segments beside the truth; positions outside all segments are left out."""
         names = [str(label) for label in self.estimator.classes_.tolist()]

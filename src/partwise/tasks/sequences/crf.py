@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InputError
-from partwise.tasks.sequences.crf_views import Tagger, TrainingLog
+from partwise.tasks.sequences.crf_views import CrfsuiteTagger, TrainingLog
 from partwise.tasks.sequences.labeler import SequenceLabeler
 
 _WITHOUT_C2 = 0.01
@@ -90,7 +90,7 @@ class CRF(_Parameters, SequenceLabeler):  # type: ignore[misc]
         Attributes that have a weight.
     num_attributes_, size_ : int
         How many these are; bytes of the saved model.
-    tagger_ : Tagger
+    tagger_ : CrfsuiteTagger
         The methods of ``pycrfsuite.Tagger``.
     training_log_ : TrainingLog
         `iterations` and `last_iteration`.
@@ -195,9 +195,9 @@ class CRF(_Parameters, SequenceLabeler):  # type: ignore[misc]
         return size_of(self)
 
     @property
-    def tagger_(self) -> Tagger:
+    def tagger_(self) -> CrfsuiteTagger:
         self._require_fitted()
-        return Tagger(self)
+        return CrfsuiteTagger(self)
 
     @property
     def training_log_(self) -> TrainingLog:

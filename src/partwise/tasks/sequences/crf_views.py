@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from partwise.tasks.sequences.crf import CRF
 
 
-class Tagger:
+class CrfsuiteTagger:
     """The methods of ``pycrfsuite.Tagger`` over a fitted model."""
 
     def __init__(self, model: CRF):

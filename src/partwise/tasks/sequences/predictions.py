@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain as joined
@@ -30,6 +30,8 @@ from partwise.scoring.labelling import looks_like_chunks
 from partwise.scoring.metrics import chunk_scores, token_accuracy
 from partwise.structures import Chain
 from partwise.tasks.sequences.data import lengths_of
+from partwise.tasks.sequences.one import best_labels, marginals
+from partwise.tasks.sequences.tagger import SequenceTagger
 
 
 class SequencePredictions(Predictions):
@@ -43,8 +45,14 @@ class SequencePredictions(Predictions):
     random_state: Any
     _impossible = "sequence {}: no labelling satisfies fixed, forbid and the model's masks"
 
+    def tagger(self) -> SequenceTagger:
+        """The fitted model for one sequence at a time, as services need it; threads may share it."""
+        return SequenceTagger(self)
+
     def predict(self, X: Any, fixed: Any = None, forbid: Any = None) -> list[list[Any]]:
         """The best labelling of every sequence: a list of lists of labels."""
+        if fixed is None and forbid is None and (found := self._of_only_one(X, best_labels)) is not None:
+            return found
         return self._over(self._best, X, fixed, forbid)
 
     def predict_single(self, x: Any) -> list[Any]:
@@ -53,6 +61,8 @@ class SequencePredictions(Predictions):
 
     def predict_marginals_array(self, X: Any, fixed: Any = None, forbid: Any = None) -> list[np.ndarray]:
         """Probability of every label at every position: arrays (length, n_labels), ordered as `classes_`."""
+        if fixed is None and forbid is None and (found := self._of_only_one(X, marginals)) is not None:
+            return found
         return self._over(self._marginals, X, fixed, forbid)
 
     def _marginals(self, query: Query) -> list[np.ndarray]:
@@ -136,6 +146,13 @@ class SequencePredictions(Predictions):
         check_hashable(flat, lengths)
         weights = np.repeat(checked_weights(sample_weight, len(lengths)), lengths)
         return share_right(flat, joined.from_iterable(predicted), self.classes_.tolist(), weights)
+
+    def _of_only_one(self, X: Any, answer: Callable[[Any, Any], Any]) -> list[Any] | None:
+        """The answers if X is a single sequence of a simple kind, by a way without the arrays that many need."""
+        if type(X) is not list or len(X) != 1 or not hasattr(self, "_model"):
+            return None
+        found = answer(self, X[0])
+        return None if found is None else [found]
 
     # -- examples and labellings ----------------------------------------------------------------
 

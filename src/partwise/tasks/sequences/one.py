@@ -1,0 +1,50 @@
+"""Answers for one sequence in microseconds: a few Python operations per token, and one call of compiled code.
+
+Functions return None if a sequence is not of a simple kind, or wrong, or longer than memory is kept for. The methods
+for many sequences then answer, or say what is wrong.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from partwise.core.attribute_codes import UnusualError
+
+
+def best_labels(estimator: Any, x: Any) -> list[Any] | None:
+    """The best labels of a sequence."""
+    if (codes := _codes(estimator, x)) is None:
+        return None
+    pool, length = estimator._model.one_at_a_time, len(x)
+    one = pool.take()
+    is_found = one.best(length, codes) > -inf  # it is NaN if the sequence cannot be answered here
+    labels = one.labels[:length].tolist()
+    pool.give_back(one)
+    return [*map(estimator.classes_.tolist().__getitem__, labels)] if is_found else None
+
+
+def marginals(estimator: Any, x: Any) -> np.ndarray | None:
+    """Probability of every label at every position, (length, n_labels)."""
+    scale = estimator._sharpness()
+    if (codes := _codes(estimator, x)) is None:
+        return None
+    pool, n_labels = estimator._model.one_at_a_time, estimator._model.structure.kinds[0].width
+    one = pool.take()
+    is_found = one.sums(len(x), codes, scale) > -inf
+    found = one.counts[: len(x) * n_labels].reshape(-1, n_labels).copy()
+    pool.give_back(one)
+    return found if is_found else None
+
+
+def _codes(estimator: Any, x: Any) -> bytes | None:
+    """The coded attributes of a sequence."""
+    codes_of = getattr(estimator._encoder, "codes", None)
+    if codes_of is None or type(x) not in (list, tuple) or not x:
+        return None
+    try:
+        return codes_of(x)
+    except UnusualError:
+        return None

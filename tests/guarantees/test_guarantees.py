@@ -17,6 +17,7 @@ from partwise.errors import InputError
 from partwise.guarantees import beside_what_happened, generalization_bound, predicted_rates
 from partwise.guarantees.generalization import _Sample, largest_with_divergence
 from partwise.solvers import solve, solver_for
+from partwise.solvers.saddle.excessive_gap import ExcessiveGap
 from partwise.structures import Chain, Multiclass
 from partwise.tasks.calibration import log_score
 
@@ -127,11 +128,43 @@ def test_runs_keep_to_the_rates(loss: str) -> None:
     for rate in predicted_rates(problem):
         assert rate.passes(1e-3) >= 0.0
         assert rate.bound(rate.passes(1e-3)) == pytest.approx(1e-3, rel=1e-6) or rate.passes(1e-3) == 0.0
-        if rate.solver == "excessive-gap" or not rate.source.startswith("Collins"):
+        if not rate.source.startswith("Collins"):
             continue
         run = solve(problem, solver_for(problem, rate.solver, 1e-3), tol=1e-9, max_passes=20)
         for record in run.history:
             assert best - record.dual <= rate.bound(record.passes) + 1e-6
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.0])
+def test_excessive_gap_runs_keep_to_the_rate_by_iterations(gamma: float) -> None:
+    """Zhang et al. (2011) count iterations. Each takes two passes here."""
+    problem = class_problem(30, "hinge" if gamma else "perceptron")
+    (rate,) = (r for r in predicted_rates(problem) if r.solver == "excessive-gap")
+    best = solved(problem).certificate.dual
+    solver = ExcessiveGap(rule="fixed")
+    state = solver.init(problem, np.random.default_rng(0))
+    passes = 0.0
+    for k in range(1, 40):
+        state, info = solver.step(problem, state, np.random.default_rng(0))
+        passes += info.passes
+        _, certificate = solver.certificate(problem, state)
+        assert passes == 2.0 * k == 2.0 * state.iteration[0]
+        assert best - certificate.dual <= rate.bound(passes) + 1e-9
+        assert rate.bound(passes) == pytest.approx(rate.constant / ((k + 1) * (k + 2)))
+
+
+def test_the_smaller_of_two_theorems_counts() -> None:
+    """For a short run eq. 14 of Collins et al. (2008) says more than eq. 15, for a long one less."""
+    rate, _ = predicted_rates(class_problem(30, "log"))
+
+    def linear(passes: float) -> float:
+        return rate.constant * math.exp(-rate.decay * passes)
+
+    assert rate.bound(100.0) == pytest.approx(rate.constant / 100.0) and linear(100.0) > rate.bound(100.0)
+    long = 100.0 / rate.decay
+    assert rate.bound(long) == pytest.approx(linear(long)) and rate.constant / long > rate.bound(long)
+    for tolerance in (rate.bound(100.0), rate.bound(long)):
+        assert rate.bound(rate.passes(tolerance)) == pytest.approx(tolerance)
 
 
 def test_table_one_follows_from_the_theorems() -> None:

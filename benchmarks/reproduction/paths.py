@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def warm_path(
         while True:
             state, info = solver.step(at, state, random)
             passes += info.passes
-            _, certificate = solver.certificate(at, type(state)(*(np.copy(a) for a in state)))
+            _, certificate = solver.certificate(at, deepcopy(state))
             if certificate.relative_gap <= tol or passes >= MOST_PASSES:
                 break
         gap = certificate.relative_gap

@@ -22,7 +22,7 @@ from reproduction.experiment import Numbers, git, is_stale
 from reproduction.pages import PAGE, page
 from reproduction.paths import auto_path, warm_path
 
-from partwise.solvers import ExponentiatedGradient
+from partwise.solvers import ExponentiatedGradient, solver_for
 
 MEASURED = [each for each in reproduce.EXPERIMENTS.values() if each.numbers() is not None]
 
@@ -73,6 +73,12 @@ def test_published_curves_have_the_last_weights_and_count_every_step_tried(probl
     assert passes > len(points)  # some steps were halved
     averaged = curve(problem, ExponentiatedGradient("random", initial_step=1.0, precision="double"), 6.0)
     assert averaged[-1][PRIMAL] != pytest.approx(points[-1][PRIMAL], rel=1e-6)
+
+
+def test_a_race_has_curves_too(problem: Any) -> None:
+    """The state of "auto" is not a tuple of arrays."""
+    points = curve(problem, solver_for(problem, "auto", 1e-3), 6.0)
+    assert points and all(point[DUAL] <= point[PRIMAL] for point in points)
 
 
 def test_a_path_keeps_its_tolerance_and_its_steps(problem: Any) -> None:

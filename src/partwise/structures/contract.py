@@ -302,7 +302,8 @@ class Enumerable(ABC):
 
     @abstractmethod
     def indicators(self, y: Any) -> Any:
-        """What :meth:`Inference.marginals` returns if `y` has probability one."""
+        """What :meth:`Inference.marginals` returns if `y` has probability one. NotImplementedError if `y` does not tell
+        its length, and marginals are those of the parts."""
 
 
 class Structure(Trainable, Inference, Enumerable):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def certified_points(
         if passes < due and passes < max_passes and seconds < max_cpu:
             continue
         due = passes * (1.0 + spacing)
-        _, certificate = solver.certificate(problem, type(state)(*(np.copy(a) for a in state)))
+        _, certificate = solver.certificate(problem, deepcopy(state))
         seen = watch(passes, certificate.weights)
         yield [passes, seconds, certificate.primal, certificate.dual, wall_seconds, seen]
 

@@ -17,6 +17,7 @@ acceleration.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def run(problem: Any, most_passes: float = 80.0) -> dict[str, Any]:
         visits[:] = 0
         state, info = solver.step(problem, state, random)
         passes += info.passes
-        copy, certificate = solver.certificate(problem, type(state)(*(np.copy(a) for a in state)))
+        copy, certificate = solver.certificate(problem, deepcopy(state))
         record = {
             "passes": passes,
             "dual": 1.0 - certificate.dual / best.dual,

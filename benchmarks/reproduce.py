@@ -31,7 +31,7 @@ from reproduction import (
     martins,
     zhang,
 )
-from reproduction.experiment import ROOT, Experiment, Numbers
+from reproduction.experiment import ROOT, Experiment, Numbers, is_stale
 from reproduction.pages import PAGE, page
 
 MODULES = (collins_mnist, collins_mnist_rivals, collins_parsing, globerson, martins, bartlett, zhang)
@@ -55,12 +55,20 @@ def draw(experiment: Experiment) -> None:
         print(save(experiment.draw(numbers), experiment, numbers).relative_to(ROOT), flush=True)
 
 
+def standing(experiment: Experiment) -> str:
+    if experiment.numbers() is None:
+        return "-"
+    return "older" if any(map(is_stale, experiment.commits())) else "measured"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="experiments, or all")
-    parser.add_argument("--list", action="store_true", help="what there is, and what is measured already")
+    parser.add_argument(
+        "--list", action="store_true", help="what there is, what is measured already, and with older code"
+    )
     parser.add_argument("--pages", action="store_true", help="pictures and page from the numbers there are")
     parser.add_argument("--again", action="store_true", help="measure again what is there")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
@@ -74,7 +82,7 @@ def main() -> None:
         parser.error("name experiments, or use --list or --pages")
     if options.list:
         for name, each in EXPERIMENTS.items():
-            print(f"{name:20} {'measured' if each.numbers() else '-':10} {each.source}")
+            print(f"{name:20} {standing(each):10} {each.source}")
     for name in names:
         run(EXPERIMENTS[name], options.data, options.again, options.sentences)
         draw(EXPERIMENTS[name])

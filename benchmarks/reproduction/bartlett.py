@@ -45,7 +45,7 @@ class FixedBatchEG(BatchEG):
 
     def init(self, problem: Any, random: np.random.Generator) -> BatchState:
         point = starting_point(problem, "smoothed", np.float64, self.gold)
-        return BatchState(point.theta, point.v, np.zeros(1), np.array([self.eta]))
+        return BatchState(point.theta, point.v, np.zeros(1), np.array([self.eta, 1.0]))
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,9 @@ def run_lbfgs(data: Path, numbers: Numbers) -> None:
     run_convergence(data, numbers)
     for strength in STRENGTHS:
         at = problem.with_l2(strength)
-        numbers.once(f"lbfgs C={strength:g}", curve, at, LBFGS(), 60.0, gap=1e-4, spacing=0.1, watch=error)
+        for key, solver in (("lbfgs", LBFGS(preconditioner=None)), ("shaped", LBFGS())):
+            settings: dict[str, Any] = {"gap": 1e-4, "spacing": 0.1, "watch": error}
+            numbers.once(f"{key} C={strength:g}", curve, at, solver, 60.0, **settings)
 
 
 def draw_lbfgs_errors(numbers: dict[str, Any]) -> Any:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = ROOT / "docs" / "reproduction"
+CODE = tuple(f"src/partwise/{folder}" for folder in ("solvers", "structures", "core", "compiled", "features"))
 PICTURES = ROOT / "docs" / "images" / "reproduction"
 
 
@@ -71,6 +74,10 @@ class Experiment:
     def picture(self) -> Path:
         return PICTURES / f"{self.name}.png"
 
+    def commits(self) -> list[str]:
+        """The commits that the numbers of the file were made with."""
+        return sorted(set(Numbers(self.json_file).commits.values()))
+
     def numbers(self) -> dict[str, Any] | None:
         """What was measured, or None where that is not finished."""
         found = Numbers(self.json_file)
@@ -92,17 +99,19 @@ class Numbers:
     def __init__(self, path: Path, again: bool = False, sentences: int | None = None) -> None:
         self.path, self.again, self.sentences = path, again, sentences
         self.values: dict[str, Any] = {}
+        self.commits: dict[str, str] = {}  # by value: the state of the library that made it
         self.finished: list[str] = []
         self._fresh: set[str] = set()
         if path.exists():
             before = json.loads(path.read_text(encoding="utf-8"))
-            self.values, self.finished = before["numbers"], before["finished"]
+            self.values, self.finished, self.commits = (before[k] for k in ("numbers", "finished", "commits"))
 
     def once(self, name: str, make: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
         """The value kept under `name`; made by ``make(*arguments, **settings)`` and written if it is not there."""
         if name not in self.values or (self.again and name not in self._fresh):
             start = time.process_time()
             self.values[name] = shortened(make(*arguments, **settings))
+            self.commits[name] = commit()
             self._fresh.add(name)
             self.write()
             print(f"{self.path.stem}: {name}, {time.process_time() - start:.0f} CPU s", flush=True)
@@ -120,10 +129,28 @@ class Numbers:
     def write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         values = [f"{json.dumps(k, ensure_ascii=False)}: {json.dumps(v)}" for k, v in self.values.items()]
-        text = f'{{"finished": {json.dumps(self.finished)},\n"numbers": {{\n' + ",\n".join(values) + "}}\n"
+        head = f'{{"finished": {json.dumps(self.finished)},\n"commits": {json.dumps(self.commits, ensure_ascii=False)},'
+        text = f'{head}\n"numbers": {{\n' + ",\n".join(values) + "}}\n"
         beside = self.path.with_suffix(".part")
         beside.write_text(text, encoding="utf-8")
         beside.replace(self.path)
+
+
+@cache
+def commit() -> str:
+    """The last commit, with a plus sign if the library's code has changed since."""
+    last = git("rev-parse", "--short=7", "HEAD").strip()
+    return last + ("+" if git("status", "--porcelain", "--", *CODE).strip() else "")
+
+
+def is_stale(made_with: str) -> bool:
+    """Whether code that makes numbers has changed since a commit."""
+    known = not made_with.endswith("+")
+    return not known or bool(git("diff", "--name-only", made_with, "HEAD", "--", *CODE).strip())
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=ROOT, check=True).stdout
 
 
 def shortened(value: Any) -> Any:

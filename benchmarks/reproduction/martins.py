@@ -81,7 +81,7 @@ def run_entities(data: Path, numbers: Numbers) -> None:
         solver = solver_for(problem, "auto", 1e-3)
         numbers.once(f"auto C={c:g}", curve, problem, solver, EPOCHS, gap=1e-3, **settings)
     problem = with_loss(here.problem, 1.0, 0.0, 1.0)
-    numbers.once("lbfgs C=1", curve, problem, LBFGS(), 121.0, **settings)
+    numbers.once("lbfgs C=1", curve, problem, LBFGS(preconditioner=None), 121.0, **settings)
 
 
 def draw_entities(numbers: dict[str, Any]) -> Any:

@@ -20,7 +20,8 @@ by hand. `--list` names the experiments; DIR is the folder of the data sets, ../
 Curves called the paper's use the paper's iterate (the last weights, where this library returns the mean of a
 pass) and count what the paper counts: every step size tried is a visit. `auto` is what this library does by
 default, drawn beside them. Looking at the gap is not counted, for either. CPU seconds are of one thread of a
-two-core machine that others used as well.
+two-core machine that others used as well. Every number carries the commit that it was made with; `--list`
+says which experiments have numbers from before the last change of the library's code.
 """
 NOTATION = """\
 ## Notation
@@ -82,7 +83,8 @@ def section(experiment: Experiment, verdicts: list[Verdict]) -> str:
     if numbers.get("sentences"):
         command = command.replace("DIR", f"DIR --sentences {numbers['sentences']}")
         setting += f" **Only the first {numbers['sentences']:,} sentences of this trained here.**"
-    lines += [*wrapped(setting), "", command, ""]
+    commits = ", ".join(experiment.commits())
+    lines += [*wrapped(setting), "", *wrapped(f"{command} (numbers made with commits {commits})"), ""]
     lines += ["| claimed | measured here | |", "|---|---|---|"]
     lines += [f"| {v.claim} | {v.ours} | {MARK[v.held]} |" for v in verdicts]
     lines += ["", f"![{experiment.name}: {experiment.source}]({picture})", ""]

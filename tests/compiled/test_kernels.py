@@ -72,7 +72,9 @@ def test_arguments_and_results() -> None:
 @pytest.mark.parametrize("value", [3, -(2**63), 2**63 - 1, 0.1, -0.0, float("inf"), True, np.float32(0.5)])
 def test_numbers_come_back_as_they_were(value: Any) -> None:
     found = back(value)
-    assert found == value and isinstance(found, type(value.item() if isinstance(value, np.generic) else value))
+    assert found == value and isinstance(
+        found, type(value.item() if isinstance(value, np.generic) else value)
+    )
 
 
 def test_arrays_are_changed_in_place_and_must_be_contiguous() -> None:

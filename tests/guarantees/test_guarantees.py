@@ -17,6 +17,7 @@ from partwise.errors import InputError
 from partwise.guarantees import beside_what_happened, generalization_bound, predicted_rates
 from partwise.guarantees.generalization import _Sample, largest_with_divergence
 from partwise.solvers import solve, solver_for
+from partwise.solvers.saddle.excessive_gap import ExcessiveGap
 from partwise.structures import Chain, Multiclass
 from partwise.tasks.calibration import log_score
 
@@ -29,15 +30,15 @@ def class_problem(n: int = 60, loss: str = "log", seed: int = 0) -> Problem:
     return Problem.build(Multiclass(3), y, np.ones(n, int), rows, l2=1.0, loss=loss)
 
 
-def chain_problem(tied: bool) -> Problem:
+def chain_problem(tied: bool, length: int = 3) -> Problem:
     random = np.random.default_rng(1)
-    X = random.normal(size=(36, 3)).astype(np.float32)
+    X = random.normal(size=(12 * length, 3)).astype(np.float32)
     rows = {"node": RowData(FeatureMap.build(2, 0, 3), None, X)}
     if not tied:
         edges = random.normal(size=(24, 2)).astype(np.float32)
         rows["edge"] = RowData(FeatureMap.build(4, 0, 2), None, edges)
     y = (X[:, 0] > 0).astype(int)
-    return Problem.build(Chain(2, tied=tied), y, np.full(12, 3), rows, l2=1.0, loss="hinge")
+    return Problem.build(Chain(2, tied=tied), y, np.full(12, length), rows, l2=1.0, loss="hinge")
 
 
 def solved(problem: Problem, name: str = "auto", **options: object) -> object:
@@ -127,11 +128,43 @@ def test_runs_keep_to_the_rates(loss: str) -> None:
     for rate in predicted_rates(problem):
         assert rate.passes(1e-3) >= 0.0
         assert rate.bound(rate.passes(1e-3)) == pytest.approx(1e-3, rel=1e-6) or rate.passes(1e-3) == 0.0
-        if rate.solver == "excessive-gap" or not rate.source.startswith("Collins"):
+        if not rate.source.startswith("Collins"):
             continue
         run = solve(problem, solver_for(problem, rate.solver, 1e-3), tol=1e-9, max_passes=20)
         for record in run.history:
             assert best - record.dual <= rate.bound(record.passes) + 1e-6
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.0])
+def test_excessive_gap_runs_keep_to_the_rate_by_iterations(gamma: float) -> None:
+    """Zhang et al. (2011) count iterations. Each takes two passes here."""
+    problem = class_problem(30, "hinge" if gamma else "perceptron")
+    (rate,) = (r for r in predicted_rates(problem) if r.solver == "excessive-gap")
+    best = solved(problem).certificate.dual
+    solver = ExcessiveGap(rule="fixed")
+    state = solver.init(problem, np.random.default_rng(0))
+    passes = 0.0
+    for k in range(1, 40):
+        state, info = solver.step(problem, state, np.random.default_rng(0))
+        passes += info.passes
+        _, certificate = solver.certificate(problem, state)
+        assert passes == 2.0 * k == 2.0 * state.iteration[0]
+        assert best - certificate.dual <= rate.bound(passes) + 1e-9
+        assert rate.bound(passes) == pytest.approx(rate.constant / ((k + 1) * (k + 2)))
+
+
+def test_the_smaller_of_two_theorems_counts() -> None:
+    """For a short run eq. 14 of Collins et al. (2008) says more than eq. 15, for a long one less."""
+    rate, _ = predicted_rates(class_problem(30, "log"))
+
+    def linear(passes: float) -> float:
+        return rate.constant * math.exp(-rate.decay * passes)
+
+    assert rate.bound(100.0) == pytest.approx(rate.constant / 100.0) and linear(100.0) > rate.bound(100.0)
+    long = 100.0 / rate.decay
+    assert rate.bound(long) == pytest.approx(linear(long)) and rate.constant / long > rate.bound(long)
+    for tolerance in (rate.bound(100.0), rate.bound(long)):
+        assert rate.bound(rate.passes(tolerance)) == pytest.approx(tolerance)
 
 
 def test_table_one_follows_from_the_theorems() -> None:
@@ -182,14 +215,43 @@ def test_the_bound_by_duality_is_never_below_the_exact_one() -> None:
 
 
 def test_the_best_margin_is_taken_and_kinds_are_told() -> None:
+    """Eq. 7 of Bartlett et al. (2004) holds for all margins simultaneously, and so for the best of them."""
     problem = class_problem(2000)
     weights = solved(problem).weights
     found = generalization_bound(problem, weights)
-    each = [generalization_bound(problem, weights, 0.05 / 13, [g]).bound for g in np.geomspace(1, 1e-3, 13)]
+    each = [generalization_bound(problem, weights, 0.05, [g]).bound for g in np.geomspace(1, 1e-3, 13)]
     assert found.bound == pytest.approx(min(each)) and found.is_exact and "at most" in str(found)
     assert found.bound >= found.training_loss
-    tied = generalization_bound(chain_problem(True), np.ones(chain_problem(True).n_weights))
-    assert not tied.is_exact and "or less" in str(tied)
+    many = chain_problem(True, length=12)
+    assert "or less" in str(generalization_bound(many, np.ones(many.n_weights)))
+
+
+def test_tied_transitions_are_parts_of_every_position() -> None:
+    """The worst loss within the margin, written out for all labellings of a chain."""
+    problem = chain_problem(tied=True)
+    weights = solved(problem).weights
+    scores = problem.scores(weights / np.sqrt(problem.inner(weights, weights))).reshape(12, 10)
+    X = problem.scorer.kinds[0].dense
+    true = problem.structure.decode_all(problem.gold, problem.scorer.shapes)
+    labellings = list(product(range(2), repeat=3))
+    for gamma in (0.3, 0.03):
+        worst = []
+        for i in range(12):
+            own, gold = X[3 * i : 3 * i + 3], true[3 * i : 3 * i + 3]
+            norms = np.linalg.norm(own, axis=1)
+            emissions, transitions = scores[i, :6].reshape(3, 2), scores[i, 6:].reshape(2, 2)
+            score = {y: emissions[range(3), y].sum() + transitions[y[:-1], y[1:]].sum() for y in labellings}
+
+            def apart(y: tuple, z: tuple, norms: np.ndarray = norms) -> float:
+                nodes = sum(2.0 * norms[t] for t in range(3) if y[t] != z[t])
+                return nodes + sum(2.0 for t in range(2) if y[t : t + 2] != z[t : t + 2])
+
+            within = [
+                y for y in labellings if all(score[y] >= score[z] - gamma * apart(y, z) for z in labellings)
+            ]
+            worst.append(max(np.mean(np.asarray(y) != gold) for y in within))
+        found = generalization_bound(problem, weights, gammas=[gamma])
+        assert found.is_exact and found.empirical == pytest.approx(np.mean(worst), abs=1e-12)
 
 
 @pytest.mark.parametrize("options", [{"delta": 0.0}, {"gammas": [2.0]}, {"gammas": []}])

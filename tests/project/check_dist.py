@@ -69,7 +69,11 @@ def check_in_fresh_environment(wheel: Path, scratch: Path) -> None:
     assert (scratch / "out.txt").read_text().startswith("Ada NNP B-PER B-PER\n")
     run("-c", SMOKE.format(version=wheel.name.split("-")[1]))
     done = subprocess.run(
-        [str(python), "-m", "partwise.cli", "compile", "--all"], cwd=scratch, check=True, capture_output=True, text=True
+        [str(python), "-m", "partwise.cli", "compile", "--all"],
+        cwd=scratch,
+        check=True,
+        capture_output=True,
+        text=True,
     )
     last = done.stderr.splitlines()[-1]
     assert last.startswith("0 functions compiled"), last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +18,11 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import reproduce
 from reproduction.curves import DUAL, PASSES, PRIMAL, AsPublished, curve
-from reproduction.experiment import Numbers
+from reproduction.experiment import Numbers, git, is_stale
 from reproduction.pages import PAGE, page
 from reproduction.paths import auto_path, warm_path
 
-from partwise.solvers import ExponentiatedGradient
+from partwise.solvers import ExponentiatedGradient, solver_for
 
 MEASURED = [each for each in reproduce.EXPERIMENTS.values() if each.numbers() is not None]
 
@@ -72,6 +73,12 @@ def test_published_curves_have_the_last_weights_and_count_every_step_tried(probl
     assert passes > len(points)  # some steps were halved
     averaged = curve(problem, ExponentiatedGradient("random", initial_step=1.0, precision="double"), 6.0)
     assert averaged[-1][PRIMAL] != pytest.approx(points[-1][PRIMAL], rel=1e-6)
+
+
+def test_a_race_has_curves_too(problem: Any) -> None:
+    """The state of "auto" is not a tuple of arrays."""
+    points = curve(problem, solver_for(problem, "auto", 1e-3), 6.0)
+    assert points and all(point[DUAL] <= point[PRIMAL] for point in points)
 
 
 def test_a_path_keeps_its_tolerance_and_its_steps(problem: Any) -> None:
@@ -127,3 +134,16 @@ def test_bad_calls_are_told_in_one_line(arguments: list[str], message: str, tmp_
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
     assert done.returncode and message in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("experiment", MEASURED, ids=lambda each: each.name)
+def test_every_number_carries_the_commit_it_was_made_with(experiment: Any) -> None:
+    numbers = Numbers(experiment.json_file)
+    assert numbers.commits.keys() == numbers.values.keys()
+    assert all(re.fullmatch(r"[0-9a-f]{7,}\+?", each) for each in numbers.commits.values())
+    assert ", ".join(experiment.commits()) in PAGE.read_text(encoding="utf-8").replace("\n", " ")
+
+
+def test_numbers_are_older_once_the_code_has_changed() -> None:
+    head, first = git("rev-parse", "HEAD").strip(), git("rev-list", "--max-parents=0", "HEAD").split()[0]
+    assert not is_stale(head) and is_stale(first) and is_stale(head + "+")

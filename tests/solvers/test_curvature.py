@@ -156,3 +156,30 @@ def test_a_warm_start_from_another_l2_is_never_much_slower(kind: str, before: fl
     np.testing.assert_allclose(
         carried.gradient, there.l2 * first.state.weights - fresh.v, atol=1e-8 * (1 + np.abs(fresh.v).max())
     )
+
+
+def two_loops(gradient: np.ndarray, moves: np.ndarray, changes: np.ndarray) -> np.ndarray:
+    """Nocedal (1980): −H g, with the pairs the oldest first and H₀ the usual multiple of the identity."""
+    direction, shares = -gradient, []
+    for move, change in zip(moves[::-1], changes[::-1], strict=True):
+        shares.append((move @ direction) / (move @ change))
+        direction = direction - shares[-1] * change
+    direction = direction * (moves[-1] @ changes[-1]) / (changes[-1] @ changes[-1])
+    for move, change, share in zip(moves, changes, shares[::-1], strict=True):
+        direction = direction + (share - (change @ direction) / (move @ change)) * move
+    return direction
+
+
+def test_without_a_preconditioner_it_is_the_plain_method() -> None:
+    problem = classes(np.random.default_rng(5).normal(size=(200, 6)), 4)
+    plain, random = LBFGS(memory=5, preconditioner=None), np.random.default_rng(0)
+    state = plain.init(problem, random)
+    for step in range(1, 9):
+        state, _ = plain.step(problem, state, random)
+        rows = [k % 5 for k in range(max(0, step - 5), step)]
+        expected = two_loops(state.gradient, state.moves[rows], state.changes[rows])
+        np.testing.assert_allclose(state.direction, expected, rtol=1e-7, atol=1e-12)
+    usual, _ = LBFGS(memory=5).step(problem, LBFGS(memory=5).init(problem, random), random)
+    assert state.looked[0] == -1 and usual.looked[0] == 0
+    ours = [solve(problem, solver, tol=1e-8).certificate for solver in (plain, LBFGS())]
+    assert ours[0].primal == pytest.approx(ours[1].primal, rel=1e-7)

@@ -94,6 +94,7 @@ def test_bad_options_are_named(options: dict[str, Any], name: str) -> None:
     ("solver", "name"),
     [
         (LBFGS(0), "memory"),
+        (LBFGS(preconditioner="diagonal"), "preconditioner"),  # type: ignore[arg-type]
         (SGD(-1.0), "initial_step"),
         (SGD(1e9), "initial_step"),
         (SGD("fast"), "initial_step"),  # type: ignore[arg-type]

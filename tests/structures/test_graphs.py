@@ -431,7 +431,7 @@ def test_kinds_are_checked() -> None:
     with pytest.raises(InputError, match="shapes_of"):
         structure.shapes([2])
     with pytest.raises(InputError, match="names 'c'"):
-        structure.checked_cost({"c": "hamming"})
-    matrices = structure.checked_cost({"b": 2.0 * (1.0 - np.eye(3))})
-    costs = structure.part_costs([1, 2], shapes, matrices)
+        structure.read_cost({"c": "hamming"})
+    tables = structure.read_cost({"b": 2.0 * (1.0 - np.eye(3))})
+    costs = structure.costs_of_parts([1, 2], shapes, tables)
     assert costs[:5].tolist() == [0.0, 0.0, 2.0, 2.0, 0.0]

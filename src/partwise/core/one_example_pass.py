@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from partwise.compiled.boundary import (
-    Addressed,
     IntegerMatrix,
     Integers,
     Reals,
@@ -21,6 +20,7 @@ from partwise.compiled.boundary import (
     row_address,
 )
 from partwise.compiled.dispatch import inner
+from partwise.compiled.kernels import Addressed
 from partwise.core.attribute_codes import read_rows
 
 _LARGEST = float(np.finfo(np.float32).max)  # The largest value of an attribute.

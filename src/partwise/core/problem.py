@@ -195,7 +195,7 @@ class Problem:
         rows : dict of RowData
             Rows of features by the name of their kind. Tied kinds have none.
         cost
-            A name or numbers, as the structure reads them.
+            A name or numbers, as the structure reads them, or a mapping of kinds of rows to costs.
         example_weight : ndarray (n_examples,) or None
         gold : PartLists or None
             The parts of `labels` if they are checked and encoded already.
@@ -212,9 +212,11 @@ class Problem:
                 f"example {int(np.argmax(lengths <= 0))} is empty; every example needs a position"
             )
         gold = structure.encode_all(labels, shapes) if gold is None else gold
-        costs = structure.checked_cost(cost)
+        costs = structure.read_cost(cost)
         scorer = Scorer.build(structure, shapes, rows, n_jobs)
-        part_costs = structure.part_costs(labels, shapes, costs) if loss.gamma else np.zeros(0, np.float32)
+        part_costs = np.zeros(0, np.float32)
+        if loss.gamma:
+            part_costs = structure.costs_of_parts(labels, shapes, costs, gold)
         weights = checked_weights(example_weight, len(lengths))
         return cls(scorer, gold, part_costs, weights, loss, float(l2), float(l1))
 

@@ -6,5 +6,6 @@
 sets. `engine.py` does all of the above for every kind of row; `keys/` is its compiled part. The kinds are in
 `attributes.py` (tokens; `streamed.py` if they do not fit into memory; `one_sentence.py` for tokens of one sentence, in
 microseconds), `segments.py`, and by way of `listed.py` in `arcs.py` (also siblings and grandparents) and `spans.py`
-(also words and splits). `vocabulary.py` encodes attributes that users made. Read `templates/__init__.py` first, then `engine.py`.
+(also words and splits). `vocabulary.py` encodes attributes that users made. Read `templates/__init__.py` first, then
+`engine.py`.
 """

@@ -24,6 +24,7 @@ from partwise.compiled.simd import LANES
 from partwise.core.arrays import block_of, ranges
 from partwise.core.problem import Problem
 from partwise.errors import InputError
+from partwise.solvers.dual.untied import untied
 from partwise.structures.contract import Shapes
 from partwise.structures.multiclass.multiclass import Multiclass
 from partwise.structures.packed import Packed
@@ -68,7 +69,7 @@ class GeneralizationBound:
 def generalization_bound(
     problem: Problem, weights: np.ndarray, delta: float = 0.05, gammas: Any = _GAMMAS
 ) -> GeneralizationBound:
-    """The best of the bounds at some margins, which pay for their number with δ.
+    """The best of the bounds at some margins. Eq. 7 holds for all margins at once, so that δ is not divided.
 
     Parameters
     ----------
@@ -84,9 +85,9 @@ def generalization_bound(
     Returns
     -------
     GeneralizationBound
-        Exact for classes, and for examples with few labellings where the structure lists them by length; an upper
-        bound, which says so, elsewhere: the worst loss within the margin of the best labelling alone, by its
-        Lagrangian dual.
+        Exact for classes, and for examples with few labellings where the structure lists them by length. Elsewhere 𝓛 is
+        an upper bound, and says so: the worst loss within the margin of the best labelling alone, by its Lagrangian
+        dual. Tied transitions of a chain are parts of their own at every position (see `solvers/dual/untied.py`).
     """
     gammas = np.asarray(gammas, float)
     if not 0.0 < delta < 1.0:
@@ -95,8 +96,8 @@ def generalization_bound(
         raise InputError("gammas must be some numbers above 0 and at most 1")
     if problem.n_examples < 2:
         raise InputError("a bound needs two examples or more")
-    sample = _Sample(problem, weights)
-    found = [sample.at(float(gamma), delta / len(gammas)) for gamma in gammas]
+    sample = _Sample(untied(problem), weights)
+    found = [sample.at(float(gamma), delta) for gamma in gammas]
     return min(found, key=lambda each: each.bound)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from partwise.core.bounds import dual_smoothness
 from partwise.core.checks import check_positive
 from partwise.core.losses import Loss
 from partwise.core.problem import Problem
@@ -20,6 +21,9 @@ from partwise.errors import InputError
 
 if TYPE_CHECKING:
     from partwise.solvers.base import Solution
+
+# Passes over the data of an iteration of the excessive gap method. Its start, which makes k = 1, takes as many.
+_PASSES_OF_ITERATION = 2.0
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,8 @@ class Rate:
     step : float
         The step size η of the theorem; nan if the method has none.
     constant, decay : float
-        The bound is ``constant · exp(−decay · passes)`` for decay > 0; else ``constant / passes``, or where
-        `is_quadratic` ``constant / ((passes + 1)(passes + 2))``.
+        The bound is ``constant / passes``, or ``constant · exp(−decay · passes)`` if that is smaller and decay > 0. If
+        `is_quadratic`, it is ``constant / ((k + 1)(k + 2))`` after k iterations.
     in_expectation : bool
         Over the random order of visits.
     """
@@ -53,34 +57,34 @@ class Rate:
         """The upper bound of D* − D(α) after so many passes."""
         if not passes >= 0.0:
             raise InputError(f"passes must be 0 or more, not {passes!r:.40}")
-        if self.decay > 0.0:
-            return self.constant * math.exp(-self.decay * passes)
         if self.is_quadratic:
-            return self.constant / ((passes + 1.0) * (passes + 2.0))
-        return self.constant / passes if passes > 0 else math.inf
+            k = passes / _PASSES_OF_ITERATION
+            return self.constant / ((k + 1.0) * (k + 2.0))
+        slow = self.constant / passes if passes > 0 else math.inf
+        return min(slow, self.constant * math.exp(-self.decay * passes)) if self.decay > 0.0 else slow
 
     def passes(self, tolerance: float) -> float:
         """How many passes are enough for D* − D(α) ≤ `tolerance`."""
         check_positive("tolerance", tolerance)
-        if self.decay > 0.0:
-            return max(math.log(self.constant / tolerance) / self.decay, 0.0)
-        if self.is_quadratic:  # (k + 1)(k + 2) = c
-            return max((math.sqrt(1.0 + 4.0 * self.constant / tolerance) - 3.0) / 2.0, 0.0)
-        return self.constant / tolerance
+        ratio = self.constant / tolerance
+        if self.is_quadratic:  # (k + 1)(k + 2) = ratio
+            return _PASSES_OF_ITERATION * max((math.sqrt(1.0 + 4.0 * ratio) - 3.0) / 2.0, 0.0)
+        return min(ratio, max(math.log(ratio) / self.decay, 0.0)) if self.decay > 0.0 else ratio
 
 
 def predicted_rates(problem: Problem) -> list[Rate]:
     """All theorems that apply to a problem's loss.
 
-    - Collins et al. (2008), Theorem 1, eqs. 14 and 15: batch EG, η = 1/(1/β + n|A|∞). For β other than 1, eq. 15
-      with η/β in the exponent, by the same proof.
+    - Collins et al. (2008), Theorem 1, eqs. 14 and 15: batch EG, η = 1/(1/β + n|A|∞). For finite β both hold, eq. 15
+      with η/β in the exponent by the same proof, and the smaller one counts.
     - The same, Theorem 2, eqs. 16 and 17: randomized online EG, η = 1/(1/β + |A|∞), in expectation. Table 1 has these
       four as numbers of visits.
     - Bartlett et al. (2004), Theorem 1, for β = ∞: batch EG with η = 0.4/(B + λ), where λ, the largest eigenvalue of
       the quadratic form over all labellings, is bounded by its trace; beyond plain classes that says little.
-    - Zhang et al. (2011), eq. 22, for β = ∞ and γ = 1: excessive gap.
+    - Zhang et al. (2011), eq. 22, for β = ∞: the excessive gap method with rule "fixed". An iteration takes two passes.
+      L is `bounds.dual_smoothness`, as in that rule, which is at most a quarter of the paper's.
 
-    |A|∞ and max ‖ψ‖² come from upper bounds on how far the features of two labellings lie apart.
+    |A|∞ and L come from upper bounds on how far the features of two labellings lie apart.
     """
     weights = problem.batch.example_weight
     spread, log_counts = problem.squared_radii(), _log_counts(problem)
@@ -93,14 +97,9 @@ def predicted_rates(problem: Problem) -> list[Rate]:
     online = Rate("eg", "Collins et al. 2008, Theorem 2", step, distance / step + start, in_expectation=True)
     if soft > 0.0:
         return [replace(batch, decay=batch_step * soft), replace(online, decay=step * soft)]
-    rates = [batch, online, _bartlett(problem, quadratic, log_counts, distance, start)]
-    if problem.loss.gamma == 1.0:
-        largest = n * float(spread.max(initial=0.0)) / problem.l2
-        constant = 6.0 * largest * float(log_counts.max(initial=0.0)) * n
-        rates.append(
-            Rate("excessive-gap", "Zhang et al. 2011, eq. 22", math.nan, constant, is_quadratic=True)
-        )
-    return rates
+    constant = 6.0 * dual_smoothness(problem) * distance
+    gap = Rate("excessive-gap", "Zhang et al. 2011, eq. 22", math.nan, constant, is_quadratic=True)
+    return [batch, online, _bartlett(problem, quadratic, log_counts, distance, start), gap]
 
 
 def _bartlett(

@@ -24,6 +24,7 @@ _HOMES = {
     "Structure": "contract",
     "Brute": "brute",
     "Multiclass": "multiclass.multiclass",
+    "Candidates": "candidates",
     "Chain": "chain.chain",
     "ChainMarginals": "chain.chain",
     "FactorKind": "graphs.layout",

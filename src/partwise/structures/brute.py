@@ -52,7 +52,11 @@ class Brute:
         return values / values.sum()
 
     def marginals(self, *scores: Any, **named: Any) -> Any:
-        """Expected indicators, as one array or a tuple of arrays."""
+        """Expected indicators, as one array or a tuple of arrays; expected counts if labellings have no indicators."""
+        try:
+            self.structure.indicators(self.labellings[0])
+        except NotImplementedError:
+            return self.expected_counts(*scores, **named)
         weighted = zip(self.probabilities(*scores, **named), self.labellings, strict=True)
         terms = [(p, self.structure.indicators(y)) for p, y in weighted]
         if not isinstance(terms[0][1], tuple):

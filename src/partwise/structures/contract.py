@@ -18,7 +18,7 @@ or an array of numbers, by one compiled call. Any score may be −inf. If no lab
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from partwise.compiled.oracles import Oracle
 from partwise.core.arrays import locate, offsets, positions, ranges, untouched
 from partwise.core.exactness import Exactness
 from partwise.errors import InputError
-from partwise.structures.costs import cost_matrix
+from partwise.structures.costs import KindCosts, cost_matrix, costs_by_kind, read_tables
 
 _AT_ONCE = 2**14  # Positions whose costs are looked up together: bounds the memory for these rows.
 
@@ -227,6 +227,19 @@ class Trainable(ABC):
         nothing. If leaving out a true part shall cost something, that part has a negative cost.
         """
 
+    def read_cost(self, cost: Any) -> Any:
+        """The costs that :meth:`costs_of_parts` takes, from those of the structure or a mapping of kinds of rows."""
+        return read_tables(self.kinds, cost) if isinstance(cost, Mapping) else self.checked_cost(cost)
+
+    def costs_of_parts(
+        self, labels: Any, shapes: Shapes, cost: Any, gold: PartLists | None = None
+    ) -> np.ndarray:
+        """Cost of every part, as :meth:`part_costs` has them. `gold` are the true parts, if they are known."""
+        if not isinstance(cost, KindCosts):
+            return self.part_costs(labels, shapes, cost)
+        gold = self.encode_all(labels, shapes) if gold is None else gold
+        return costs_by_kind(self.kinds, self.runs(shapes), offsets(self.n_parts(shapes)), gold, cost)
+
     @abstractmethod
     def kbest_parts(self, shape: np.ndarray, scores: np.ndarray, k: int) -> list[np.ndarray]:
         """Parts of the `k` best labellings of one example, best first, from its flat part scores."""
@@ -289,7 +302,8 @@ class Enumerable(ABC):
 
     @abstractmethod
     def indicators(self, y: Any) -> Any:
-        """What :meth:`Inference.marginals` returns if `y` has probability one."""
+        """What :meth:`Inference.marginals` returns if `y` has probability one. NotImplementedError if `y` does not tell
+        its length, and marginals are those of the parts."""
 
 
 class Structure(Trainable, Inference, Enumerable):

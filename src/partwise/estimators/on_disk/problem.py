@@ -72,15 +72,16 @@ def _true_parts(
     structure: Structure, cost: Any, data: EncodedDataset, held: Shards, gold_ptr: np.ndarray, part_ptr: Any
 ) -> tuple[PartLists, np.ndarray]:
     """The parts of the true labels and, with `part_ptr`, the costs of all parts."""
-    costs = structure.checked_cost(cost)
+    costs = structure.read_cost(cost)
     part = held.zeros(gold_ptr, np.int64)
     cost_of_part = np.zeros(0, np.float32) if part_ptr is None else held.zeros(part_ptr, np.float32)
     position_ptr = offsets(data.lengths)
     for begin, end in held.in_order(0, data.n_examples):
         for first, last, codes in _blocks(data, position_ptr, begin, end):
             shapes = structure.shapes(data.lengths[first:last])
-            part[gold_ptr[first] : gold_ptr[last]] = structure.encode_all(codes, shapes).part
+            gold = structure.encode_all(codes, shapes)
+            part[gold_ptr[first] : gold_ptr[last]] = gold.part
             if part_ptr is not None:
-                found = structure.part_costs(codes, shapes, costs)
+                found = structure.costs_of_parts(codes, shapes, costs, gold)
                 cost_of_part[part_ptr[first] : part_ptr[last]] = found[: part_ptr[last] - part_ptr[first]]
     return PartLists(gold_ptr, part), cost_of_part

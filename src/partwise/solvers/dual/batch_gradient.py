@@ -24,12 +24,12 @@ from partwise.solvers.base import Certificate, Memory, Solver, StepInfo, vectors
 from partwise.solvers.dual.potentials import GOLD_POTENTIAL, starting_point
 from partwise.solvers.needs import Needs
 
-_GROWTH = 1.05
+_FIRST_GROWTH, _GROWTH = 2.0, 1.05  # factors on η after a success: until the first failure, and later
 _MAX_HALVINGS = 60
 
 
 class BatchState(NamedTuple):
-    """Potentials of all parts, v(α), the dual value, and the step size."""
+    """Potentials of all parts, v(α), the dual value; the step size and the factor on it after a success."""
 
     theta: np.ndarray
     v: np.ndarray
@@ -38,7 +38,7 @@ class BatchState(NamedTuple):
 
 
 class PrimalState(NamedTuple):
-    """The vector u, the numbers (κ, ρ), v(α), the dual value, and the step size."""
+    """The vector u, the numbers (κ, ρ), v(α), the dual value; the step size and the factor on it after a success."""
 
     u: np.ndarray
     scales: np.ndarray
@@ -54,7 +54,8 @@ class _BatchSettings(Solver):
     Parameters
     ----------
     step_rule : {"adaptive", "safe"}
-        Halve η until the dual improves, then × 1.05; or the bound that guarantees improvement.
+        Halve η until the dual improves, then × 1.05, after doubling it until a first step fails; or the bound that
+        guarantees improvement.
     start : {"smoothed", "uniform"}
         α near the true labels, or uniform.
     """
@@ -69,34 +70,32 @@ class _BatchSettings(Solver):
         if self.start not in ("smoothed", "uniform"):
             raise InputError(f"start must be smoothed or uniform, not {self.start!r}")
 
-    def _first_step(self, problem: Problem) -> float:
-        safe = safe_batch_step(problem)
+    def _first_step(self, problem: Problem) -> np.ndarray:
+        step = safe_batch_step(problem)
         if self.step_rule == "safe":
-            return safe
-        return problem.n_examples * safe if problem.loss.is_hard else 0.5 * problem.loss.beta
+            return np.array([step, 1.0])
+        step = problem.n_examples * step if problem.loss.is_hard else 0.5 * problem.loss.beta
+        return np.array([step, _FIRST_GROWTH])
 
     def _search(self, problem: Problem, state: Any, move: Any) -> tuple[Any, StepInfo]:
         """Try `move(η)` → (new state, its dual) with halved η until the dual does not fall."""
-        step, old = float(state.step[0]), float(state.dual[0])
+        (step, growth), old = state.step.tolist(), float(state.dual[0])
         slack = 1e-13 * (1.0 + abs(old))
         for tried in range(1, _MAX_HALVINGS + 1):
             new, dual = move(step)
             if self.step_rule == "safe" or dual >= old - slack:
-                grown = step if self.step_rule == "safe" else step * _GROWTH
-                if not problem.loss.is_hard:
-                    grown = min(grown, problem.loss.beta)
-                new.dual[0], new.step[0] = dual, grown
+                new.dual[0], new.step[:] = dual, (min(step * growth, problem.loss.beta), growth)
                 return new, StepInfo(float(tried), dual)
-            step *= 0.5
-        state.step[0] = step
+            step, growth = 0.5 * step, _GROWTH
+        state.step[:] = step, growth
         return state, StepInfo(float(tried), old)
 
     def _carried(self, problem: Problem, state: Any, exact: Evaluation) -> Any:
         """The state with the values of its point on `problem`."""
-        step = self._first_step(problem) if self.step_rule == "safe" else float(state.step[0])
-        if not problem.loss.is_hard:
-            step = min(step, problem.loss.beta)
-        return state._replace(v=exact.v, dual=np.array([problem.dual(exact)]), step=np.array([step]))
+        step = self._first_step(problem)
+        if self.step_rule == "adaptive":
+            step[0] = min(float(state.step[0]), problem.loss.beta)
+        return state._replace(v=exact.v, dual=np.array([problem.dual(exact)]), step=step)
 
 
 @dataclass(frozen=True)
@@ -111,8 +110,7 @@ class BatchEG(_BatchSettings):
     def init(self, problem: Problem, random: np.random.Generator) -> BatchState:
         point = starting_point(problem, self.start, np.float64)
         dual = problem.dual(_as_evaluation(problem, point.theta))
-        step = np.array([self._first_step(problem)])
-        return BatchState(point.theta, point.v, np.array([dual]), step)
+        return BatchState(point.theta, point.v, np.array([dual]), self._first_step(problem))
 
     def carry_over(self, problem: Problem, state: BatchState, changed: Set[str]) -> BatchState:
         carried: BatchState = self._carried(problem, state, _as_evaluation(problem, state.theta))
@@ -129,7 +127,7 @@ class BatchEG(_BatchSettings):
         def move(step: float) -> tuple[BatchState, float]:
             theta = state.theta + step * target
             exact = _as_evaluation(problem, theta)
-            return BatchState(theta, exact.v, np.zeros(1), np.zeros(1)), problem.dual(exact)
+            return BatchState(theta, exact.v, np.zeros(1), np.zeros(2)), problem.dual(exact)
 
         return self._search(problem, state, move)
 
@@ -149,9 +147,8 @@ class PrimalEG(_BatchSettings):
         gold = GOLD_POTENTIAL if self.start == "smoothed" else 0.0
         scales = np.array([0.0, gold])
         exact = _from_vector(problem, np.zeros(problem.n_weights), scales)
-        step = np.array([self._first_step(problem)])
         dual = np.array([problem.dual(exact)])
-        return PrimalState(np.zeros(problem.n_weights), scales, exact.v, dual, step)
+        return PrimalState(np.zeros(problem.n_weights), scales, exact.v, dual, self._first_step(problem))
 
     def carry_over(self, problem: Problem, state: PrimalState, changed: Set[str]) -> PrimalState:
         carried: PrimalState = self._carried(problem, state, _from_vector(problem, state.u, state.scales))
@@ -167,7 +164,7 @@ class PrimalEG(_BatchSettings):
             u = keep * state.u + step * weights
             scales = keep * state.scales + np.array([step, 0.0])
             exact = _from_vector(problem, u, scales)
-            return PrimalState(u, scales, exact.v, np.zeros(1), np.zeros(1)), problem.dual(exact)
+            return PrimalState(u, scales, exact.v, np.zeros(1), np.zeros(2)), problem.dual(exact)
 
         return self._search(problem, state, move)
 

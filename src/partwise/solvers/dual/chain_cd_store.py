@@ -168,6 +168,8 @@ def _write_difference(batch, i, chain, store, first, n_pairs, space):  # type: i
             if t > 0:
                 edge = edge_part(batch, i, chain, t, pair)
                 at = list_part(batch, i, edge, sign, store.entry, store.value, at)
+                if batch.cost.size > 0:
+                    cost += sign * batch.cost[part + edge]
     end = _add_up(store, store.used[2], at, space.tally)
     return squared_length(space, store.entry, store.value, store.used[2], end), cost, end
 

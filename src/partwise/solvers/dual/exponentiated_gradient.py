@@ -59,6 +59,8 @@ from partwise.solvers.work_model import chunks_worthwhile, passes_expected
 
 _LIFT = 2.0
 _LARGEST_STEP = 1e4  # for β = ∞: steps grow whenever they succeed and would overflow
+_SMALLEST_TRIAL = 2.0**-39  # of the first step that a search tries
+_TRIAL_PASSES = 5  # over the sample of a search
 _FIRST_BETA, _SHARPENING = 1.0, 1.3  # with `sharpen`: β of the first pass, and the factor by which it grows
 _ACCELERATION = Acceleration()
 
@@ -79,8 +81,8 @@ class ExponentiatedGradient(BlockAscent):
         Exponentiated gradient, or dual coordinate ascent α ← (1 − t) α + t p for plain classes. If a labelling has
         several parts, potentials cannot describe a mixture, and steps go along the geometric path to the same target.
     initial_step : float or "search"
-        The first η, in units of β if β is finite. "search" finds one that improves the dual on 95 % of a tenth of the
-        data. Default: 0.5, and "search" for β = ∞.
+        The first η, in units of β if β is finite. "search" finds one whose passes over a tenth of the data
+        improve the dual on 95 % of its examples: the largest one for β = ∞. Default: 0.5, and "search" for β = ∞.
     start : {"gold", "smoothed", "uniform"}
         α at the true labels, near them, or uniform.
     annealing : Annealing or None
@@ -236,24 +238,39 @@ class ExponentiatedGradient(BlockAscent):
         return float(choice) * scale
 
     def _search_step(
-        self, problem: Problem, point: AnyPoint, random: np.random.Generator, step: float
+        self, problem: Problem, point: AnyPoint, random: np.random.Generator, first: float
     ) -> float:
-        """Halve the step until a pass over a tenth of the data improves the dual on 95 % of its examples."""
+        """The largest power of two, times `first`, that improves the dual monotonically on a tenth of the data.
+
+        Larger steps than `first` are tried for β = ∞ only: for finite β, `first` is β, and the step ends at the target.
+        """
         n_sample = max(1, problem.n_examples // 10)
         sample = random.permutation(problem.n_examples)[:n_sample]
-        rule = self._rule(problem, point)._replace(kind=FIXED, exact_gap=False)
         start = type(point)(*(array.copy() for array in point))
         start.visited[sample] = 1  # a trial measures steps, not the first move off the true label
         refresh(problem, start)
-        for _ in range(40):
-            trial = type(point)(*(array.copy() for array in start))
-            trial.step[:] = step
-            with _threads(problem) as threads:
-                _, improved = _visit(threads, sample, trial, problem.loss.beta, problem.l2, rule)
-            if improved >= 0.95 * n_sample:
-                return step
+        step = first
+        while not self._is_monotone(problem, start, sample, step) and step > first * _SMALLEST_TRIAL:
             step *= 0.5
+        if step == first and np.isinf(self._first_beta(problem)):
+            while 2.0 * step <= _LARGEST_STEP and self._is_monotone(problem, start, sample, 2.0 * step):
+                step *= 2.0
         return step
+
+    def _is_monotone(self, problem: Problem, start: AnyPoint, sample: np.ndarray, step: float) -> bool:
+        """Whether each of some passes over the sample improves the dual on 95 % of its examples.
+
+        One pass does not tell: from the true labels almost any step improves the dual, and too large ones fail later.
+        """
+        rule = self._rule(problem, start)._replace(kind=FIXED, exact_gap=False)
+        trial = type(start)(*(array.copy() for array in start))
+        trial.step[:] = step
+        with _threads(problem) as threads:
+            visits = (
+                _visit(threads, sample, trial, problem.loss.beta, problem.l2, rule)
+                for _ in range(_TRIAL_PASSES)
+            )
+            return all(improved >= 0.95 * len(sample) for _, improved in visits)
 
     def _rule(self, problem: Problem, point: AnyPoint) -> Any:
         single = point.v.dtype == np.float32

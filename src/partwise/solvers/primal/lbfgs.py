@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Set
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dtrtrs
@@ -83,21 +83,27 @@ class LBFGSState(NamedTuple):
 
 @dataclass(frozen=True)
 class LBFGS(BatchGradient):
-    """Limited-memory BFGS (Nocedal 1980), preconditioned if attributes are dense or few; starts at zero.
+    """Limited-memory BFGS (Nocedal 1980; Byrd et al. 1995); starts at zero.
 
     Parameters
     ----------
     memory : int
         Number of pairs kept; each takes two vectors of weights.
+    preconditioner : {"auto", None}
+        "auto": the curvature of dense or few attributes at once, and of others when steps are short. None: the plain
+        method, whose first estimate of the inverse Hessian is a multiple of the identity.
     """
 
     memory: int = 10
+    preconditioner: Literal["auto"] | None = "auto"
     name = "lbfgs"
     needs = Needs(loss="smooth", partial=True)
 
     def check(self, problem: Problem) -> None:
         if not isinstance(self.memory, int) or self.memory < 1:
             raise InputError(f"memory must be an integer of at least 1, not {self.memory!r}")
+        if self.preconditioner not in ("auto", None):
+            raise InputError(f"preconditioner must be 'auto' or None, not {self.preconditioner!r:.40}")
 
     def memory_needed(self, problem: Problem) -> Memory:
         """Vectors of the pairs; with an l1 term, also their products with the curvature."""
@@ -197,7 +203,9 @@ class LBFGS(BatchGradient):
         return state, self._told(problem, state, passes)
 
     def _looks_at_curvature(self, problem: Problem, state: LBFGSState) -> bool:
-        if not problem.has_features or (problem.l1 and not is_worthwhile(problem)):
+        if self.preconditioner is None or not problem.has_features:
+            return False
+        if problem.l1 and not is_worthwhile(problem):
             return False
         waited = int(state.n_steps[0] - max(state.looked[0], 0))
         if state.looked[0] < 0 and (is_worthwhile(problem) or (waited == 0 and state.weights.any())):

@@ -185,21 +185,8 @@ class LabelledGraph(Structure):
     # Costs.
 
     def checked_cost(self, cost: Any) -> tuple[np.ndarray, ...]:
-        """A matrix [true, predicted] for each vertex kind.
-
-        Parameters
-        ----------
-        cost : "hamming", a matrix, or a mapping of vertex kinds to either
-            Kinds that are not in the mapping have no costs.
-        """
-        if not isinstance(cost, Mapping):
-            return tuple(cost_matrix(cost, n) for n in self.vertices.values())
-        unknown = [name for name in cost if name not in self.vertices]
-        if unknown:
-            raise InputError(
-                f"cost names {unknown[0]!r}, which is not among the vertex kinds: {', '.join(self.vertices)}"
-            )
-        return tuple(cost_matrix(cost.get(name, np.zeros((n, n))), n) for name, n in self.vertices.items())
+        """A matrix [true, predicted] for each vertex kind."""
+        return tuple(cost_matrix(cost, n) for n in self.vertices.values())
 
     def part_costs(self, labels: Any, shapes: Shapes, cost: Any) -> np.ndarray:
         """The cost of a vertex's label is the cost of its part."""

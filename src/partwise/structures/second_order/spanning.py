@@ -9,7 +9,9 @@ import numpy as np
 from partwise.compiled.dispatch import python_form
 from partwise.compiled.simd import LANES, padded
 from partwise.errors import InputError
+from partwise.structures.checks import checked_count, require_possible
 from partwise.structures.contract import Shapes
+from partwise.structures.graphs.factor_answers import BestLabelling
 from partwise.structures.packed import Packed
 from partwise.structures.second_order.consensus.bound import MEMORY
 from partwise.structures.second_order.consensus.oracle import (
@@ -17,8 +19,9 @@ from partwise.structures.second_order.consensus.oracle import (
     ConsensusSpecification,
     ConsensusWorkspace,
 )
+from partwise.structures.second_order.consensus.search import best_tree
 from partwise.structures.second_order.tables import workspace_for
-from partwise.structures.second_order.trees import SecondOrderTrees
+from partwise.structures.second_order.trees import SecondOrderTrees, only
 from partwise.structures.trees.matrix_tree.sums import SpanningSpecification, spanning_workspace
 from partwise.structures.trees.spanning import Spanning
 
@@ -31,8 +34,8 @@ class SecondOrderSpanning(SecondOrderTrees):
     - `log_partition` is an upper bound, convex in the scores. `marginals` is its gradient: probabilities on which the
       spanning tree and every word, with its head and modifiers, agree. Training has a certificate for the relaxed
       problem;
-    - `argmax` is the spanning tree with the likeliest arcs, improved arc by arc. It is not proved to be best. `kbest`
-      ranks trees found in this way.
+    - `argmax` is found by branch and bound, and `best_labelling` says whether it is proved to be best. Solvers, parsers
+      and `kbest` take the spanning tree with the likeliest arcs, improved arc by arc, which is faster and not proved.
 
     `entropy` is that of the relaxation. There are no samples.
 
@@ -53,6 +56,8 @@ class SecondOrderSpanning(SecondOrderTrees):
     >>> pairs[0, 1, 2] = 2.0  # the root above 1, and 1 above 2
     >>> SecondOrderSpanning().argmax(arcs, np.zeros((3, 3, 3)), pairs)
     array([0, 1])
+    >>> SecondOrderSpanning().best_labelling(arcs, np.zeros((3, 3, 3)), pairs).proved
+    True
     """
 
     exactness = "relaxation"
@@ -79,6 +84,39 @@ class SecondOrderSpanning(SecondOrderTrees):
         more |= {"arc_at": np.zeros((n + 1) * padded(n + 1), np.int64)}
         fields = {**tree, **own, **more}
         return ConsensusWorkspace(**{name: fields[name] for name in ConsensusWorkspace._fields})
+
+    def argmax(
+        self, arc_scores: Any, sibling_scores: Any, grandparent_scores: Any, relation_scores: Any = None
+    ) -> Any:
+        """The best tree found, or a list of them. See :meth:`best_labelling`."""
+        found = self.best_labelling(arc_scores, sibling_scores, grandparent_scores, relation_scores)
+        return [each.labels for each in found] if isinstance(found, list) else found.labels
+
+    def best_labelling(
+        self,
+        arc_scores: Any,
+        sibling_scores: Any,
+        grandparent_scores: Any,
+        relation_scores: Any = None,
+        max_nodes: int = 100,
+    ) -> Any:
+        """The best tree found, with a bound on the score of all: a :class:`BestLabelling`, or a list.
+
+        Parameters
+        ----------
+        max_nodes : int
+            The largest number of sets of trees that the search bounds, give or take one.
+        """
+        max_nodes = checked_count(max_nodes, "max_nodes")
+        packed = self._pack(arc_scores, sibling_scores, grandparent_scores, relation_scores)
+        results = []
+        for i in range(len(packed.lengths)):
+            found = best_tree(only(packed, i), max_nodes)
+            if found is None:
+                require_possible(np.where(np.arange(len(packed.lengths)) == i, -np.inf, 0.0), packed.single)
+            else:
+                results.append(BestLabelling(self.from_codes(found.codes), *found[1:]))
+        return results[0] if packed.single else results
 
     def _sample_heads(self, packed: Packed, heads: np.ndarray, generator: Any) -> float:
         raise InputError(

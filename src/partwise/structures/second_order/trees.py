@@ -114,7 +114,7 @@ class SecondOrderTrees(SecondOrderParts):
         """The k best trees of each sentence, from scores of candidate parts."""
         results = []
         for i in range(len(packed.lengths)):
-            found = best_labellings(_only(packed, i), k)
+            found = best_labellings(only(packed, i), k)
             if not found:
                 require_possible(np.where(np.arange(len(packed.lengths)) == i, -np.inf, 0.0), packed.single)
             results.append([(self.from_codes(codes), value) for codes, value in found])
@@ -145,7 +145,7 @@ class SecondOrderTrees(SecondOrderParts):
         for i, (_, _, _, relations) in enumerate(scores):
             n = int(packed.lengths[i])
             heads = np.zeros((n_samples, n), np.int64)
-            value = self._sample_heads(_only(packed, i), heads, generator)
+            value = self._sample_heads(only(packed, i), heads, generator)
             require_possible(np.where(np.arange(len(scores)) == i, value, 0.0), packed.single)
             if self.labelled:
                 labels, uniforms = np.empty_like(heads), generator.random(heads.shape)
@@ -288,7 +288,7 @@ def _possible_arcs(arc_scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return head.astype(np.int32), modifier.astype(np.int32)
 
 
-def _only(packed: Packed, i: int) -> Packed:
+def only(packed: Packed, i: int) -> Packed:
     """Sentence `i` by itself."""
     first, last = int(packed.part_ptr[i]), int(packed.part_ptr[i + 1])
     return packed._replace(

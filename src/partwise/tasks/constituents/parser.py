@@ -53,7 +53,7 @@ class ConstituencyParser(ConstituencyPredictions, Explanations, CompactModel):
         Features of the place where a span is cut in two; None: splits have no score of their own.
     functions : bool
         Whether function tags (NP-SBJ) are learnt as parts of labels, or stripped from the training trees.
-    cost : {"constituents", "rules"}
+    cost : {"constituents", "rules"} or dict of costs by kind of parts
         What is charged in losses with γ > 0: wrong constituents, or wrong rules (Bartlett et al., examples 4 and 2).
     min_count : int
         Features seen less often in true trees are dropped.
@@ -86,7 +86,7 @@ class ConstituencyParser(ConstituencyPredictions, Explanations, CompactModel):
     span_templates: str | Sequence[str] = "default"
     split_templates: str | Sequence[str] | None = None
     functions: bool = False
-    cost: Literal["constituents", "rules"] = "constituents"
+    cost: Literal["constituents", "rules"] | Mapping[str, Any] = "constituents"
     min_count: int = 1
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -104,7 +104,8 @@ class ConstituencyParser(ConstituencyPredictions, Explanations, CompactModel):
 
     def _check_parameters(self) -> Loss:
         loss = super()._check_parameters()
-        check_choice("cost", self.cost, COSTS)
+        if not isinstance(self.cost, Mapping):
+            check_choice("cost", self.cost, COSTS)
         self._form()
         for what in ("word", "span", "split"):
             chosen = getattr(self, f"{what}_templates")

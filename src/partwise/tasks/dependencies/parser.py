@@ -66,7 +66,7 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
         Heads that a pruner leaves each word, in training and in prediction; None keeps all. The pruner is a
         first-order model with features of tags. `fit` trains it before the parser, at most 20 passes, and
         ``pruning_`` says what it left. "auto" prunes to 10 heads if there are more than 400,000 arcs or order=2.
-    cost : {"auto", "heads", "labelled"}
+    cost : {"auto", "heads", "labelled"} or dict of costs by kind of parts
         What a word costs in losses with γ > 0: 1 for a wrong head, or also for the right one with a wrong relation.
         "auto" is "labelled" where arcs have relations.
     non_projective : {"lift", "skip", "error"}
@@ -109,7 +109,7 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
     sibling_templates: str | Sequence[str] = "siblings"
     grandparent_templates: str | Sequence[str] = "grandparents"
     prune: int | Literal["auto"] | None = "auto"
-    cost: Literal["auto", "heads", "labelled"] = "auto"
+    cost: Literal["auto", "heads", "labelled"] | Mapping[str, Any] = "auto"
     non_projective: Literal["lift", "skip", "error"] = "lift"
     min_count: int = 1
 
@@ -138,7 +138,8 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
                 f"order=2 with structure='spanning' needs a loss with finite beta, and {loss.name!r} has none, since "
                 "its best trees are not proved best: use 'log' or 'softmax_margin', or structure='projective'"
             )
-        check_choice("cost", self.cost, ("auto", "heads", "labelled"))
+        if not isinstance(self.cost, Mapping):
+            check_choice("cost", self.cost, ("auto", "heads", "labelled"))
         if self.cost == "labelled" and not self.labelled:
             raise InputError("cost='labelled' needs labelled=True")
         prune: Any = self.prune
@@ -178,11 +179,16 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
             labels,
             shapes,
             encoded.rows(structure, maps),
-            cost="heads" if self.cost == "heads" or not structure.labelled else "labelled",
+            cost=self._cost(structure),
             example_weight=weights,
             gold=structure.parts_of_trees(labels, shapes),
         )
         return problem, encoder
+
+    def _cost(self, structure: Any) -> Any:
+        if self.cost == "auto":
+            return "labelled" if structure.labelled else "heads"
+        return self.cost if structure.labelled or self.cost != "labelled" else "heads"
 
     def _pruned(self, corpus: DependencyCorpus) -> Arcs:
         """The arcs that the parser is trained on, after a pruner has been trained if there is one."""

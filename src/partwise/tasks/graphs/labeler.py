@@ -52,8 +52,8 @@ class GraphLabeler(GraphPredictions, InfluenceMixin, CompactModel, WarmStarting)
         both orders, by one table.
     pairs : {"all", "observed"}
         Which (attribute, label) pairs have a weight: all, or those seen in training.
-    cost : "hamming", ndarray (n_labels, n_labels), or dict of them by kind of nodes
-        Cost [true, predicted] of a wrong label, for losses with γ > 0.
+    cost : "hamming", ndarray (n_labels, n_labels), or dict of them by kind of nodes or factors
+        Cost [true, predicted] of a wrong label, or of the wrong labels of a factor, for losses with γ > 0.
     classes : list, dict of lists by kind of nodes, or None
         All labels there will ever be; None for those of the training data.
     min_count, hash_size

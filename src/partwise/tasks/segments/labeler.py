@@ -47,6 +47,9 @@ class SegmentLabeler(SegmentPredictions, Explanations, Transitions, CompactModel
         exceed. Longer training segments are cut into pieces of this length and a rest, and counted in `n_cut_`.
     pairs : {"observed", "all"}
         Which (feature, label) pairs have a weight: those seen in training, or all.
+    cost : "hamming", ndarray (2 n_labels, 2 n_labels), or dict of costs by kind of parts ("segment")
+        For losses with γ > 0. "hamming" counts positions with a wrong tag. A matrix is [true tag, predicted tag]. Tag
+        2 k is the first position of a segment with label k, 2 k + 1 its other positions.
     template : None, str, path or Template
         Features of positions, as for a `SequenceLabeler`: with it, tokens are rows of strings.
     segment_template : str or path
@@ -82,6 +85,7 @@ class SegmentLabeler(SegmentPredictions, Explanations, Transitions, CompactModel
     _accepts_sparse = _requires_y = True
     max_length: int | Literal["auto"] = "auto"
     pairs: Literal["observed", "all"] = "observed"
+    cost: Any = "hamming"
     template: Any = None
     segment_template: Any = "auto"
     outside: str = "O"
@@ -140,6 +144,7 @@ class SegmentLabeler(SegmentPredictions, Explanations, Transitions, CompactModel
             gold.tags,
             encoded.shapes_for(structure),
             encoded.rows(structure, maps),
+            cost=self.cost,
             example_weight=data.weights(),
         )
         return problem, encoder

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from partwise.core.arrays import block_of, offsets, positions
+from partwise.core.arrays import block_of, offsets, positions, ranges
 from partwise.core.losses import Loss
 from partwise.core.partial import Gaps, PartialProblem
 from partwise.core.problem import Problem
@@ -33,6 +33,9 @@ def with_gaps(problem: Problem, codes: np.ndarray) -> Problem:
     hidden[example] = 1
     if problem.cost.size:  # no label costs anything where none was observed
         cost = problem.cost.copy()
+        of_positions = ranges(problem.batch.part_ptr[:-1], problem.lengths * width)
+        if np.count_nonzero(cost) > np.count_nonzero(cost[of_positions]):
+            raise InputError("y has unobserved labels (None): costs of pairs of labels need all labels")
         first = problem.batch.part_ptr[example] + positions(problem.lengths)[unknown] * width
         cost[first[:, None] + np.arange(width)] = 0.0
         problem = replace(problem, cost=cost)

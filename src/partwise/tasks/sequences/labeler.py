@@ -60,8 +60,8 @@ class SequenceLabeler(
         Strength of an additional l1 term, l1·‖w‖₁, which makes most weights zero; CRFsuite's c1.
     pairs : {"observed", "all"}
         Which (attribute, label) pairs have a weight: those seen in training, or all.
-    cost : "hamming" or ndarray (n_labels, n_labels)
-        Cost [true, predicted] of a wrong label, for losses with γ > 0.
+    cost : "hamming", ndarray (n_labels, n_labels), or dict of them by kind of parts ("node", "edge")
+        Cost [true, predicted] of a wrong label, or of a wrong pair of labels, for losses with γ > 0.
     transitions : {"all", "observed"}
         "all" gives every pair of labels a weight; "observed" forbids the pairs never seen in training.
     scheme : {None, "IOB2", "IOBES", "BILOU", "IOB1"}

@@ -105,7 +105,7 @@ class Layout(ABC):
     def costs(self, arrangement: Arrangement, labels: Any, cost: Any) -> np.ndarray:
         """The cost of every part against labels from :meth:`flat_labels`, (part_ptr[B],)."""
         structure = arrangement.structure
-        return structure.part_costs(labels, arrangement.shapes, structure.checked_cost(cost))
+        return structure.costs_of_parts(labels, arrangement.shapes, structure.read_cost(cost))
 
     def truth(
         self, batch: ScoreBatch, target: Any, cost: Any

@@ -51,11 +51,20 @@ class Deferred:
     """
 
     def __init__(self, function: Callable, role: str, allocates: bool = False):
-        update_wrapper(self, function)
+        own: Any = self
+        update_wrapper(own, function)
         self.py_func, self.role, self.allocates = function, role, allocates
         self.made: Any = None  # what the compiler made of it
         callable_by_kernels.append(function)
         deferred.append(self)
+
+    def __reduce__(self) -> Any:
+        return _named, (self.py_func.__module__, self.py_func.__qualname__)
+
+
+def _named(module: str, name: str) -> Any:
+    """What a module holds under this name."""
+    return getattr(import_module(module), name)
 
 
 class LazyModule:

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Kernels become machine code: Numba lowers the Python function, LLVM optimises it and emits an object file.
 
 This module is imported when the first kernel must be compiled, never by a process that finds all its code in the

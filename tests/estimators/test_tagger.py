@@ -149,6 +149,23 @@ def test_a_later_fit_does_not_change_a_tagger() -> None:
     assert model.predict(X[:1]) == [["X"] * len(X[0])]
 
 
+class Shouting(SequenceLabeler):
+    """Reads words in capitals."""
+
+    _task = None
+
+    def _source(self, X: Any) -> Any:
+        return [[word.upper() for word in x] for x in super()._source(X)]
+
+
+def test_a_class_that_reads_in_its_own_way_is_asked() -> None:
+    X, y = sentences(20)
+    upper = [[word.upper() for word in x] for x in X]
+    plain = SequenceLabeler(template=TEMPLATES["words"]).fit(upper, y)
+    shouting = Shouting(template=TEMPLATES["words"]).fit(upper, y)
+    assert [shouting.tagger().tag(x) for x in X] == plain.predict(upper) != plain.predict(X)
+
+
 def test_drop_in_class_has_a_tagger() -> None:
     words, y = sentences(10)
     X = [list(map(FORMS["dicts"], x)) for x in words]

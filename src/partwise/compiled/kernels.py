@@ -158,7 +158,9 @@ def _append(values: tuple[Any, ...], words: list[int], kinds: list[Any]) -> None
     """Append the words of arguments, and what their types depend on."""
     for value in values:
         kind = type(value)
-        if kind is np.ndarray or isinstance(value, np.ndarray):  # the first is quick, the second knows maps of files
+        if kind is np.ndarray or isinstance(
+            value, np.ndarray
+        ):  # the first is quick, the second knows maps of files
             if not value.flags.c_contiguous:
                 raise TypeError("compiled code reads contiguous arrays only")
             words.append(id(value) + _HEAD)

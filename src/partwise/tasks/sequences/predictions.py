@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import chain as joined
 from itertools import pairwise
 from typing import Any
@@ -149,7 +149,8 @@ class SequencePredictions(Predictions):
 
     def _of_only_one(self, X: Any, answer: Callable[[Any, Any], Any]) -> list[Any] | None:
         """The answers if X is a single sequence of a simple kind, by a way without the arrays that many need."""
-        if type(X) is not list or len(X) != 1 or not hasattr(self, "_model"):
+        kind: Any = type(self)
+        if type(X) is not list or len(X) != 1 or not hasattr(self, "_model") or _is_special(kind):
             return None
         found = answer(self, X[0])
         return None if found is None else [found]
@@ -242,6 +243,13 @@ class SequencePredictions(Predictions):
 
     def _top_kinds(self) -> list[TopKind]:
         return [TopKind("node", self.classes_.tolist(), self.classes_.tolist())]
+
+
+@cache
+def _is_special(estimator: Any) -> bool:
+    """Whether a class reads or answers sequences in a way of its own, which the way for one would leave out."""
+    hooks = ("_source", "_encode", "_constrained", "_counts", "_best", "_marginals", "_labellings")
+    return any(getattr(estimator, hook) is not getattr(SequencePredictions, hook) for hook in hooks)
 
 
 def chain_of_model(model: LinearModel) -> Chain:

@@ -46,10 +46,11 @@ $(VENV)-ray/.installed: pyproject.toml
 	$(VENV)-ray/bin/python -m pip install --quiet --editable '.[jit,test,ray]'
 	touch $@
 
-# Every attack on files, inputs and certificates, also those that take minutes (docs/reliability.md).
+# Every attack on files, inputs, certificates, the server and its pages, also those that take minutes (docs/reliability.md).
 hostile: $(STAMP)
 	$(BIN)/pytest -n 2 --dist loadfile -m "hostile or not hostile" \
-		tests/storage tests/estimators/test_hostile_inputs.py tests/solvers/test_certificates.py
+		tests/storage tests/*/test_hostile_*.py tests/solvers/test_certificates.py tests/solvers/test_rounding.py \
+		tests/solvers/test_independent_optimum.py tests/web/test_serve.py
 
 # The pages and the API reference as a site, in site/; a broken link is an error.
 docs: $(STAMP)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -105,21 +108,26 @@ def test_more_workers_than_processors_are_told() -> None:
 
 DRIVER = """
 import sys
+import numpy as np
 from contract_solvers import problem_of
 from test_distributed import trained
 from partwise.distributed import RayEngine
 if __name__ == "__main__":
-    folder, max_passes = sys.argv[1:]
+    folder, max_passes, address = sys.argv[1:]
     settings = {"certificate_every": 1, "callback": lambda progress: print(progress.passes, flush=True)}
-    engine = RayEngine(n_shards=3, n_workers=2, snapshot_every=2, checkpoint=folder)
-    trained(engine, problem_of("tied", "log").problem, "eg-gap", tol=1e-12, max_passes=float(max_passes), **settings)
+    settings["tol"], settings["max_passes"] = 1e-12, float(max_passes)
+    engine = RayEngine(
+        n_shards=3, n_workers=2, snapshot_every=2, checkpoint=folder, address=address or None, resume=True
+    )
+    found = trained(engine, problem_of("tied", "log").problem, "eg-gap", **settings)
+    np.save(folder + "/weights.npy", found.weights)
 """
 
 
 def test_a_killed_driver_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     problem, folder = problem_of("tied", "log").problem, tmp_path / "run"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", DRIVER, str(folder), "100000"]
+    command = [sys.executable, "-c", DRIVER, str(folder), "100000", ""]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(9)]
@@ -131,6 +139,51 @@ def test_a_killed_driver_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     found = trained(RayEngine(**engine, checkpoint=folder, resume=True), problem, "eg-gap", **settings)
     whole = trained(SequentialEngine(**engine), problem, "eg-gap", **settings)
     assert np.array_equal(found.weights, whole.weights)
+
+
+def started_head(port: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """A cluster of its own processes, on this machine alone."""
+    program = Path(sys.executable).with_name("ray")
+    options = ["--head", "--block", f"--port={port}", "--node-ip-address=127.0.0.1", "--num-cpus=2"]
+    options += ["--include-dashboard=false", "--disable-usage-stats"]
+    nowhere = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen([program, "start", *options], env=environment, start_new_session=True, **nowhere)
+
+
+def test_a_run_goes_on_after_the_head_of_its_cluster_was_lost(tmp_path: Path) -> None:
+    """Ray ends a driver whose head is gone; the checkpoint is what is left, and another head will do."""
+    folder, (port, other) = tmp_path / "run", free_ports(2)
+    token = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+    }  # the cluster's own, made up here
+    environment = {**os.environ, **token, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    heads, driver = [started_head(port, environment)], [sys.executable, "-c", DRIVER, str(folder)]
+    try:
+        command = [*driver, "100000", f"127.0.0.1:{port}"]
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert all([process.stdout.readline() for _ in range(9)])
+        os.killpg(heads[0].pid, signal.SIGKILL)
+        process.communicate(timeout=240)
+        assert process.returncode not in (None, 0) and (folder / "run.npz").exists()
+        heads.append(started_head(other, environment))
+        subprocess.run([*driver, "30", f"127.0.0.1:{other}"], env=environment, check=True, timeout=240)
+    finally:
+        for head in heads:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(head.pid, signal.SIGKILL)
+            head.wait(30)
+    engine = SequentialEngine(n_shards=3, n_workers=2, snapshot_every=2)
+    problem, settings = problem_of("tied", "log").problem, {"tol": 1e-12, "certificate_every": 1}
+    whole = trained(engine, problem, "eg-gap", max_passes=30, **settings)
+    assert np.array_equal(np.load(folder / "weights.npy"), whole.weights)
+
+
+def free_ports(n: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        wires = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(n)]
+        return [wire.getsockname()[1] for wire in wires]
 
 
 def test_estimators_and_addresses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -262,24 +262,25 @@ def test_a_head_has_a_time_limit_however_often_a_byte_arrives(server, monkeypatc
     with socket.create_connection(server.server_address[:2], timeout=10) as wire:
         wire.sendall(b"GET /health HTTP/1.1\r\nX: ")
         wire.settimeout(0.05)
-        start, received = time.monotonic(), b""
-        while not received and time.monotonic() < start + 5:
+        received = b""
+        for _ in range(200):
             with suppress(TimeoutError, BrokenPipeError):
                 wire.sendall(b"x")
-                received = wire.recv(65536)
+                received = received or wire.recv(65536)
+            if received:
+                break
     assert received.startswith(b"HTTP/1.1 408 ")
 
 
-def test_half_open_connections_lock_nobody_out(server):
+def test_half_open_connections_lock_nobody_out(server, monkeypatch):
+    monkeypatch.setattr(request_head, "SECONDS", 3600.0)  # waiting does not help
     held = []
     try:
         for _ in range(100):
             held.append(socket.create_connection(server.server_address[:2], timeout=10))
             held[-1].sendall(b"GET /health")
-        start = time.monotonic()
         assert ask(server) == (200, {"status": "ok"})
         assert ask(server, "POST", "/predict", {"text": TEXT})[0] == 200
-        assert time.monotonic() < start + 5
     finally:
         for wire in held:
             wire.close()

@@ -105,7 +105,7 @@ def sgd_error_verdicts(numbers: dict[str, Any]) -> list[Verdict]:
             "η₀ = 0.01 is chosen for all C but 1000, there 0.001",
             ", ".join(f"{rate:g}" for rate in rates)
             + f" for C = 1000, 100, 10, 1, 0.01. At C = 1000 the order of the data decides: of {len(apart)} "
-            f"seeds, {wins} choose 0.001, with an error {apart.mean():.2f} ± {spread:.2f} (standard error) points smaller",
+            f"seeds, {wins} choose 0.001, with an error {apart.mean():.2f} ± {spread:.2f} points smaller",
             rates[1:] == [0.01] * 4 and (None if is_open else bool(apart.mean() > 0)),
         ),
     ]

@@ -103,7 +103,7 @@ def verdicts(numbers: dict[str, Any]) -> list[Verdict]:
             "O(1/√ε) iterations: the gap falls like 1/k², with the paper's L",
             f"slope of log gap by log k over the later half of {end[SEEN]} iterations: {rates[0]:.2f} (batch EG, "
             f"O(1/ε) in Table 1, with its safe step: {rates[3]:.2f}). The gap begins at {100 * begins:.2g} % of the "
-            f"guarantee, and its slope comes near −2 from above: {steeper} in the second eighth, quarter and half of them",
+            f"guarantee, and its slope comes near −2: {steeper} in the second eighth, quarter and half",
             rates[0] <= -1.8,
         ),
         Verdict(

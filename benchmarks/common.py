@@ -93,11 +93,12 @@ def certified_points(
     max_cpu: float = math.inf,
     spacing: float = 0.0,
     watch: Callable[[float, Any], float | None] = lambda passes, weights: None,
+    seed: int = 0,
 ) -> Iterator[list[Any]]:
     """The points of `trajectory`, for as long as the caller wants more of them."""
     import numpy as np
 
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     cpu, wall = time.process_time(), time.perf_counter()
     state = solver.init(problem, random)
     seconds, wall_seconds, passes = time.process_time() - cpu, time.perf_counter() - wall, 0.0

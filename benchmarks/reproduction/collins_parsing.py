@@ -105,9 +105,16 @@ def run_log(data: Path, numbers: Numbers) -> None:
             numbers.once(
                 f"{key} C={strength:g}", curve, at, solver, most, gap=1e-4, spacing=0.15, watch=here.watch()
             )
+        if strength == LOG_STRENGTHS[0]:
+            numbers.once(f"eg η=1 C={strength:g}", whole_steps, at)
         right = numbers.once(f"sgd rates C={strength:g}", first_accuracy, at, here)
         rate = RATES[right.index(max(right))]
         numbers.once(f"sgd C={strength:g}", curve, at, SGD(rate), 20.0, spacing=0.2, watch=here.watch())
+
+
+def whole_steps(problem: Any) -> list[list[Any]]:
+    """EG whose first η is 1, so that a visit moves an example all the way to the model at the present weights."""
+    return curve(problem, published_eg(initial_step=1.0), 12.0)
 
 
 def first_accuracy(problem: Any, here: Treebank) -> list[float]:
@@ -157,6 +164,9 @@ def log_verdicts(numbers: dict[str, Any]) -> list[Verdict]:
     best = {c: best_seen(numbers[f"eg C={c:g}"]) for c in LOG_STRENGTHS}
     top = max(best, key=lambda c: best[c])
     near, nearer = within[1e-2], within[1e-3]
+    strongest = LOG_STRENGTHS[0]
+    optimum = bracket([numbers[f"{key} C={strongest:g}"] for key in keys])[0]
+    whole = [number(passes_to(numbers[f"eg η=1 C={strongest:g}"], optimum, t)) for t in within]
     return [
         Verdict(
             "EG converges to the optimum significantly faster than L-BFGS",
@@ -171,7 +181,9 @@ def log_verdicts(numbers: dict[str, Any]) -> list[Verdict]:
                 f"C = {c:g}: {number(near[c][0])}, {number(near[c][-1])} and {number(nearer[c][0])}, "
                 f"{number(nearer[c][-1])}"
                 for c in LOG_STRENGTHS
-            ),
+            )
+            + f". At C = {strongest:g} examples hardly pull on each other, and with η = 0.5 a visit moves an "
+            f"example only half of the way. With η = 1 EG needs {' and '.join(whole)}",
             nearer[1.0][-1] is None
             and nearer[10.0][-1] is None
             and all(found[-1] is None or (found[0] or math.inf) < found[-1] for found in nearer.values()),

@@ -48,11 +48,12 @@ def curve(
     gap: float = 0.0,
     spacing: float = 0.0,
     watch: Watch = lambda passes, weights: None,
+    seed: int = 0,
 ) -> list[list[Any]]:
     """Points (passes, CPU seconds, primal, dual, what `watch` saw) until the relative gap is below `gap`."""
     points: list[list[Any]] = []
     for passes, cpu, primal, dual, _, seen in certified_points(
-        problem, solver, max_passes, max_cpu, spacing, watch
+        problem, solver, max_passes, max_cpu, spacing, watch, seed
     ):
         points.append([passes, cpu, primal, dual, seen])
         if primal - dual <= gap * abs(primal):

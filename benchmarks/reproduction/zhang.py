@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from ocr_data import explicit_problem, read_letters, select
 
-from reproduction.curves import CPU, DUAL, PASSES, PRIMAL, SEEN, best_gaps, curve, first_below
+from reproduction.curves import CPU, DUAL, PASSES, PRIMAL, SEEN, best_gaps, curve, first_below, number
 from reproduction.experiment import Experiment, Numbers, Verdict
 from reproduction.pictures import line, panels
 
-MOST_PASSES = 500.0
+MOST_PASSES = 1000.0
+MOST_SECONDS = 16.0
 TARGETS = (1e-1, 1e-2, 1e-3)
 FIXED, TIGHTER = "excessive-gap, the paper's L", "excessive-gap, a tighter L"
 ADAPTIVE = "excessive-gap (adaptive L)"
@@ -47,7 +48,7 @@ def run(data: Path, numbers: Numbers) -> None:
 def counted(problem: Any, solver: Any) -> list[list[Any]]:
     """A curve that has seen the number of the iteration."""
     steps = itertools.count(1)
-    limits = {"gap": 1e-3, "max_cpu": 8.0}
+    limits = {"gap": 1e-3, "max_cpu": MOST_SECONDS}
     return curve(problem, solver, MOST_PASSES, **limits, watch=lambda passes, weights: next(steps))
 
 
@@ -72,9 +73,10 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-def slope(points: list[list[Any]]) -> float:
-    """d log gap / d log k over the later half of the iterations."""
-    late = [(p[SEEN], p[PRIMAL] - p[DUAL]) for p in points if p[SEEN] >= 0.5 * points[-1][SEEN]]
+def slope(points: list[list[Any]], first: float = 0.5, last: float = 1.0) -> float:
+    """d log gap / d log k between two shares of the iterations."""
+    k = points[-1][SEEN]
+    late = [(p[SEEN], p[PRIMAL] - p[DUAL]) for p in points if first * k <= p[SEEN] <= last * k]
     return float(np.polyfit(*np.log(np.array(late).T), 1)[0])
 
 
@@ -86,7 +88,11 @@ def verdicts(numbers: dict[str, Any]) -> list[Verdict]:
     same = next((p[SEEN] for p in adaptive if p[PRIMAL] - p[DUAL] <= end[PRIMAL] - end[DUAL]), None)
     batch = numbers["eg-batch, safe step"]
     rates = [slope(points) for points in (fixed, numbers[TIGHTER], adaptive, batch)]
-    passes = {name: first_below(numbers[name], 1e-2) for name in (ADAPTIVE, "eg-batch", "bmrm")}
+    begins = (fixed[0][PRIMAL] - fixed[0][DUAL]) * (fixed[0][SEEN] + 1) * (fixed[0][SEEN] + 2) / bound
+    steeper = ", ".join(f"{slope(fixed, share / 2, share):.2f}" for share in (0.25, 0.5, 1.0))
+    rivals = (ADAPTIVE, "eg-batch", "bmrm")
+    needed = {t: [first_below(numbers[name], t, SEEN) for name in rivals] for t in (1e-1, 1e-2)}
+    passes = [first_below(numbers[name], 1e-2) for name in rivals]
     return [
         Verdict(
             "the gap after k iterations is at most 6 L Σ log(number of labellings) / ((k+1)(k+2)) (eq. 22)",
@@ -96,7 +102,8 @@ def verdicts(numbers: dict[str, Any]) -> list[Verdict]:
         Verdict(
             "O(1/√ε) iterations: the gap falls like 1/k², with the paper's L",
             f"slope of log gap by log k over the later half of {end[SEEN]} iterations: {rates[0]:.2f} (batch EG, "
-            f"O(1/ε) in Table 1, with its safe step: {rates[3]:.2f})",
+            f"O(1/ε) in Table 1, with its safe step: {rates[3]:.2f}). The gap begins at {100 * begins:.2g} % of the "
+            f"guarantee, and its slope comes near −2: {steeper} in the second eighth, quarter and half",
             rates[0] <= -1.8,
         ),
         Verdict(
@@ -106,13 +113,15 @@ def verdicts(numbers: dict[str, Any]) -> list[Verdict]:
         ),
         Verdict(
             "faster than batch EG and BMRM, whose rates are O(1/ε) (Table 1)",
-            "passes to a gap of 1 %: "
-            + ", ".join(f"{name} {'–' if at is None else f'{at:.0f}'}" for name, at in passes.items())
-            + f"; the paper's L needs {end[SEEN]} iterations for what the adaptive one has after {same}",
+            f"iterations, which Table 1 counts, of {', '.join(rivals)}: "
+            + "; ".join(
+                f"to a gap of {100 * t:g} % {' / '.join(map(number, found))}" for t, found in needed.items()
+            )
+            + f" (passes to 1 %: {' / '.join(map(number, passes))}); the paper's L needs {end[SEEN]} iterations for "
+            f"what the adaptive one has after {same}",
             all(
-                passes[ADAPTIVE] is not None and (other is None or passes[ADAPTIVE] < other)
-                for name, other in passes.items()
-                if name != ADAPTIVE
+                own is not None and all(other is None or own < other for other in others)
+                for own, *others in needed.values()
             ),
         ),
     ]
@@ -136,8 +145,8 @@ EXPERIMENTS = (
         "words-rate", "Zhang, Saha, Vishwanathan 2011, Table 1 and the bound of §4",
         "The paper proves a rate and measures nothing. Here: handwritten words, fold 0 (626 words, pixels and a "
         "constant, 26 labels), max-margin chain, l2 = 10 (its λ is l2 / n); every iteration certified, evaluations "
-        f"not in the times, up to {MOST_PASSES:.0f} passes or 8 CPU seconds each. An iteration of excessive-gap is "
-        "two passes.",
+        f"not in the times, up to {MOST_PASSES:.0f} passes or {MOST_SECONDS:.0f} CPU seconds each. An iteration "
+        "of excessive-gap is two passes.",
         ("ocr",), run, "words-rate", draw, verdicts, table,
     ),
 )  # fmt: skip

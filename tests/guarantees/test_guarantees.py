@@ -16,7 +16,7 @@ from partwise.core.rows import RowData
 from partwise.errors import InputError
 from partwise.guarantees import beside_what_happened, generalization_bound, predicted_rates
 from partwise.guarantees.generalization import _Sample, largest_with_divergence
-from partwise.solvers import solve, solver_for
+from partwise.solvers import BatchEG, solve, solver_for
 from partwise.solvers.saddle.excessive_gap import ExcessiveGap
 from partwise.structures import Chain, Multiclass
 from partwise.tasks.calibration import log_score
@@ -151,6 +151,22 @@ def test_excessive_gap_runs_keep_to_the_rate_by_iterations(gamma: float) -> None
         assert passes == 2.0 * k == 2.0 * state.iteration[0]
         assert best - certificate.dual <= rate.bound(passes) + 1e-9
         assert rate.bound(passes) == pytest.approx(rate.constant / ((k + 1) * (k + 2)))
+
+
+def test_bartletts_step_keeps_to_his_theorem() -> None:
+    problem = class_problem(30, "hinge")
+    rate = next(r for r in predicted_rates(problem) if r.source.startswith("Bartlett"))
+    solver, best = BatchEG("bartlett", "uniform"), solved(problem).certificate.dual
+    state = solver.init(problem, np.random.default_rng(0))
+    assert state.step[0] == rate.step > 0.0
+    duals = []
+    for k in range(1, 60):
+        state, info = solver.step(problem, state, np.random.default_rng(0))
+        duals.append(info.dual)
+        assert best - info.dual <= rate.bound(float(k)) and state.step[0] == rate.step
+    assert duals == sorted(duals)
+    with pytest.raises(InputError, match="needs a loss with beta = inf"):
+        BatchEG("bartlett").check(class_problem(10, "log"))
 
 
 def test_the_smaller_of_two_theorems_counts() -> None:

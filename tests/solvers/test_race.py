@@ -230,7 +230,7 @@ def test_max_margin_classes_whose_margins_can_be_kept_come_back_to_evaluations()
     """Columns of very different sizes: visits undo one another, and do not end."""
     random = np.random.default_rng(0)
     labels = random.integers(3, size=150)
-    inputs = (random.normal(size=(150, 8)) + 2.0 * np.eye(3, 8)[labels]) * np.logspace(3, -1, 8)
+    inputs = (random.normal(size=(150, 8)) + 3.0 * np.eye(3, 8)[labels][:, ::-1]) * np.logspace(3, 0, 8)
     rows = {"node": RowData(FeatureMap.build(3, 0, 8), None, inputs.astype(np.float32))}
     problem = Problem.build(Multiclass(3), labels, np.ones(150, int), rows, loss="hinge", l2=1.0)
     found = solve(problem, solver_for(problem), max_passes=2000)

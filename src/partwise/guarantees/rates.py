@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from partwise.core.bounds import dual_smoothness
+from partwise.core.bounds import bartlett_batch_step, dual_smoothness, log_counts_of
 from partwise.core.checks import check_positive
-from partwise.core.losses import Loss
 from partwise.core.problem import Problem
 from partwise.errors import InputError
 
@@ -87,7 +86,7 @@ def predicted_rates(problem: Problem) -> list[Rate]:
     |A|∞ and L come from upper bounds on how far the features of two labellings lie apart.
     """
     weights = problem.batch.example_weight
-    spread, log_counts = problem.squared_radii(), _log_counts(problem)
+    spread, log_counts = problem.squared_radii(), log_counts_of(problem)
     quadratic = float((spread * weights).max(initial=0.0)) / problem.l2  # |A|∞
     distance, start = float(weights @ log_counts), _start(problem)
     n, soft = problem.n_examples, problem.loss.inverse_beta
@@ -99,33 +98,12 @@ def predicted_rates(problem: Problem) -> list[Rate]:
         return [replace(batch, decay=batch_step * soft), replace(online, decay=step * soft)]
     constant = 6.0 * dual_smoothness(problem) * distance
     gap = Rate("excessive-gap", "Zhang et al. 2011, eq. 22", math.nan, constant, is_quadratic=True)
-    return [batch, online, _bartlett(problem, quadratic, log_counts, distance, start), gap]
+    return [batch, online, _bartlett(problem, distance, start), gap]
 
 
-def _bartlett(
-    problem: Problem, quadratic: float, log_counts: np.ndarray, distance: float, start: float
-) -> Rate:
-    with np.errstate(over="ignore"):
-        trace = float(np.exp(log_counts) @ (problem.squared_radii() * problem.batch.example_weight))
-    costs = problem.loss.gamma * float(_largest_cost(problem))
-    size = 2.0 * (problem.n_examples * quadratic + costs) + trace / problem.l2
-    return Rate(
-        "eg-batch", "Bartlett et al. 2004, Theorem 1", 0.4 / size, 2.5 * size * distance + 1.5 * start
-    )
-
-
-def _log_counts(problem: Problem) -> np.ndarray:
-    """log |Y_i|, (n_examples,): the log loss of weights that are zero."""
-    plain = replace(problem, loss=Loss(1.0, 0.0), cost=problem.cost[:0])
-    return plain.losses(np.zeros(problem.n_weights))[0]
-
-
-def _largest_cost(problem: Problem) -> float:
-    """The largest cost of a labelling."""
-    if not problem.cost.size:
-        return 0.0
-    hard = replace(problem, loss=Loss(math.inf, 1.0))
-    return float(hard.losses(np.zeros(problem.n_weights))[0].max(initial=0.0))
+def _bartlett(problem: Problem, distance: float, start: float) -> Rate:
+    step = bartlett_batch_step(problem)
+    return Rate("eg-batch", "Bartlett et al. 2004, Theorem 1", step, distance / step + 1.5 * start)
 
 
 def _start(problem: Problem) -> float:

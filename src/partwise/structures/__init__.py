@@ -1,9 +1,10 @@
 """Structures: what a labelling is made of, and all inference over it. Names load on first use.
 
-Read `contract.py` first: what solvers ask of a structure. Each folder is one structure, and `selection.py` is one in a
-single file. `packed.py` asks compiled code about many examples. `semirings.py` and `ranked.py` let one text of a
-recursion give several answers: sums, best scores, samples and lists of the k best. `lawler.py` has the k best of trees
-and graphs. `brute.py` enumerates labellings for tests. `checks.py` and `costs.py` are shared by all.
+Read `contract.py` first: what solvers ask of a structure. Each folder is one structure. `selection.py` and
+`candidates.py` are one in a single file each. `packed.py` asks compiled code about many examples. `semirings.py` and
+`ranked.py` let one text of a recursion give several answers: sums, best scores, samples and lists of the k best.
+`lawler.py` has the k best of trees and graphs. `brute.py` enumerates labellings for tests. `checks.py` and `costs.py`
+are shared by all.
 """
 
 from __future__ import annotations

@@ -108,6 +108,15 @@ def number_of(semiring, a):
     """The plain number of which the semiring keeps `a`."""
 
 
+@inner
+def sum_of(semiring, row, count):  # type: ignore
+    """The sum of the first `count` numbers of a row."""
+    total = semiring.zero
+    for k in range(count):
+        total = plus(semiring, total, row[k])
+    return total
+
+
 @chosen_by_type
 def add_row(semiring, out, out_row, number, source, source_row, first, last):
     """For j in first … last: out[out_row + j] = plus(out[out_row + j], number times source[source_row + j]).

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from partwise.core.bounds import safe_batch_step
+from partwise.core.bounds import bartlett_batch_step, safe_batch_step
 from partwise.core.evaluation import Evaluation
 from partwise.core.problem import Problem
 from partwise.errors import InputError
@@ -53,24 +53,29 @@ class _BatchSettings(Solver):
 
     Parameters
     ----------
-    step_rule : {"adaptive", "safe"}
+    step_rule : {"adaptive", "safe", "bartlett"}
         Halve η until the dual improves, then × 1.05, after doubling it until a first step fails; or the bound that
-        guarantees improvement.
+        guarantees improvement (Collins et al. 2008, Theorem 1); or, for β = ∞, 0.4 / (B + λ) (Bartlett et al. 2004,
+        Theorem 1).
     start : {"smoothed", "uniform"}
         α near the true labels, or uniform.
     """
 
-    step_rule: Literal["adaptive", "safe"] = "adaptive"
+    step_rule: Literal["adaptive", "safe", "bartlett"] = "adaptive"
     start: Literal["smoothed", "uniform"] = "smoothed"
     needs = Needs()
 
     def check(self, problem: Problem) -> None:
-        if self.step_rule not in ("adaptive", "safe"):
-            raise InputError(f"step_rule must be adaptive or safe, not {self.step_rule!r}")
+        if self.step_rule not in ("adaptive", "safe", "bartlett"):
+            raise InputError(f"step_rule must be adaptive, safe or bartlett, not {self.step_rule!r}")
+        if self.step_rule == "bartlett" and not problem.loss.is_hard:
+            raise InputError("step_rule='bartlett' needs a loss with beta = inf: use 'safe'")
         if self.start not in ("smoothed", "uniform"):
             raise InputError(f"start must be smoothed or uniform, not {self.start!r}")
 
     def _first_step(self, problem: Problem) -> np.ndarray:
+        if self.step_rule == "bartlett":
+            return np.array([bartlett_batch_step(problem), 1.0])
         step = safe_batch_step(problem)
         if self.step_rule == "safe":
             return np.array([step, 1.0])
@@ -83,7 +88,7 @@ class _BatchSettings(Solver):
         slack = 1e-13 * (1.0 + abs(old))
         for tried in range(1, _MAX_HALVINGS + 1):
             new, dual = move(step)
-            if self.step_rule == "safe" or dual >= old - slack:
+            if self.step_rule != "adaptive" or dual >= old - slack:
                 new.dual[0], new.step[:] = dual, (min(step * growth, problem.loss.beta), growth)
                 return new, StepInfo(float(tried), dual)
             step, growth = 0.5 * step, _GROWTH

@@ -115,12 +115,12 @@ def simplex_qp(
     ):
         if value not in allowed:
             raise InputError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
-    block_ptr = _checked_blocks(block_sizes)
+    block_ptr = checked_blocks(block_sizes)
     matrix = _checked_matrix(A, int(block_ptr[-1]), method, step)
     linear = _checked_vector(b, "b", int(block_ptr[-1]))
-    run = _Run(matrix, linear, block_ptr, _starting_logs(start, block_ptr))
+    run = _Run(matrix, linear, block_ptr, starting_logs(start, block_ptr))
     passes = _BatchPasses(run, step) if method == "batch" else _OnlinePasses(run, step, random_state)
-    return _iterate(run, passes, tol, max_iterations, callback)
+    return iterate(run, passes, tol, max_iterations, callback)
 
 
 class _Run:
@@ -201,14 +201,14 @@ class _BatchPasses:
         return float(tried)
 
 
-def _iterate(
-    run: _Run,
+def iterate(
+    run: Any,
     passes: Callable[[], float],
     tol: float,
     max_iterations: float,
     callback: Callable[[SimplexQPRecord], bool | None] | None,
 ) -> SimplexQPResult:
-    """Passes until the gap, the iterations or the callback say stop."""
+    """Passes until the gap, the iterations or the callback say stop. `run` has `alpha`, `record` and `scale`."""
     history = [run.record(0.0)]
     converged = stopped = False
     while not converged and not stopped:
@@ -221,7 +221,7 @@ def _iterate(
     return SimplexQPResult(run.alpha, value, value - gap, gap, converged, iterations, history)
 
 
-def _checked_blocks(block_sizes: Any) -> np.ndarray:
+def checked_blocks(block_sizes: Any) -> np.ndarray:
     sizes = np.asarray(block_sizes)
     if sizes.ndim != 1 or len(sizes) == 0 or sizes.dtype.kind not in "iu" or (sizes < 1).any():
         raise InputError("block_sizes must be a non-empty sequence of integers of at least 1")
@@ -283,7 +283,7 @@ def _by_rows(matrix: Any) -> Quadratic:
     return Quadratic(matrix, nothing, nothing, np.zeros(0))
 
 
-def _starting_logs(start: Any, block_ptr: np.ndarray) -> np.ndarray:
+def starting_logs(start: Any, block_ptr: np.ndarray) -> np.ndarray:
     sizes = np.diff(block_ptr)
     if start is None:
         return np.repeat(-np.log(sizes), sizes)

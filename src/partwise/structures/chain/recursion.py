@@ -33,8 +33,8 @@ from partwise.structures.semirings import (
     choose,
     join_rows,
     multiply_row,
-    plus,
     share,
+    sum_of,
     times,
 )
 
@@ -157,14 +157,6 @@ def _fill_terms(semiring, specification, t, group, label, work, row):  # type: i
     return n_terms
 
 
-@inner
-def _whole(semiring, row, count):  # type: ignore
-    total = semiring.zero
-    for k in range(count):
-        total = plus(semiring, total, row[k])
-    return total
-
-
 # -- from right to left: one labelling ----------------------------------------------------------------
 
 
@@ -225,7 +217,7 @@ def sample_labellings(specification, length, scores, uniforms, labels):  # type:
         return log_total
     forward(LOGS, specification, length, scores, work)
     count = _fill_last(LOGS, specification, length, work, work.backward)
-    log_total = _whole(LOGS, work.backward, count)
+    log_total = sum_of(LOGS, work.backward, count)
     if log_total > -np.inf:
         _draw(LOGS, specification, length, uniforms, labels, counts, work)
     return log_total
@@ -249,7 +241,7 @@ def expectations_in_logs(specification, layout, length, scores, counts, edge_cou
         edge_counts[k] = 0.0
     row, now, then = np.zeros((3, n_groups * stride + LANES))
     count = _fill_last(LOGS, specification, length, work, now)
-    log_total = _whole(LOGS, now, count)
+    log_total = sum_of(LOGS, now, count)
     if log_total == -np.inf:
         return log_total
     share(SHARED, LOGS, now, count, 0)

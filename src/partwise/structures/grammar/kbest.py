@@ -1,4 +1,8 @@
-"""The k best derivations, by lazy enumeration."""
+"""The k best derivations, by lazy enumeration (Huang and Chiang 2005, algorithm 3).
+
+An item joins two others, so the lists of `structures/ranked.py` do not apply. Partition (`structures/lawler.py`) would
+parse the sentence again for every place. Enumeration only visits the spans that the best derivations use.
+"""
 
 from __future__ import annotations
 

@@ -36,10 +36,10 @@ from partwise.structures.semirings import (
     finish_row,
     join_rows,
     offer_row,
-    plus,
     set_cell,
     share,
     start_row,
+    sum_of,
     times,
 )
 
@@ -112,14 +112,6 @@ def _fill_labels(semiring, specification, start, label, work, row):  # type: ign
     for i in range(specification.n_labels):
         row[i] = times(semiring, work.forward[start * stride + i], work.edges[i * stride + label])
     return specification.n_labels
-
-
-@inner
-def _whole(semiring, row, count):  # type: ignore
-    total = semiring.zero
-    for k in range(count):
-        total = plus(semiring, total, row[k])
-    return total
 
 
 @inner
@@ -206,7 +198,7 @@ def sample_segmentations(specification, length, scores, work, uniforms, tags):  
         return log_total
     forward(LOGS, specification, length, scores, work)
     count = _fill_last(LOGS, specification, length, work, work.sums)
-    log_total = _whole(LOGS, work.sums, count)
+    log_total = sum_of(LOGS, work.sums, count)
     if log_total > -np.inf:
         _draw(LOGS, specification, length, uniforms, tags, counts, work)
     return log_total
@@ -231,7 +223,7 @@ def expectations_in_logs(specification, length, scores, counts, work):  # type: 
     _clear(specification, length, counts)
     row = np.zeros(max(n_labels, longest) + LANES)
     count = _fill_last(LOGS, specification, length, work, row)
-    log_total = _whole(LOGS, row, count)
+    log_total = sum_of(LOGS, row, count)
     if log_total == -np.inf:
         return log_total
     ended, began = np.zeros((length + 1) * stride), np.zeros((length + 1) * stride)  # probabilities of cells

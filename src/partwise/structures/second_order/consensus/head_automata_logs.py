@@ -1,5 +1,8 @@
 # mypy: ignore-errors
-"""The sums of `head_automata.py` on logarithms, for grandparent scores that are too far apart."""
+"""The sums of `head_automata.py` on logarithms, for grandparent scores that are too far apart.
+
+They are a text of their own: there an arc has one scale for all its heads, and an item of `semirings.py` has none.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 
 With a single root, root weights are infinitely small. A number that contains one has *order* 1, other numbers have
 order 0. In a sum only the terms of the lowest order count. Only root weights and probabilities of escape can have
-order 1.
+order 1. Items of `semirings.py` have no order, so this elimination is a text of its own.
 """
 
 from __future__ import annotations

@@ -275,7 +275,8 @@ def _start_maxima(kind, out, cell, stride):  # type: ignore
 @offer_row.register(Maxima)
 @inner
 def _offer_maxima(kind, out, cell, a, source, first, table, at, stride, width, room):  # type: ignore
-    for j in range(width):
+    cell, first, at = np.uint64(cell), np.uint64(first), np.uint64(at)  # without sign, as in `_add_scores`
+    for j in range(np.uint64(width)):
         out[cell + j] = max(out[cell + j], table[at + j] + source[first + j])
 
 

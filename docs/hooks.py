@@ -181,10 +181,11 @@ def command_line() -> str:
 
 
 def _commands(command: Any, path: str) -> list[tuple[str, Any]]:
-    subcommands = getattr(command, "commands", {})
-    if not subcommands:
+    if not hasattr(command, "list_commands"):
         return [(path, command)]
-    return [found for name, each in subcommands.items() for found in _commands(each, f"{path} {name}")]
+    # Groups make their commands when they are asked for; none needs a context.
+    named = [(name, command.get_command(None, name)) for name in command.list_commands(None)]
+    return [found for name, each in named for found in _commands(each, f"{path} {name}")]
 
 
 def _usage(command: Any) -> list[str]:

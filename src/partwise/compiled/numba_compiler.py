@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Kernels become machine code: Numba lowers the Python function, LLVM optimises it and emits an object file.
 
 This module is imported when the first kernel must be compiled, never by a process that finds all its code in the
@@ -15,9 +14,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import llvmlite.binding as llvm
+import numba
 import numpy as np
 from llvmlite import ir
-from numba import _dynfunc, from_dtype, njit, types
+from numba import _dynfunc, from_dtype, types
 from numba.core import compiler
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
@@ -32,6 +32,7 @@ from partwise.compiled.kernels import Entry, Kernel, callable_by_kernels
 # "nnan" and "ninf" are left out: −inf is a legal score.
 _FAST_MATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
 _OPTIONS: dict[str, Any] = {"fastmath": _FAST_MATH, "error_model": "numpy", "boundscheck": False}
+_njit: Any = numba.njit
 _LETTERS = {"i": types.int64, "d": types.float64}
 
 # What arrays that compiled code makes need from Numba's runtime: memory with a count of references before it.
@@ -95,7 +96,7 @@ def object_code(kernel: Kernel, levels: tuple[str, ...] | None = None) -> Any:
 
 def _lowered(symbol: str, function: Callable, arguments: list[Any], result: Any) -> bytes:
     """LLVM's bitcode of a function and all that it calls, not optimised. It returns 0 or NaN if it fails."""
-    flags = compiler.Flags()
+    flags: Any = compiler.Flags()
     cpu_target.options.parse_as_flags(flags, {"nopython": True, **_OPTIONS})
     flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
     flags.enable_pyobject = False
@@ -124,7 +125,7 @@ def _packed(kernel: Kernel, arguments: Any) -> Callable:
     """The kernel's function over the address of a row of words."""
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": kernel.allocates}
     namespace = {
-        "function": njit(kernel.__wrapped__, **options, **_OPTIONS),
+        "function": _njit(kernel.__wrapped__, **options, **_OPTIONS),
         "load": argument_loader(arguments.types),
         "write": _known(result_writer),
     }
@@ -261,8 +262,10 @@ def _made(each: Any) -> Any:
     if each.role == "intrinsic":
         return intrinsic(each.py_func)
     if each.role == "fragment":
-        return njit(each.py_func, inline="always", **_OPTIONS)
-    return njit(each.py_func, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=each.allocates, **_OPTIONS)
+        return _njit(each.py_func, inline="always", **_OPTIONS)
+    return _njit(
+        each.py_func, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=each.allocates, **_OPTIONS
+    )
 
 
 def _overload(generic: Generic) -> None:
@@ -271,7 +274,7 @@ def _overload(generic: Generic) -> None:
     names = ", ".join(code.co_varnames[: code.co_argcount])
 
     def choose(*argument_types: Any) -> Any:
-        first = argument_types[0]
+        first: Any = argument_types[0]
         if not isinstance(first, types.BaseNamedTuple):
             return None
         found = generic.implementations[first.instance_class]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from partwise.estimators.on_disk.dataset import EncodedDataset, open_dataset
     from partwise.estimators.regularization_path.path import RegularizationPath
     from partwise.estimators.tagger import Tagger
+    from partwise.solvers.dual.simplex_convex import simplex_convex
     from partwise.solvers.dual.simplex_qp import simplex_qp
     from partwise.storage.model_file import load
     from partwise.tasks.classes.classifier import Classifier
@@ -51,6 +52,7 @@ __all__ = [
     "__version__",
     "load",
     "open_dataset",
+    "simplex_convex",
     "simplex_qp",
 ]
 
@@ -65,6 +67,7 @@ _HOMES = {  # of public names that are no estimators, whose homes the registry o
     "Tagger": "partwise.estimators.tagger",
     "load": "partwise.storage.model_file",
     "open_dataset": "partwise.estimators.on_disk.dataset",
+    "simplex_convex": "partwise.solvers.dual.simplex_convex",
     "simplex_qp": "partwise.solvers.dual.simplex_qp",
 }
 

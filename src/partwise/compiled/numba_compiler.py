@@ -17,7 +17,7 @@ import llvmlite.binding as llvm
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import _dynfunc, from_dtype, types
+from numba import _dynfunc, from_dtype, types  # type: ignore[attr-defined]
 from numba.core import compiler
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
@@ -277,7 +277,7 @@ def _overload(generic: Generic) -> None:
         first: Any = argument_types[0]
         if not isinstance(first, types.BaseNamedTuple):
             return None
-        found = generic.implementations[first.instance_class]
+        found = generic.implementations[first.instance_class]  # type: ignore[attr-defined]
         namespace = {"found": _known(found)}
         exec(f"def forward({names}):\n    return found({names})", namespace)
         return namespace["forward"]

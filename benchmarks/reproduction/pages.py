@@ -41,14 +41,14 @@ LEFT_OUT = """\
 ## Losses that are left out
 
 Slack rescaling (Tsochantaridis et al.; Zhang et al., eq. 32) has the loss max_y cost(y) (1 − score(true) +
-score(y)). Its dual is Σ_y α_y cost(y) − ‖Σ_y α_y cost(y) (φ(true) − φ(y))‖² / (2 l2). Cost and features are sums
-over parts, so that their product is a sum over *pairs* of parts, and the dual is no function of the part
-marginals that all solvers here work on. Two positions with two labels and a feature each, the truth 00 and
-Hamming costs show it.
-α = ½ {00, 11} and α = ½ {01, 10} have equal marginals, and Σ_y α_y cost(y) (φ(true) − φ(y)) of the first is twice
-that of the second. So there is no D(μ), and no certificate. The oracle is another one, too: the maximum of a
-product of two sums, which needs a table of all costs that are possible for each state of the recursion. "It is
-not clear how ExpGrad or our method can be used to optimize this objective" (Zhang et al., section 5).
+score(y)). Its dual is Σ_y α_y cost(y) − ‖Σ_y α_y cost(y) (φ(true) − φ(y))‖² / (2 l2). Cost and features are
+sums over parts, so that their product is a sum over *pairs* of parts, and the dual is no function of the
+part marginals that all solvers here work on. Two positions with two labels and a feature each, the truth 00
+and Hamming costs show it. α = ½ {00, 11} and α = ½ {01, 10} have equal marginals, and Σ_y α_y cost(y)
+(φ(true) − φ(y)) of the first is twice that of the second. So there is no D(μ), and no certificate. The
+oracle is another one, too: the maximum of a product of two sums, which needs a table of all costs that are
+possible for each state of the recursion. "It is not clear how ExpGrad or our method can be used to optimize
+this objective" (Zhang et al., section 5).
 
 Footnote 1 of Martins et al. has two more losses, each the difference of two of the family at the same β,
 L(β, γ) − L(β, 0): the structured ramp loss for β = ∞, and for β = 1 a bound of the risk. They are not here. A

@@ -22,7 +22,14 @@ from data_paths import ROOT
 from partwise.core.losses import Loss
 from partwise.errors import InputError
 from partwise.solvers import SOLVERS, solve
-from partwise.structures import Brute, FactorGraph, SecondOrderProjective, SecondOrderSpanning, Structure
+from partwise.structures import (
+    Brute,
+    Candidates,
+    FactorGraph,
+    SecondOrderProjective,
+    SecondOrderSpanning,
+    Structure,
+)
 from partwise.support_table import LOSSES, STRUCTURES, main, refusal, with_tables
 
 PAGE = ROOT / "docs" / "solvers.md"
@@ -60,8 +67,8 @@ def test_every_structure_and_case_is_in_the_table() -> None:
 
     exported = (getattr(partwise.structures, name) for name in partwise.structures.__all__)
     kinds = {kind for kind in exported if isinstance(kind, type) and issubclass(kind, Structure)}
-    # Relaxations, and what takes long to compile, are trained in tests of their own.
-    elsewhere = {FactorGraph, SecondOrderProjective, SecondOrderSpanning}
+    # Relaxations, lists of candidates, and what takes long to compile are trained in tests of their own.
+    elsewhere = {Candidates, FactorGraph, SecondOrderProjective, SecondOrderSpanning}
     assert {type(structure) for structure, _ in STRUCTURES.values()} == kinds - {Structure, Brute} - elsewhere
     assert set(CASES_OF) == set(STRUCTURES)
     assert sorted(case for cases in CASES_OF.values() for case in cases) == sorted(

@@ -54,7 +54,8 @@ class ConstituencyParser(ConstituencyPredictions, Explanations, CompactModel):
     functions : bool
         Whether function tags (NP-SBJ) are learnt as parts of labels, or stripped from the training trees.
     cost : {"constituents", "rules"} or dict of costs by kind of parts
-        What is charged in losses with γ > 0: wrong constituents, or wrong rules (Bartlett et al., examples 4 and 2).
+        What is charged in losses with γ > 0: wrong constituents, or an upper bound on the number of wrong rules with
+        their places (Bartlett et al. 2004, example 2).
     min_count : int
         Features seen less often in true trees are dropped.
 

@@ -228,7 +228,7 @@ def test_headers_that_make_no_sense_are_refused(folder, tmp_path):
 def large(tmp_path, monkeypatch) -> Path:
     """A dataset whose process has nothing else in memory, on a machine that has enough."""
     for module, name, value in (
-        (memory, "resident_bytes", 0), (memory, "_physical_bytes", 1e12), (room, "memory_there_is", 10**12),
+        (memory, "resident_bytes", 0), (memory, "physical_bytes", 1e12), (room, "memory_there_is", 10**12),
         (memory, "memory_limits", []),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, lambda value=value: value)

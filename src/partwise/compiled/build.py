@@ -95,7 +95,7 @@ def link(result: Path, sources: list[Path]) -> None:
     result.parent.mkdir(exist_ok=True)
     arguments = result.parent / "arguments.txt"
     arguments.write_text("\n".join(f'"{each.as_posix()}"' for each in sources))
-    only_named = [] if sys.platform == "darwin" else ["-Wl,-s", "-Wl,--gc-sections"]
+    only_named = [] if sys.platform == "darwin" else ["-Wl,-s", "-Wl,--gc-sections", "-Wl,--no-undefined"]
     libm = [] if sys.platform == "win32" else ["-lm"]
     unfinished = result.with_suffix(".part")
     try:

@@ -48,11 +48,19 @@ def read_dense(n, arcs, first, relations, n_relations, hard, work):  # type: ign
     return fits
 
 
+@inner
+def _longest(lengths):  # type: ignore
+    found = np.int64(0)
+    for i in range(lengths.size):
+        found = max(found, lengths[i])
+    return found
+
+
 @entry(allocates=True)
 def log_partitions_of_matrices(specification, lengths, arcs, relations, values):  # type: ignore
     """Fill `values` (sentences,). Returns the first sentence with NaN or +inf, or −1."""
     # A literal 0 would be another type and compile everything twice.
-    work, first = tree_workspace(specification, lengths.max()), np.int64(0)
+    work, first = tree_workspace(specification, _longest(lengths)), np.int64(0)
     for i in range(lengths.size):
         n = lengths[i]
         if not read_dense(n, arcs, first, relations, specification.n_relations, False, work):
@@ -70,7 +78,7 @@ def marginals_of_matrices(  # type: ignore
 
     Stops at the first sentence without a possible tree.
     """
-    work, first = tree_workspace(specification, lengths.max()), np.int64(0)
+    work, first = tree_workspace(specification, _longest(lengths)), np.int64(0)
     n_relations = specification.n_relations
     for i in range(lengths.size):
         n = lengths[i]
@@ -113,7 +121,7 @@ def _relation_marginals(n, first, marginals, relations, n_relations, out, work):
 @entry(allocates=True)
 def best_of_matrices(specification, lengths, arcs, relations, heads, labels, values):  # type: ignore
     """Fill `heads` and, if there are relations, `labels`. Returns the first sentence with NaN or +inf, or −1."""
-    work, first, word = tree_workspace(specification, lengths.max()), np.int64(0), np.int64(0)
+    work, first, word = tree_workspace(specification, _longest(lengths)), np.int64(0), np.int64(0)
     n_relations = specification.n_relations
     for i in range(lengths.size):
         n = lengths[i]

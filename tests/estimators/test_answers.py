@@ -51,7 +51,8 @@ FITTED: dict[str, tuple[Any, Any, Any]] = {
 
 EVERY = (
     "calibrate certificate_kind_ converged_ dual_objective_ duality_gap_ fit get_metadata_routing get_params history_ "
-    "n_passes_ objective_ predict save score set_fit_request set_params set_score_request stop_reason_ tagger temperature_"
+    "n_passes_ objective_ predict save score set_fit_request set_params set_score_request stop_reason_ tagger "
+    "temperature_"
 )
 LABELLINGS = "classes_ predict_kbest predict_marginals predict_marginals_array sample"
 SEQUENCES = (

@@ -211,7 +211,7 @@ def test_training_goes_on_when_its_log_cannot_be_written(folder):
 @pytest.mark.parametrize("delay", [1.0, 2.5, 4.0, 7.0, 10.0, 15.0])
 def test_control_c_while_compiling(folder, model, tmp_path, delay, times):
     """With an empty cache; whenever it comes, the process ends with 130 and says what became of the model."""
-    environment = {**ENVIRONMENT, "PARTWISE_CACHE_DIR": str(tmp_path / "cache")}
+    environment = {**ENVIRONMENT, "PARTWISE_NO_LIBRARY": "1", "PARTWISE_CACHE_DIR": str(tmp_path / "cache")}
     with subprocess.Popen(
         [*COMMAND, *TRAIN, "--solver", "sgd", "--tol", "1e-15", "--max-passes", "1e9", "--l2", "1e-4"],
         stderr=subprocess.PIPE, text=True, env=environment,

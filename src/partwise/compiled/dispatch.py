@@ -58,6 +58,10 @@ class Deferred:
         callable_by_kernels.append(function)
         deferred.append(self)
 
+    def __call__(self, *arguments: Any) -> Any:
+        """As plain Python, which serves small things such as sizes."""
+        return self.py_func(*arguments)
+
     def __reduce__(self) -> Any:
         return _named, (self.py_func.__module__, self.py_func.__qualname__)
 

@@ -1,13 +1,14 @@
 """The shipped library of machine code: one file for each level of processors, of which the best that runs is used.
 
 The names of its functions carry a hash of their sources (`kernels.py`), so a library that does not fit the sources is
-simply asked in vain.
+simply asked in vain. With the variable PARTWISE_NO_LIBRARY set, it is not asked at all.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
+import os
 import platform
 import sys
 import zlib
@@ -69,7 +70,9 @@ def processor_level() -> int:
 
 @cache
 def _library() -> Any:
-    """The best library that runs here; None if there is none."""
+    """The best library that runs here; None if there is none, or nobody wants it."""
+    if os.environ.get("PARTWISE_NO_LIBRARY"):
+        return None
     for level in reversed(levels()[: processor_level() + 1]):
         if file_of(level).is_file():
             try:

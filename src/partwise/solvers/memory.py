@@ -18,7 +18,7 @@ from partwise.solvers.needs import refusal
 
 _OF_WEIGHTS = 4  # vectors as long as the weights that certificates hold, in double precision
 _OF_EXAMPLES = 16  # numbers kept for each example
-_COMPILED = 20e6  # bytes of compiled code that is loaded when training begins
+_COMPILED = 4e6  # bytes of machine code that training reads
 _OWN_SHARE = 0.5  # share of the machine's memory that training takes if there is no limit
 
 _UNITS = {

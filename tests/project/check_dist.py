@@ -37,7 +37,7 @@ def main(folder: Path) -> None:
 def check_contents(wheel: Path, sdist: Path) -> None:
     """The wheel has the package as it is in the source, and nothing else; the sdist what building and testing need."""
     with zipfile.ZipFile(wheel) as archive:
-        inside = {name for name in archive.namelist() if ".dist-info/" not in name}
+        inside = {name for name in archive.namelist() if ".dist-info/" not in name and not name.endswith("/")}
         notes = {Path(name).name for name in archive.namelist() if ".dist-info/" in name}
     files = (path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     source = {path.relative_to(ROOT / "src").as_posix() for path in files}

@@ -63,7 +63,7 @@ dist: $(STAMP)
 	$(BIN)/python -m partwise.compiled.build --all-levels
 	$(BIN)/python -m build --sdist --outdir dist > /dev/null
 	$(BIN)/python -m build --wheel --outdir build/wheel > /dev/null
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel --quiet repair --wheel-dir dist build/wheel/*.whl
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl
 	$(BIN)/python tests/project/check_dist.py dist
 
 lint: $(STAMP)

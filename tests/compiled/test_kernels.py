@@ -162,6 +162,24 @@ n_stored = [next(iter(each.inspect_llvm().values())).count("alloca") for each in
 print(n_stored[0] == n_stored[1], total(4))
 """
 
+HELPED = """
+import numpy as np
+from partwise.compiled.clock import kernels_compiled
+from partwise.compiled.dispatch import entry
+
+@entry(allocates=True)
+def copied(to, x):  # Numba's copy of what may overlap calls a function of its own
+    to[:] = x[: to.size]
+
+@entry
+def doubled(x):
+    return 2.0 * x
+
+to = np.zeros(2)
+copied(to, np.arange(3.0))
+print(to[1], doubled(2.0), kernels_compiled())
+"""
+
 WITHOUT = """
 import sys
 sys.modules["numba"] = None
@@ -185,6 +203,11 @@ def output_of(script: str, folder: Path) -> str:
 
 def test_functions_of_others_are_compiled_as_usual(tmp_path: Path) -> None:
     assert output_of(OTHERS, tmp_path).split() == ["True", "6.0"]
+
+
+def test_code_that_needs_numba_is_not_kept_for_processes_without_it(tmp_path: Path) -> None:
+    assert output_of(HELPED, tmp_path) == "1.0 4.0 2\n"
+    assert output_of(HELPED, tmp_path) == "1.0 4.0 1\n"
 
 
 def test_without_library_and_compiler_one_line_says_what_to_install(tmp_path: Path) -> None:

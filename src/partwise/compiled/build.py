@@ -54,7 +54,9 @@ def compile_kernels(work: tuple[list[str], tuple[str, ...], Path]) -> list[str]:
             continue
         from partwise.compiled.numba_compiler import object_code
 
-        for file, code in zip(files, object_code(kernel, levels), strict=True):
+        for file, (code, is_complete) in zip(files, object_code(kernel, levels), strict=True):
+            if not is_complete:
+                raise RuntimeError(f"{kernel} calls what only Numba has, and cannot be in the library")
             unfinished = file.with_suffix(".part")
             unfinished.write_bytes(code)
             unfinished.replace(file)

@@ -65,9 +65,9 @@ def _compiled(kernel: Kernel) -> int:
             f"{kernel.name} must be compiled, and {error.name} is not installed: pip install 'partwise[jit]'"
             + library.why_not()
         ) from None
-    code = numba_compiler.object_code(kernel)
+    code, is_complete = numba_compiler.object_code(kernel)
     folder = folder_of_objects()
-    if folder is not None:
+    if folder is not None and is_complete:  # a process that loads it need not have Numba
         _write(folder / f"{kernel.symbol}.o", code)
     return _load(code, kernel.symbol)
 

@@ -11,7 +11,7 @@ import importlib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 import numba
@@ -73,8 +73,61 @@ define void @NRT_MemInfo_call_dtor(i8* %all) {
 """
 
 
+# What code may call of the system's libraries. Code that calls more, such as Numba's helpers, runs only where Numba is.
+_SYSTEM = frozenset(
+    [
+        "malloc",
+        "free",
+        "memcpy",
+        "memmove",
+        "memset",
+        "sched_yield",
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log1p",
+        "log2",
+        "log10",
+        "pow",
+        "sqrt",
+        "cbrt",
+        "hypot",
+        "floor",
+        "ceil",
+        "trunc",
+        "round",
+        "fabs",
+        "fmod",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "atan2",
+        "sinh",
+        "cosh",
+        "tanh",
+        "erf",
+        "erfc",
+        "lgamma",
+        "tgamma",
+        "ldexp",
+        "frexp",
+    ]
+)
+
+
+class MachineCode(NamedTuple):
+    """An object file, and whether it runs where Numba is not."""
+
+    code: bytes
+    is_complete: bool
+
+
 def object_code(kernel: Kernel, levels: tuple[str, ...] | None = None) -> Any:
-    """The object file of a kernel for this very processor; or a list of them for some levels of processors."""
+    """The :class:`MachineCode` of a kernel for this very processor; or a list of them for levels of processors."""
     with global_compiler_lock:
         # First the types, since reading them imports what they belong to.
         given = [_LETTERS[each] for each in kernel.types] if kernel.is_addressed else types_of(kernel.types)
@@ -203,7 +256,7 @@ def _only_lowering() -> Iterator[None]:
 # -- LLVM to machine code ------------------------------------------------------------------------------
 
 
-def _emitted(lowered: bytes, symbol: str, processor: str, features: str) -> bytes:
+def _emitted(lowered: bytes, symbol: str, processor: str, features: str) -> MachineCode:
     """The object file for a processor. It shows one name."""
     module = llvm.parse_bitcode(lowered)
     module.link_in(llvm.parse_assembly(_RUNTIME))
@@ -218,8 +271,9 @@ def _emitted(lowered: bytes, symbol: str, processor: str, features: str) -> byte
     tuning.loop_vectorization = tuning.slp_vectorization = True
     passes = llvm.create_pass_builder(machine, tuning)
     passes.getModulePassManager().run(module, passes)
-    code: bytes = machine.emit_object(module)
-    return code
+    outside = {each.name for each in (*module.functions, *module.global_variables) if each.is_declaration}
+    is_complete = all(name in _SYSTEM or name.startswith("llvm.") for name in outside)
+    return MachineCode(machine.emit_object(module), is_complete)
 
 
 # -- functions that were waiting -----------------------------------------------------------------------

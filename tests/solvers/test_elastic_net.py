@@ -71,11 +71,11 @@ def test_smooth_losses_reach_the_same_optimum(case: str, loss: str) -> None:
 def test_auto_does_not_leap_where_l1_is_far_above_l2() -> None:
     """CRFsuite's users may give c2 = 0, and a hundred iterations."""
     fits = {
-        solver: SequenceLabeler(l1=0.3, l2=0.003, solver=solver, max_passes=60).fit(X, Y).objective_
+        solver: SequenceLabeler(l1=0.3, l2=0.003, solver=solver, max_passes=30).fit(X, Y).objective_
         for solver in ("auto", "lbfgs", "eg-gap")
     }
-    # After 60 passes eg-gap depends on rounding and on the seed: from 50.8 to 68.3, where lbfgs has 47.1.
-    assert fits["auto"] <= 1.01 * fits["lbfgs"] < 0.95 * fits["eg-gap"]
+    # lbfgs has 47.1 after 30 passes, eg-gap between 60 and 67 for three seeds. After 60 passes they are too near.
+    assert fits["auto"] <= 1.01 * fits["lbfgs"] < 0.9 * fits["eg-gap"]
 
 
 def badly_scaled(n: int, d: int, k: int, scales: np.ndarray, turned: bool) -> tuple[np.ndarray, np.ndarray]:

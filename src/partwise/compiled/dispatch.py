@@ -67,7 +67,7 @@ class Deferred:
 
 
 def _named(module: str, name: str) -> Any:
-    """What a module holds under this name."""
+    """The object of this name in a module."""
     return getattr(import_module(module), name)
 
 

@@ -75,7 +75,7 @@ class Kernel:
 
     @property
     def address(self) -> int:
-        """Where the machine code is, compiled if there is none yet."""
+        """The address of the machine code. Compiles the function if there is none."""
         return machine_code.address_of(self)
 
     def compile(self) -> None:
@@ -186,7 +186,7 @@ def _append(values: tuple[Any, ...], words: list[int], kinds: list[Any]) -> None
 
 
 def data_address(value: np.ndarray) -> int:
-    """Where the numbers of an array are; ``value.ctypes.data`` takes ten times as long."""
+    """The address of an array's numbers, in a tenth of the time of ``value.ctypes.data``."""
     return ctypes.c_int64.from_address(id(value) + _HEAD).value
 
 

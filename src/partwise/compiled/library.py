@@ -54,7 +54,7 @@ def address_of(symbol: str) -> int | None:
 
 
 def why_not() -> str:
-    """What is wrong with the library, as the end of a message; empty if nothing is."""
+    """The end of a message: why the library is not used. Empty if the library is whole."""
     return f" (the shipped library is not used: {_problems[0]})" if _problems else ""
 
 

@@ -33,7 +33,7 @@ _said: list[str] = []
 
 
 def address_of(kernel: Kernel) -> int:
-    """Where the machine code of a kernel is, compiled if there is none yet."""
+    """The address of a kernel's machine code. Compiles the kernel if there is none."""
     with _lock:
         found = find(kernel)
         if found is None:
@@ -44,7 +44,7 @@ def address_of(kernel: Kernel) -> int:
 
 
 def find(kernel: Kernel) -> int | None:
-    """Where the machine code of a kernel is; None if it must be compiled."""
+    """The address of a kernel's machine code; None if the kernel must be compiled."""
     symbol = kernel.symbol
     with _lock:
         if symbol not in _addresses:

@@ -73,7 +73,8 @@ define void @NRT_MemInfo_call_dtor(i8* %all) {
 """
 
 
-# What code may call of the system's libraries. Code that calls more, such as Numba's helpers, runs only where Numba is.
+# Functions of the system's libraries that machine code may call. Code that also calls Numba's own functions runs
+# only in processes that have imported Numba.
 _SYSTEM = frozenset(
     [
         "malloc",

@@ -56,6 +56,50 @@ def test_help_is_quick_and_loads_nothing_heavy():
         assert command in done.stdout
 
 
+def test_help_lists_train_first_and_groups_options(run):
+    _, out, _ = run("--help")
+    names = [line.split()[0] for line in out.partition("Commands:")[2].splitlines() if line[2:3].strip()]
+    assert names[:3] == ["train", "predict", "evaluate"] and "..." not in out.partition("Commands:")[2]
+    _, out, _ = run("train", "sequence", "--help")
+    groups = re.findall(r"^(\w+):$", out, re.MULTILINE)
+    assert groups == [
+        "Arguments", "Data", "Model", "Objective", "Stopping", "Running", "Output", "Distributed", "Options",
+    ]  # fmt: skip
+    assert "--label-column" in out.partition("Data:")[2].partition("Model:")[0]
+
+
+def test_a_forgotten_task_is_named(run, tmp_path):
+    refused(run("train", "data.txt", "-m", "m"), "did you mean `partwise train sequence data.txt`?")
+    refused(run("path", "data.conllu", "-m", "m"), "did you mean `partwise path dependency data.conllu`?")
+    refused(run("train", "data.csv.gz", "-m", "m"), "`partwise train classify data.csv.gz`?")
+    refused(run("train", "sequense", "x", "-m", "m"), "did you mean `partwise train sequence`?")
+
+
+def test_a_column_of_words_is_not_taken_for_labels(run, tmp_path):
+    rows = [f"word{k} {'AB'[k % 2]}" + "\n" * (1 + (k % 9 == 0)) for k in range(1500)]
+    (tmp_path / "train.txt").write_text("\n".join(rows) + "\n")
+    words = ("column 0 has 1,500 different labels", "column 1 has 2: --label-column 1")
+    refused(run("train", "sequence", "train.txt", "-m", "m", "--label-column", 0), *words)
+    assert not (tmp_path / "m").exists()
+
+
+def test_scores_of_entities_come_first(run, trained, tmp_path):
+    _, out, _ = run("evaluate", trained / "m.pw", trained / "train.txt")
+    assert out.startswith("F1 ") and out.index("\ntype ") < out.index("\nNP ") < out.index("\nlabel ")
+    _, out, _ = run("evaluate", trained / "m.pw", trained / "train.txt", "--json")
+    found = json.loads(out)["types"]["NP"]
+    assert set(found) == {"precision", "recall", "f1", "support"} and found["support"] == 15
+
+
+def test_memory_is_shown_on_request_and_the_next_step_named(run, trained):
+    files = ["train", "sequence", trained / "train.txt", "-m", "new.pw", "--dev", trained / "train.txt"]
+    _, _, err = run(*files)
+    assert "memory:" not in err
+    assert f"next: `partwise path sequence {trained / 'train.txt'} --dev" in err.splitlines()[-1]
+    _, _, err = run(*files, "--verbose")
+    assert "memory: about" in err
+
+
 def test_train_predict_evaluate(run, tmp_path):
     (tmp_path / "train.txt").write_text(DATA)
     (tmp_path / "dev.txt.gz").write_bytes(gzip.compress(DATA.encode()))
@@ -463,6 +507,8 @@ def test_inspect_and_report(run, trained, tmp_path):
     found = json.loads(out)
     assert {each["label"] for each in found["top_features"]} == {"B-NP"}
     assert found["certificate"]["converged"] and found["history"]
+    assert run("report", trained / "m.pw")[0] == 0 and (trained / "m.pw.html").exists()
+    refused(run("report", trained / "m.pw", "--open", "-o", "-"), "--open shows a file")
     code, out, _ = run("report", trained / "m.pw", "--output", "page.html")
     page = (tmp_path / "page.html").read_text()
     assert code == 0 and '"converged":true' in page and "default-src 'none'; script-src 'sha256-" in page

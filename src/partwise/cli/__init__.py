@@ -10,9 +10,10 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from partwise import __version__
 from partwise.cli import calibrate, demo, encode, evaluate, inspect, path, predict, report, serve, train
@@ -23,8 +24,31 @@ from partwise.compiled.clock import telling
 from partwise.errors import InputError
 from partwise.report.compiling import CompilingLine
 
+_ORDER = [
+    "train",
+    "predict",
+    "evaluate",
+    "path",
+    "calibrate",
+    "inspect",
+    "report",
+    "serve",
+    "encode",
+    "compile",
+]
+
+
+class _Commands(TyperGroup):
+    """Lists commands in the order in which they are needed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        others = [name for name in self.commands if name not in _ORDER]
+        return [name for name in _ORDER if name in self.commands] + others
+
+
 app = typer.Typer(
     name="partwise",
+    cls=_Commands,
     help="Structured prediction trained in the dual, with a certificate of how far it is from the optimum.",
     no_args_is_help=True,
     add_completion=False,
@@ -32,17 +56,17 @@ app = typer.Typer(
     rich_markup_mode=None,  # help in boxes would double the time to start
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-add_command(app, "demo", demo.demo)
 app.add_typer(train.app, name="train")
-app.add_typer(encode.app, name="encode")
-app.add_typer(path.app, name="path")
 add_command(app, "predict", predict.predict)
 add_command(app, "evaluate", evaluate.evaluate)
+app.add_typer(path.app, name="path")
 add_command(app, "calibrate", calibrate.calibrate)
 add_command(app, "inspect", inspect.inspect)
 add_command(app, "report", report.report)
 add_command(app, "serve", serve.serve)
+app.add_typer(encode.app, name="encode")
 add_command(app, "compile", compile_command.compile_ahead)
+add_command(app, "demo", demo.demo)
 
 
 def _show_version(wanted: bool) -> None:

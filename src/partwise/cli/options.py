@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, get_type_hints
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from partwise.errors import InputError
 from partwise.solvers.registry import SOLVERS
@@ -17,12 +19,34 @@ from partwise.solvers.registry import SOLVERS
 ModelFile = Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")]
 OneObject = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Top = Annotated[int, typer.Option(min=0, help="How many of the largest weights to show.")]
+OpenPage = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 OtherFormat = Annotated[
     str | None,
     typer.Option(
         help="Format of the data, if it is not that of the training data; see `partwise train NAME -h`."
     ),
 ]
+
+# Help shows options in these groups. Options of a task that are not named here are in Data if they say how files are
+# read, else in Model.
+_PANELS = {
+    "Data": ("dev",),
+    "Model": ("template",),
+    "Objective": ("loss", "beta", "gamma", "l2", "l1"),
+    "Path": ("l2_from", "l2_to", "l2_ratio", "l2_values", "folds", "patience", "path", "plot", "keep_all"),
+    "Stopping": ("solver", "tol", "max_passes", "time_limit"),
+    "Running": ("jobs", "seed", "memory_limit", "state_dir", "shard_mb"),
+    "Output": ("model", "json", "quiet", "verbose"),
+    "Distributed": ("engine", "shards", "address", "checkpoint", "resume"),
+}
+_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
+
+# Endings of training files, by the task that they are most often for. Any other file is taken for sequences.
+_USUAL_ENDINGS = {
+    "dependency": (".conllu", ".conllx", ".dp"),
+    "constituency": (".mrg", ".ptb", ".export"),
+    "classify": (".svm", ".libsvm", ".svmlight", ".csv", ".tsv", ".npz"),
+}
 
 
 @dataclass
@@ -125,6 +149,9 @@ class Running:
         bool, typer.Option("--json", help="Print one JSON object on standard output at the end.")
     ] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while training.")] = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also show how much memory training takes.")
+    ] = False
     engine: Annotated[
         str | None,
         typer.Option("--engine", help="Train on shards of the data: processes (of this machine) or ray."),
@@ -261,9 +288,15 @@ def task_app(
             add_command(own, cmd_name, function, instead)
             return typer.main.get_group(own).commands[cmd_name]
 
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            if args and not args[0].startswith("-"):
+                _check_named(ctx.command_path, args[0], self.list_commands(ctx))
+            return super().resolve_command(ctx, args)
+
     app = typer.Typer(
         cls=Commands,
         help=help,
+        short_help=help,  # by default, the list of commands would cut it off in the middle of a sentence
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -287,7 +320,40 @@ def add_command(
     """
     paragraphs = [" ".join(each.split()) for each in (function.__doc__ or "").split("\n\n")]
     # By default, the list of commands would cut the help off in the middle of a sentence.
-    app.command(name, help="\n\n".join(paragraphs), short_help=paragraphs[0])(_flat(function, instead or {}))
+    settings: Any = {"cls": CommandWithPanels, "help": "\n\n".join(paragraphs), "short_help": paragraphs[0]}
+    app.command(name, **settings)(_flat(function, instead or {}))
+
+
+class CommandWithPanels(TyperCommand):
+    """A command whose help shows its options in groups."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each group, in the order of `_PANELS`."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for each in self.get_params(ctx):
+            record = each.get_help_record(ctx)
+            if record is not None:
+                plain = "Arguments" if each.param_type_name == "argument" else "Options"
+                panel = getattr(each, "rich_help_panel", None) or plain
+                sections.setdefault(panel, []).append(record)
+        order = ["Arguments", *_PANELS, "Options"]
+        for panel in sorted(sections, key=order.index):
+            with formatter.section(panel):
+                formatter.write_dl(sections[panel])
+
+
+def _check_named(command: str, given: str, names: list[str]) -> None:
+    """Raise with the command that was probably meant, if `given` is not the name of a task."""
+    if given in names:
+        return
+    if os.path.exists(given) or "." in given or given == "-":
+        endings = given.lower().removesuffix(".gz")
+        task = next((name for name, own in _USUAL_ENDINGS.items() if endings.endswith(own)), "sequence")
+        meant = f"`{command} {task if task in names else names[0]} {given}`"
+    else:
+        close = difflib.get_close_matches(given, names, 1)
+        meant = f"`{command} {close[0]}`" if close else f"one of {', '.join(names)}"
+    raise InputError(f"{command} needs the kind of task, and {given!r:.60} is none: did you mean {meant}?")
 
 
 def _flat(function: Callable[..., None], instead: Mapping[Any, Any]) -> Callable[..., None]:
@@ -319,10 +385,19 @@ def _fields(group: Any) -> list[Parameter]:
             field.name,
             Parameter.KEYWORD_ONLY,
             default=Parameter.empty if field.default is MISSING else field.default,
-            annotation=_as_option(hints[field.name], field),
+            annotation=_in_panel(_as_option(hints[field.name], field), field),
         )
         for field in fields(group)
     ]
+
+
+def _in_panel(annotation: Any, field: Any) -> Any:
+    """The annotation of a field, with the group of options that help shows the option in."""
+    (found,) = annotation.__metadata__
+    if isinstance(found, typer.models.OptionInfo):
+        plain = "Data" if field.metadata.get("reading") else "Model"
+        found.rich_help_panel = _PANEL_OF.get(field.name, plain)
+    return annotation
 
 
 def _as_option(hint: Any, field: Any) -> Any:

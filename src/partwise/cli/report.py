@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from partwise.cli.options import OtherFormat, Top
+from partwise.cli.options import OpenPage, OtherFormat, Top
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +26,12 @@ def report(
             metavar="MODEL|RUN...",
         ),
     ],
-    output: Annotated[str, typer.Option("--output", "-o", help="HTML file to write; - is standard output.")],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", help="HTML file to write; - is standard output. By default, MODEL.html."
+        ),
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option("--data", "--dev", help="Labelled data, for scores, reliability and examples."),
@@ -35,21 +41,27 @@ def report(
     ] = 200,
     top: Top = 30,
     format: OtherFormat = None,
+    open: OpenPage = False,
 ) -> None:
-    """Write a page with the training curves of all runs, and the certificate and largest weights of the first model.
-    With labelled data, the page also has scores, the confusion matrix, reliability diagrams and examples.
+    """Write a page about models and runs: scores, errors, probabilities, training.
 
-    The page works offline. Damaged files and unfinished runs are named in one line, and shown as far as possible.
+    The page has the training curves of all runs, and the certificate and largest weights of the first model. With
+    labelled data, it also has scores, the confusion matrix, reliability diagrams and examples. The page works offline.
+    Damaged files and unfinished runs are named in one line, and shown as far as possible.
     """
     from partwise.cli.files import STANDARD, check_paths
     from partwise.errors import InputError
     from partwise.report.bundle import scripted_page
-    from partwise.report.output import error_console, write_page_to
+    from partwise.report.output import error_console, open_in_browser, write_page_to
     from partwise.report.runs import read_given
 
     inputs = (
         {f"MODEL {k}": path for k, path in enumerate(models, 1)} if len(models) > 1 else {"MODEL": models[0]}
     )
+    if output is None:
+        output = f"{models[0]}.html"
+    if open and output == STANDARD:
+        raise InputError("--open shows a file: name one with --output")
     check_paths({"--output": output}, {**inputs, "--data": data})
     console = error_console()
     given = [read_given(path) for path in models]
@@ -60,6 +72,8 @@ def report(
     write_page_to(output, scripted_page(title, _content(given, data, examples, top, format, console)))
     if output != STANDARD:
         _tell(console, [f"page written to {output}"])
+    if open:
+        open_in_browser(Path(output).resolve().as_uri())
 
 
 def _content(

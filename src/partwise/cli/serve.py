@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from partwise.cli.options import ModelFile
+from partwise.cli.options import ModelFile, OpenPage
 
 
 def serve(
@@ -26,6 +26,7 @@ def serve(
         float, typer.Option(min=0.1, help="Seconds that one request may take, waiting included.")
     ] = 30.0,
     jobs: Annotated[int, typer.Option(min=1, help="Requests that are answered at the same time.")] = 4,
+    open: OpenPage = False,
 ) -> None:
     """Serve a page to type examples into, and an HTTP service for programs, until Ctrl-C.
 
@@ -34,7 +35,7 @@ def serve(
     """
     from partwise.cli.common import load_with_header
     from partwise.report.bundle import scripted_page
-    from partwise.report.output import output_console
+    from partwise.report.output import open_in_browser, output_console
     from partwise.report.summary import summarize
     from partwise.tasks.task import opened_task
     from partwise.web.sections import model_section
@@ -52,6 +53,8 @@ def serve(
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
         console = output_console()
         console.print(f"serving {model} at {server.address} (Ctrl-C stops it)", soft_wrap=True, markup=False)
+        if open:
+            open_in_browser(server.address)
         while not stop.wait(1.0):  # a wait without end would not be interrupted everywhere
             pass
         server.stop()

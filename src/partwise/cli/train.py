@@ -51,9 +51,9 @@ def _train(
         streaming.check_unused()
         data = task.training_data(files.train, options)
     estimator = trained_class(name)(**parameters | data.parameters)
-    job = Job(task(estimator, data.options, files.model), files.train, data)
+    job = Job(task(estimator, data.options, files.model), files.train, data, verbose=running.verbose)
     if files.dev is not None:
-        job.dev = task.dev_data(files.dev, options, data)
+        job.dev, job.dev_source = task.dev_data(files.dev, options, data), files.dev
     run_training(job, objective, running)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -44,12 +45,18 @@ class Job:
         The contents of that file.
     dev : (X, truths) or None
         Data to score.
+    dev_source : str
+        The file of these data.
+    verbose : bool
+        Whether to show the estimate of memory.
     """
 
     task: Task
     source: str
     data: LabelledData
     dev: tuple[Any, Any] | None = None
+    dev_source: str = ""
+    verbose: bool = False
 
     def record(self, seconds: float, scores: Scores | None) -> dict[str, Any]:
         """Facts about the training for the model file, beside those of the estimator."""
@@ -89,8 +96,16 @@ def run_training(job: Job, objective: Objective, running: Running) -> None:
     if console is not None:
         with suppress(OSError):  # training succeeded even if its log cannot be written
             final_words(console, job.task, seconds, scores)
+            if scores is not None and not interrupted:
+                console.print(_next_step(job), highlight=False, soft_wrap=True, markup=False)
     if interrupted:
         raise Interrupted
+
+
+def _next_step(job: Job) -> str:
+    """A line that says how to choose l2 with the data at hand."""
+    files = shlex.join([job.source, "--dev", job.dev_source, "--model", job.task.model])
+    return f"next: `partwise path {job.task.command} {files}` chooses l2"
 
 
 def nothing_saved(model: str, trained: bool) -> str:
@@ -126,8 +141,10 @@ class _Watcher:
 
     def __init__(self, job: Job, display: TrainingDisplay, interruption: Interruption):
         self.job, self.display, self.interruption = job, display, interruption
+        self.verbose, self.started = job.verbose, working_time()[0]
 
     def begin(self, problem: Any, encoder: Any) -> None:
+        self.display.seconds_before = working_time()[0] - self.started
         check_savable(problem, encoder)
         self._tell(problem)
         if self.job.dev is not None:

@@ -95,10 +95,8 @@ class Answers:
         return float(np.mean(true == predicted))
 
     def _before_training(self, problem: Problem, solver: Solver) -> list[str]:
-        """Lines to print before training: the size of the problem, and the memory that `solver` takes."""
-        from partwise.solvers.memory import memory_estimate
-
-        return [str(memory_estimate(problem, solver, self.tol, self.memory_limit))]
+        """Lines to print before training, such as the size of the problem."""
+        return []
 
     def _training_facts(self) -> dict[str, Any]:
         """What training did with the data besides, as JSON values."""

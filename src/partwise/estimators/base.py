@@ -292,7 +292,10 @@ class StructuredEstimator(Fitted, Saved, Answers, Estimator):
         self._take_weights(solution, encoder, data)
 
     def _announce(self, problem: Problem, encoder: Any, solver: Solver) -> None:
-        """Before training: call the callback's method `begin`; tell sizes to its method `say`, or print them."""
+        """Before training: call the callback's method `begin`; tell sizes to its method `say`, or print them.
+
+        The memory that training takes is told if the estimator or the callback has `verbose`.
+        """
         begin = getattr(self.callback, "begin", None)
         if begin is not None:
             from partwise.solvers.needs import check_solver
@@ -300,9 +303,13 @@ class StructuredEstimator(Fitted, Saved, Answers, Estimator):
             check_solver(problem, solver)
             begin(problem, encoder)
         say = getattr(self.callback, "say", print)
-        if self.verbose or say is not print:
-            for line in self._before_training(problem, solver):
-                say(line)
+        lines = self._before_training(problem, solver) if self.verbose or say is not print else []
+        if self.verbose or getattr(self.callback, "verbose", False):
+            from partwise.solvers.memory import memory_estimate
+
+            lines.append(str(memory_estimate(problem, solver, self.tol, self.memory_limit)))
+        for line in lines:
+            say(line)
 
     def _solve(self, problem: Problem, solver: Solver, warm_start: WarmStart | None = None) -> Solution:
         """Train, from an earlier state of the same solver if there is one."""

@@ -69,6 +69,16 @@ def write_page_to(path: str, page: str) -> None:
         write_page(path, page)
 
 
+def open_in_browser(address: str) -> None:
+    """Open a page in the user's browser, or say that there is none."""
+    import webbrowser
+
+    if not webbrowser.open(address):
+        console = error_console()
+        if console is not None:
+            console.print(f"no browser to open {address} with", soft_wrap=True, markup=False)
+
+
 def print_json(values: dict[str, Any]) -> None:
     """Print one JSON object on standard output; nan and inf become null."""
     target = standard_output()

@@ -31,6 +31,8 @@ class TrainingDisplay:
     Attributes
     ----------
     dev_scores : list of (passes, score)
+    seconds_before : float
+        Seconds from the start of the fit to that of the solver: encoding. The times shown include them.
     """
 
     def __init__(self, tol: float, console: Any = None, dev_score: Callable[[Any], float] | None = None):
@@ -38,6 +40,7 @@ class TrainingDisplay:
         self.console = console
         self.dev_score = dev_score
         self.dev_scores: list[tuple[float, float]] = []
+        self.seconds_before = 0.0
         self._gaps: list[tuple[float, float]] = []
         self._correction = 1.0
         self._rows: list[tuple[str, ...]] = []
@@ -77,7 +80,7 @@ class TrainingDisplay:
         if self._live is not None:
             self._live.update(self._table(progress, gap), refresh=True)
         elif progress.record is None and self.console is not None:
-            text = f"pass {progress.passes:>6.2f}  {duration(progress.seconds)}"
+            text = f"pass {progress.passes:>6.2f}  {self._elapsed(progress)}"
             self.console.print(text, highlight=False, soft_wrap=True)
 
     def say(self, lines: list[str]) -> None:
@@ -115,8 +118,11 @@ class TrainingDisplay:
         left = 0.0 if gap <= self.tol else seconds_left(self._gaps, self.tol / self._correction, progress)
         return (
             f"{progress.passes:.1f}", number(primal), number(dual), f"{gap:.2e}", dev,
-            duration(progress.seconds), duration(left),
+            self._elapsed(progress), duration(left),
         )  # fmt: skip
+
+    def _elapsed(self, progress: Progress) -> str:
+        return duration(self.seconds_before + progress.seconds)
 
     def _line(self, row: tuple[str, ...]) -> str:
         passes, primal, dual, gap, dev, elapsed, left = row

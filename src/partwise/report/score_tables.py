@@ -13,13 +13,20 @@ if TYPE_CHECKING:
 
 
 def print_label_scores(console: Any, scores: LabellingScores) -> None:
-    """Print scores of labels for people."""
-    kind = "chunk F1, as conlleval" if scores.f1_kind == "chunk" else "F1, mean over labels"
-    console.print(f"[bold]accuracy {100 * scores.accuracy:.2f} %[/]  of {scores.n_labels:,} labels")
-    console.print(
-        f"[bold]F1 {100 * scores.f1:.2f}[/]  precision {100 * scores.precision:.2f}  "
-        f"recall {100 * scores.recall:.2f}  ({kind})\n"
-    )
+    """Print scores of labels for people: those of entities or chunks first, if there are any."""
+    kind = "chunk F1, as conlleval" if scores.types else "F1, mean over labels"
+    lines = [
+        f"accuracy {100 * scores.accuracy:.2f} %  of {scores.n_labels:,} labels",
+        f"F1 {100 * scores.f1:.2f}  precision {100 * scores.precision:.2f}  "
+        f"recall {100 * scores.recall:.2f}  ({kind})",
+    ]
+    for line in reversed(lines) if scores.types else lines:
+        console.print(line, style="bold")
+    console.print()
+    if scores.types:
+        rows = ((t, c.precision, c.recall, c.f1, c.n_true, c.n_predicted) for t, c in scores.types.items())
+        console.print(number_table(["type"], ["precision", "recall", "F1", "true", "predicted"], rows))
+        console.print()
     console.print(_label_table(scores))
     if scores.confusions:
         console.print("\n[bold]most frequent confusions[/]")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from partwise.scoring.metrics import (
+    ChunkCounts,
     LabelScores,
     chunk_scores,
     confusion,
@@ -31,6 +32,8 @@ class LabellingScores:
         Chunk F1 as conlleval counts it if the labels look like chunks (``O``, ``B-NP``, ``I-NP`` …), else the
         mean of the labels' F1.
     f1_kind : "chunk" or "macro"
+    types : dict of str to ChunkCounts
+        Scores of each type of chunk or entity; empty unless the labels look like chunks.
     """
 
     accuracy: float
@@ -41,6 +44,7 @@ class LabellingScores:
     n_labels: int
     per_label: list[LabelScores]
     confusions: list[tuple[str, str, int]]
+    types: dict[str, ChunkCounts] = field(default_factory=dict)
 
     def in_short(self) -> dict[str, Any]:
         """Accuracy and F1 alone."""
@@ -48,14 +52,22 @@ class LabellingScores:
 
     def as_dict(self) -> dict[str, Any]:
         """All but the confusions, for JSON."""
-        rows = {str(row.label): dict(row._asdict(), label=str(row.label)) for row in self.per_label}
-        return {
+        found = {
             **self.in_short(),
             "precision": self.precision,
             "recall": self.recall,
             "n_labels": self.n_labels,
-            "per_label": {name: {k: v for k, v in row.items() if k != "label"} for name, row in rows.items()},
+            "per_label": {str(row.label): _rates(row, row.support) for row in self.per_label},
         }
+        if self.types:
+            found["types"] = {name: _rates(counts, counts.n_true) for name, counts in self.types.items()}
+        return found
+
+
+def _rates(scores: Any, support: int) -> dict[str, Any]:
+    return {
+        "precision": scores.precision, "recall": scores.recall, "f1": scores.f1, "support": support,
+    }  # fmt: skip
 
 
 def looks_like_chunks(labels: Sequence[Any]) -> bool:
@@ -75,8 +87,10 @@ def labelling_scores(y_true: Sequence[Sequence[Any]], y_pred: Sequence[Sequence[
         if i != j and matrix[i, j]
     ]
     wrong = sorted(wrong, key=lambda each: -each[2])[:_MOST_CONFUSIONS]
+    types: dict[str, ChunkCounts] = {}
     if looks_like_chunks(labels):
         chunks = chunk_scores(y_true, y_pred)
+        types = chunks.per_type
         kind, f1, precision, recall = "chunk", chunks.f1, chunks.precision, chunks.recall
     else:
         names = ("f1", "precision", "recall")
@@ -85,5 +99,5 @@ def labelling_scores(y_true: Sequence[Sequence[Any]], y_pred: Sequence[Sequence[
         )
         kind = "macro"
     return LabellingScores(
-        token_accuracy(y_true, y_pred), f1, kind, precision, recall, int(matrix.sum()), rows, wrong
+        token_accuracy(y_true, y_pred), f1, kind, precision, recall, int(matrix.sum()), rows, wrong, types
     )

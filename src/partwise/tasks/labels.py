@@ -124,8 +124,9 @@ def label_scores(found: LabellingScores, counts: dict[str, int]) -> Scores:
     from partwise.report.score_tables import print_label_scores
 
     main = found.in_short()
-    words = f"dev accuracy {100 * main['accuracy']:.2f} %  {main['f1_kind']} F1 {100 * main['f1']:.2f}"
-    return Scores(found.as_dict() | counts, main, words, partial(print_label_scores, scores=found))
+    words = [f"accuracy {100 * main['accuracy']:.2f} %", f"{main['f1_kind']} F1 {100 * main['f1']:.2f}"]
+    told = "dev " + "  ".join(reversed(words) if found.types else words)
+    return Scores(found.as_dict() | counts, main, told, partial(print_label_scores, scores=found))
 
 
 def labelled_evidence(true: list[list[str]], predicted: list[list[str]], errors: np.ndarray) -> Evidence:

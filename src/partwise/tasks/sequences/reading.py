@@ -26,6 +26,10 @@ from partwise.errors import InputError
 from partwise.report.output import write_text
 from partwise.tasks.options import DataOptions
 
+# A column is not one of labels if it has more values than this, each in fewer tokens than that on average. Words have
+# about 10 tokens each in 100,000; the largest sets of tags have hundreds of tokens for each tag.
+_MANY_LABELS, _FEWEST_TOKENS = 1000, 20
+
 # Bytes by which the format is detected: 256 kB hold the 50 lines that detection looks at.
 _LOOKED_AT = 1 << 18
 _AT_ONCE = 1000  # lines, or sequences, of a batch: enough to keep all threads busy
@@ -118,6 +122,22 @@ def _check_columns(data: Columns, options: DataOptions, path: object) -> None:
     if options.n_columns and len(data.columns) != options.n_columns:
         known = f"the model was trained on {options.n_columns} and a label"
         raise InputError(f"{len(data.columns)} columns and a label; {known}", path)
+
+
+def check_label_column(data: SequenceFile, path: str) -> None:
+    """Raise if the labels look like words: training would need weights for all pairs of them."""
+    columns = data.x
+    if not isinstance(columns, Columns) or not columns.labels:
+        return
+    n_labels = len(set(columns.labels))
+    if n_labels <= _MANY_LABELS or columns.n_tokens >= _FEWEST_TOKENS * n_labels:
+        return
+    place = int(data.options.label_column) % (len(columns.columns) + 1)
+    sizes = [(len(set(own)), i + (i >= place)) for i, own in enumerate(columns.columns)]
+    fewest, other = min(((n, i) for n, i in sizes if n > 1), default=(n_labels, place))
+    hint = f"; column {other} has {fewest:,}: --label-column {other}" if fewest < n_labels / 10 else ""
+    words = f"column {place} has {n_labels:,} different labels in {columns.n_tokens:,} tokens"
+    raise InputError(f"{words}, so it does not hold labels (columns are counted from 0){hint}", path)
 
 
 @dataclass

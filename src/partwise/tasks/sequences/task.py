@@ -24,6 +24,7 @@ from partwise.tasks.sequences.reading import (
     PredictionBatch,
     SequenceFile,
     check_kind,
+    check_label_column,
     read_sequences,
     stream_predictions,
 )
@@ -195,6 +196,7 @@ def _read(
         raise _no_columns(path)
     if not data.has_labels:
         raise InputError(f"no labels in this file; {purpose} needs them", path)
+    check_label_column(data, path)
     if data.is_columns and template is None:
         template = preset_for(data.labels(), data.options.n_columns)
     return data, template

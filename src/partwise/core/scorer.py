@@ -14,10 +14,10 @@ from partwise.compiled.boundary import addresses, pack
 from partwise.compiled.examples import Batch, Scratch
 from partwise.compiled.oracles import NEVER_ASKED
 from partwise.compiled.row_tasks import row_tasks
-from partwise.compiled.rows import KindRows, packed_rows
+from partwise.compiled.rows import FIRST_PART, FIRST_ROW, KIND, N_ROWS, KindRows, packed_rows
 from partwise.compiled.simd import LANES
 from partwise.compiled.simd_dense import ROWS_AT_ONCE
-from partwise.core.arrays import offsets, ranges
+from partwise.core.arrays import offsets, positions, ranges
 from partwise.core.batch_pass import score_pass
 from partwise.core.distinct_rows import DistinctRows
 from partwise.core.maps import FeatureMap
@@ -147,6 +147,25 @@ class Scorer:
         found.distinct_rows = self.distinct_rows
         return found
 
+    def in_pieces(self, most_rows: int = 4096) -> Scorer:
+        """The same rows and parts in the same order, as examples of one run of at most `most_rows` rows each.
+
+        Threads can then share the scores of one example. The structure cannot answer about the pieces.
+        """
+        first_part = np.repeat(self.batch.part_ptr[:-1], np.diff(self.run_ptr)) + self.runs[:, FIRST_PART]
+        n_pieces = -(-self.runs[:, N_ROWS] // most_rows)
+        before, runs = most_rows * positions(n_pieces), np.repeat(self.runs, n_pieces, axis=0)
+        runs[:, FIRST_ROW] += before
+        runs[:, N_ROWS] = np.minimum(runs[:, N_ROWS] - before, most_rows)
+        widths = np.array([kind.width for kind in self.structure.kinds])[runs[:, KIND]]
+        part = np.append(np.repeat(first_part, n_pieces) + before * widths, self.n_parts)
+        runs[:, FIRST_PART] = 0
+        n = len(runs)
+        shapes = self.structure.shapes(np.ones(n, np.int64))
+        found = Scorer(self.structure, shapes, self.maps, self.kinds, np.arange(n + 1), runs, self.n_jobs)
+        found.batch = found.batch._replace(part_ptr=part)
+        return found
+
     # -- passes -----------------------------------------------------------------------------------
 
     def scratch(
@@ -234,6 +253,8 @@ class Scorer:
 
     def scores(self, weights: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
         """Scores of all parts of all examples, float64 (n_parts,)."""
+        if len(self.structure.long_examples(self.shapes)):
+            return self.in_pieces().scores(weights, n_jobs)
         scores, weights = np.zeros(self.n_parts), np.ascontiguousarray(weights, np.float64)
 
         def work(first: int, last: int, scratch: Scratch, thread: int) -> None:

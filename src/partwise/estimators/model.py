@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from partwise.compiled.examples import Scratch
-from partwise.core.arrays import block_of, offsets, positions
+from partwise.compiled.simd import LANES
+from partwise.core.arrays import block_of, offsets, positions, ranges
 from partwise.core.maps import FeatureMap
 from partwise.core.one_example import OneExample
 from partwise.core.pool import Pool
@@ -26,6 +27,9 @@ from partwise.estimators.encoded import Encoded, KindSize
 from partwise.estimators.encoders import smallest
 from partwise.storage.checks import expect_array
 from partwise.structures.contract import PartLists, Structure
+
+if TYPE_CHECKING:
+    from partwise.structures.packed import Packed
 
 _WHOLE = tuple(np.dtype(kind) for kind in ("u1", "u2", "u4"))
 _NONE = np.zeros(0, np.int64)
@@ -194,6 +198,10 @@ class LinearModel:
 
         Where nothing is possible the score of an example is −inf, and there are no labels at all.
         """
+        if len(self.structure.long_examples(scorer.shapes)):
+            packed = self.packed(scorer, 1.0, None, excluded, n_jobs)
+            values, counts = packed.answers("best", 1, n_jobs)
+            return (None if (values == -np.inf).any() else packed.labels(counts)), values
         found_ptr = offsets(self.structure.most_parts(scorer.shapes))
         found, n_found = np.zeros(found_ptr[-1], np.int64), np.zeros(scorer.n_examples, np.int64)
         values = np.zeros(scorer.n_examples)
@@ -209,6 +217,20 @@ class LinearModel:
         used = positions(np.diff(found_ptr))
         kept = used < np.repeat(n_found, np.diff(found_ptr))
         return self.structure.decode_all(PartLists(offsets(n_found), found[kept]), scorer.shapes), values
+
+    def packed(
+        self, scorer: Scorer, scale: float, cost: np.ndarray | None, excluded: Excluded | None, n_jobs: int
+    ) -> Packed:
+        """scale · scores + cost in the form that the structure's own methods read."""
+        from partwise.structures.packed import Packed
+
+        flat, part_ptr = np.zeros(scorer.n_parts + LANES), scorer.batch.part_ptr
+        np.multiply(scorer.scores(self.weights, n_jobs), scale, out=flat[:-LANES])
+        if cost is not None:
+            flat[:-LANES] += cost
+        if excluded is not None:
+            flat[part_ptr[block_of(excluded.ptr)] + excluded.part] = -np.inf
+        return Packed(self.structure, self.structure.specification(), scorer.shapes, part_ptr, flat, False)
 
     def counts(
         self,
@@ -232,6 +254,12 @@ class LinearModel:
         count_ptr = batch.part_ptr
         if what == "first":
             count_ptr = offsets(self.structure.row_counts(scorer.shapes)[0] * kind.width)
+        if len(self.structure.long_examples(scorer.shapes)):
+            packed = self.packed(scorer, scale, cost, excluded, n_jobs)
+            log_total, counts = packed.answers("sums", int(what != "nothing"), n_jobs)
+            if what == "first":
+                counts = counts[ranges(batch.part_ptr[:-1], np.diff(count_ptr))]
+            return counts, log_total
         counts = np.zeros(0 if what == "nothing" else int(count_ptr[-1]))
         log_total = np.zeros(scorer.n_examples)
         ptr, part = excluded or (_NONE, _NONE)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from partwise.compiled.simd import LANES
 from partwise.core.arrays import block_of, offsets
 from partwise.core.losses import Loss
 from partwise.core.problem import Problem
@@ -78,11 +77,7 @@ class Query:
 
     def packed(self, scale: float) -> Packed:
         """The same in the form that the structure's own methods read."""
-        from partwise.structures.packed import Packed
-
-        structure, flat = self.model.structure, np.append(self.scores(scale), np.zeros(LANES))
-        shapes, part_ptr = self.scorer.shapes, self.scorer.batch.part_ptr
-        return Packed(structure, structure.specification(), shapes, part_ptr, flat, False)
+        return self.model.packed(self.scorer, scale, None, self.excluded, self.n_jobs)
 
     def kbest(self, k: int, scale: float) -> list[list[tuple[Any, float]]]:
         """The k best labels of every example of the scorer, as the structure has them, with their scores."""

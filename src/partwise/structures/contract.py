@@ -205,6 +205,20 @@ class Trainable(ABC):
         same for all kinds. None if all rows are used."""
         return None
 
+    def long_examples(self, shapes: Shapes) -> np.ndarray:
+        """The examples that :meth:`long_answer` takes because each is worth two threads, int64 (n_long,)."""
+        return np.zeros(0, np.int64)
+
+    def long_answer(
+        self, which: str, specification: Any, shape: np.ndarray, scores: np.ndarray, counts: np.ndarray | None,
+        n_threads: int,
+    ) -> float:  # fmt: skip
+        """The value of the oracle's "sums" or "best" of one long example; fills `counts` unless it is None.
+
+        The result does not depend on the number of threads. NaN if only the oracle itself can answer.
+        """
+        return np.nan
+
     # Labels: each structure has its own form of labels, and solvers see their parts.
 
     @abstractmethod

@@ -13,7 +13,7 @@ import torch
 from partwise.errors import InputError
 from partwise.structures.chain.chain import Chain
 from partwise.structures.checks import checked_count, checked_samples, require_possible
-from partwise.structures.contract import PartLists, Structure
+from partwise.structures.contract import Structure
 from partwise.structures.grammar.grammar import Grammar
 from partwise.structures.graphs.graph import Graph
 from partwise.structures.multiclass.multiclass import Multiclass
@@ -163,11 +163,7 @@ def argmax(structure: Structure, *scores: Any, lengths: Any = None, validate: bo
     packed = pack(batch)
     values, counts = packed.answers("best", 1, torch.get_num_threads())
     require_possible(values, False)
-    used = np.flatnonzero(counts > 0.5)
-    ptr = np.searchsorted(used, packed.part_ptr)
-    parts = PartLists(ptr, used - np.repeat(packed.part_ptr[:-1], np.diff(ptr)))
-    found = packed.structure.decode_all(parts, packed.shapes)
-    return batch.layout.labels(found, batch.host_lengths(), batch.scores[0].device)
+    return batch.layout.labels(packed.labels(counts), batch.host_lengths(), batch.scores[0].device)
 
 
 @not_compiled

@@ -164,6 +164,8 @@ class Chain(ChainParts):
 
         k = checked_count(k, "k")
         scores = self._read(node_scores, edge_scores, start_scores, end_scores)
+        if k == 1:
+            return self._single_best(scores)
         specification, results = self._specification(not scores.per_position), []
         for i, (length, own) in enumerate(scores.vectors()):
             n_cells = length * self.n_labels**self.order
@@ -256,6 +258,15 @@ class Chain(ChainParts):
         labels = self._pack(scores).best()
         bounds = scores.starts.tolist()
         return labels if scores.single else [labels[a:b] for a, b in pairwise(bounds)]
+
+    def _single_best(self, scores: ChainScores) -> Any:
+        """As `kbest` with k = 1, without lists."""
+        packed = self._pack(scores)
+        values, counts = packed.answers("best", 1)
+        require_possible(values, scores.single)
+        labels, bounds = packed.labels(counts), pairwise(scores.starts.tolist())
+        results = [[(labels[a:b], value)] for (a, b), value in zip(bounds, values.tolist(), strict=True)]
+        return results[0] if scores.single else results
 
     def _counts(self, scores: ChainScores) -> Any:
         packed = self._pack(scores)

@@ -110,37 +110,47 @@ def chain_workspace(specification: ChainSpecification, longest: int) -> ChainWor
 
 
 @inner
-def _exponentials(specification, length, scores, work):  # type: ignore
-    """Exponentials of all rows; returns the sum of the shifts taken out."""
+def row_at(t, length, backwards, n_labels):  # type: ignore
+    """Where the scores or counts of position t begin, if positions are counted from the end or not."""
+    return (length - 1 - t if backwards else t) * n_labels
+
+
+@inner
+def exponentials(specification, length, nodes, edges, backwards, work):  # type: ignore
+    """Exponentials of all rows; returns the sum of the shifts taken out.
+
+    With `backwards` the last row of `nodes` is that of position 0. Edges are in the order of positions.
+    """
     n_labels, stride = specification.n_labels, specification.stride
     shifts = 0.0
     for t in range(length):
-        shift = maximum(scores, t * n_labels, n_labels)
+        at = row_at(t, length, backwards, n_labels)
+        shift = maximum(nodes, at, n_labels)
         if shift == -np.inf:
             return np.nan
-        exponential_row(work.nodes, t * stride, scores, t * n_labels, n_labels, stride, shift)
+        exponential_row(work.nodes, t * stride, nodes, at, n_labels, stride, shift)
         shifts += shift
     for j in range(stride):
         work.nodes[j] *= specification.allowed_start[j]
         work.nodes[(length - 1) * stride + j] *= specification.allowed_end[j]
     blocks = min(1, length - 1) if specification.tied else length - 1
     for b in range(blocks):
-        edges = length * n_labels + b * n_labels * n_labels
-        shift = maximum(scores, edges, n_labels * n_labels)
+        first = b * n_labels * n_labels
+        shift = maximum(edges, first, n_labels * n_labels)
         if shift == -np.inf:
             return np.nan
         shifts += shift * (length - 1) if specification.tied else shift
         block = b * n_labels * stride
         for i in range(n_labels):
             row = block + i * stride
-            exponential_row(work.edges, row, scores, edges + i * n_labels, n_labels, stride, shift)
+            exponential_row(work.edges, row, edges, first + i * n_labels, n_labels, stride, shift)
             for j in range(stride):
                 work.edges[row + j] *= specification.allowed[i * stride + j]
     return shifts
 
 
 @inner
-def _forward(specification, length, work):  # type: ignore
+def scaled_forward(specification, length, work):  # type: ignore
     """Scaled forward rows; nodes are divided by the same totals. Returns False if one underflows.
 
     f_t(j) = n_t(j) Σ_i f_{t-1}(i) m(i, j) / c_t, with c_t such that each row sums to one.
@@ -172,7 +182,7 @@ def _forward(specification, length, work):  # type: ignore
 
 
 @inner
-def _anything_lost(specification, length, work):  # type: ignore
+def anything_lost(specification, length, work):  # type: ignore
     """Whether underflow may have taken part of a forward entry: it is tiny and no mask explains it.
 
     Such a label can still decide the sum later. Only the backward rows tell.
@@ -192,7 +202,7 @@ def _anything_lost(specification, length, work):  # type: ignore
 
 
 @inner
-def _sum_of_logs(totals, length):  # type: ignore
+def sum_of_logs(totals, length):  # type: ignore
     """Σ log totals with a logarithm every few factors instead of one each."""
     result, product = 0.0, 1.0
     for t in range(length):
@@ -204,8 +214,9 @@ def _sum_of_logs(totals, length):  # type: ignore
 
 
 @inner
-def _backward(specification, length, counts, work):  # type: ignore
-    """Backward rows and all expected counts; returns the total of the first row (1 if all went well).
+def scaled_backward(specification, length, backwards, counts, edge_counts, work):  # type: ignore
+    """Backward rows and all expected counts, from the last row in ``work.backward``; returns the total of the first row
+    (1 if all went well).
 
     b_{t-1}(i) = Σ_j m(i, j) n_t(j) b_t(j) / c_t;  node counts f·b,
     edge counts f_{t-1}(i) m(i, j) n_t(j) b_t(j).
@@ -218,36 +229,42 @@ def _backward(specification, length, counts, work):  # type: ignore
         for i in range(n_labels):
             for j in range(n_labels):
                 work.transposed[block + j * stride + i] = work.edges[block + i * stride + j]
-    for j in range(stride):
-        backward[j] = LIFT
-    last = (length - 1) * n_labels
+    last = row_at(length - 1, length, backwards, n_labels)
     for j in range(n_labels):
-        counts[last + j] = forward[(length - 1) * stride + j]
+        counts[last + j] = forward[(length - 1) * stride + j] * backward[j] * INVERSE_LIFT
     for t in range(length - 1, 0, -1):
         here = t * stride
         for j in range(stride):
             nodes[here + j] *= backward[j]
         block = 0 if specification.tied else (t - 1) * n_labels * stride
         combine_rows(backward, 0, nodes, here, 1, n_labels, work.transposed, block, stride)
+        at = row_at(t - 1, length, backwards, n_labels)
         for i in range(n_labels):
-            counts[(t - 1) * n_labels + i] = forward[here - stride + i] * backward[i] * INVERSE_LIFT
-    total = 0.0
+            counts[at + i] = forward[here - stride + i] * backward[i] * INVERSE_LIFT
+    total, at = 0.0, row_at(0, length, backwards, n_labels)
     for j in range(n_labels):
-        total += counts[j]
-    _edge_counts(specification, length, counts, work)
+        total += counts[at + j]
+    _edge_counts(specification, length, edge_counts, work)
     return total
+
+
+@inner
+def _backward_from_end(specification, length, counts, work):  # type: ignore
+    for j in range(specification.stride):
+        work.backward[j] = LIFT
+    edge_counts = counts[length * specification.n_labels :]
+    return scaled_backward(specification, length, False, counts, edge_counts, work)
 
 
 @inner
 def _edge_counts(specification, length, counts, work):  # type: ignore
     """Σ_t f_{t-1}(i) m(i, j) n_t(j) b_t(j), summed over positions when tied; `nodes` holds n·b by now."""
     n_labels, stride = specification.n_labels, specification.stride
-    first = length * n_labels
     if specification.tied:
         for i in range(n_labels):
             combine_rows(work.backward, 0, work.forward, i, stride, length - 1, work.nodes, stride, stride)
             for j in range(n_labels):
-                counts[first + i * n_labels + j] = (
+                counts[i * n_labels + j] = (
                     0.0 if length == 1 else work.backward[j] * work.edges[i * stride + j] * INVERSE_LIFT
                 )
         return
@@ -257,17 +274,18 @@ def _edge_counts(specification, length, counts, work):  # type: ignore
             f = work.forward[(t - 1) * stride + i] * INVERSE_LIFT
             for j in range(n_labels):
                 m = work.edges[(block + i) * stride + j]
-                counts[first + (block + i) * n_labels + j] = f * m * work.nodes[t * stride + j]
+                counts[(block + i) * n_labels + j] = f * m * work.nodes[t * stride + j]
 
 
 @scaled_sums.register(ChainSpecification)
 @inner
 def chain_scaled_sums(specification, length, scores, counts, work):  # type: ignore
-    shifts = _exponentials(specification, length, scores, work)
-    if shifts == shifts and _forward(specification, length, work):
-        total = _backward(specification, length, counts, work)
+    edges = scores[length * specification.n_labels :]
+    shifts = exponentials(specification, length, scores, edges, False, work)
+    if shifts == shifts and scaled_forward(specification, length, work):
+        total = _backward_from_end(specification, length, counts, work)
         if abs(total - 1.0) < 1e-9:  # false for NaN and inf, which reach the first row from anywhere
-            return shifts + _sum_of_logs(work.totals, length)
+            return shifts + sum_of_logs(work.totals, length)
     return np.nan
 
 
@@ -284,14 +302,14 @@ def chain_expectations(specification, shape, scores, counts, work):  # type: ign
 @inner(allocates=True)
 def chain_log_partition(specification, shape, scores, work):  # type: ignore
     length, n_labels = np.int64(shape[0]), specification.n_labels
-    shifts = _exponentials(specification, length, scores, work)
+    shifts = exponentials(specification, length, scores, scores[length * n_labels :], False, work)
     blocks = 1 if specification.tied else length - 1
-    is_scaled = shifts == shifts and _forward(specification, length, work)
-    log_total = shifts + _sum_of_logs(work.totals, length) if is_scaled else np.nan
-    if is_scaled and not _anything_lost(specification, length, work):
+    is_scaled = shifts == shifts and scaled_forward(specification, length, work)
+    log_total = shifts + sum_of_logs(work.totals, length) if is_scaled else np.nan
+    if is_scaled and not anything_lost(specification, length, work):
         return log_total
     counts = np.empty((length + blocks * n_labels) * n_labels)
-    if is_scaled and abs(_backward(specification, length, counts, work) - 1.0) < 1e-9:
+    if is_scaled and abs(_backward_from_end(specification, length, counts, work) - 1.0) < 1e-9:
         return log_total
     return expectations_in_logs(
         specification, specification, length, scores, counts, counts[length * n_labels :], work

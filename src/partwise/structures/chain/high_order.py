@@ -21,7 +21,7 @@ from partwise.compiled.boundary import Integers, Reals
 from partwise.compiled.dispatch import inner
 from partwise.compiled.oracles import Oracle
 from partwise.compiled.simd import LANES, combine_rows, exponential_row, maximum, padded
-from partwise.structures.chain.forward_backward import _sum_of_logs
+from partwise.structures.chain.forward_backward import sum_of_logs
 from partwise.structures.chain.recursion import (
     begin,
     best_labelling,
@@ -276,7 +276,7 @@ def high_order_scaled_sums(specification, length, scores, counts, work):  # type
         # Both are false for NaN and inf, which reach the first row from anywhere. If a forward entry is zero, node
         # counts may be right although the product of the edges is 0·inf.
         if abs(total - 1.0) < 1e-9 and abs(edges - length) < 1e-9 * length:
-            return shifts + _sum_of_logs(work.totals, length)
+            return shifts + sum_of_logs(work.totals, length)
     return np.nan
 
 

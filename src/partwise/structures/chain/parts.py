@@ -109,6 +109,22 @@ class ChainParts(PositionLabels):
             return high_order_workspace(specification, longest)
         return chain_workspace(specification, longest)
 
+    def long_examples(self, shapes: Shapes) -> np.ndarray:
+        from partwise.structures.chain.halves import FEWEST_PAIRS
+
+        fewest = -(-FEWEST_PAIRS // self.n_labels**2)
+        if self.order > 1 or int(shapes.values.max(initial=0)) < fewest:
+            return np.zeros(0, np.int64)
+        return np.flatnonzero(shapes.lengths >= max(fewest, 4))
+
+    def long_answer(
+        self, which: str, specification: Any, shape: np.ndarray, scores: np.ndarray, counts: np.ndarray | None,
+        n_threads: int,
+    ) -> float:  # fmt: skip
+        from partwise.structures.chain.halves import answer_in_halves
+
+        return answer_in_halves(which, specification, int(shape[0]), scores, counts, n_threads)
+
     def row_counts(self, shapes: Shapes) -> tuple[np.ndarray, ...]:
         lengths = shapes.lengths
         return (lengths,) if self.tied else (lengths, lengths - 1)

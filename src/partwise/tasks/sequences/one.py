@@ -21,7 +21,7 @@ def best_labels(estimator: Any, x: Any) -> list[Any] | None:
     pool, length = estimator._model.one_at_a_time, len(x)
     one = pool.take()
     is_found = one.best(length, codes) > -inf  # it is NaN if the sequence cannot be answered here
-    labels = one.labels[:length].tolist()
+    labels = one.labels[:length].tolist() if is_found else []  # no memory is made for long sequences
     pool.give_back(one)
     return [*map(estimator.classes_.tolist().__getitem__, labels)] if is_found else None
 
@@ -34,9 +34,9 @@ def marginals(estimator: Any, x: Any) -> np.ndarray | None:
     pool, n_labels = estimator._model.one_at_a_time, estimator._model.structure.kinds[0].width
     one = pool.take()
     is_found = one.sums(len(x), codes, scale) > -inf
-    found = one.counts[: len(x) * n_labels].reshape(-1, n_labels).copy()
+    found = one.counts[: len(x) * n_labels].reshape(-1, n_labels).copy() if is_found else None
     pool.give_back(one)
-    return found if is_found else None
+    return found
 
 
 def _codes(estimator: Any, x: Any) -> bytes | None:

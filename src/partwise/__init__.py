@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from partwise.tasks.label_sets.classifier import MultilabelClassifier
     from partwise.tasks.segments.labeler import SegmentLabeler
     from partwise.tasks.sequences.crf import CRF
+    from partwise.tasks.sequences.crfsuite_model import read_crfsuite
     from partwise.tasks.sequences.kernel import KernelSequenceLabeler
     from partwise.tasks.sequences.labeler import SequenceLabeler
     from partwise.tasks.sequences.per_position import PerPosition
@@ -52,12 +53,12 @@ __all__ = [
     "__version__",
     "load",
     "open_dataset",
+    "read_crfsuite",
     "simplex_convex",
     "simplex_qp",
 ]
 
 _HOMES = {  # of public names that are no estimators, whose homes the registry of tasks knows
-    "CRF": "partwise.tasks.sequences.crf",
     "EncodedDataset": "partwise.estimators.on_disk.dataset",
     "InputError": "partwise.errors",
     "Loss": "partwise.core.losses",
@@ -67,13 +68,14 @@ _HOMES = {  # of public names that are no estimators, whose homes the registry o
     "Tagger": "partwise.estimators.tagger",
     "load": "partwise.storage.model_file",
     "open_dataset": "partwise.estimators.on_disk.dataset",
+    "read_crfsuite": "partwise.tasks.sequences.crfsuite_model",
     "simplex_convex": "partwise.solvers.dual.simplex_convex",
     "simplex_qp": "partwise.solvers.dual.simplex_qp",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("metrics", "scorers"):
+    if name in ("crfsuite", "metrics", "scorers"):
         return import_module(f"partwise.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

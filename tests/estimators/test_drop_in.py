@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from collections import Counter
 from importlib import import_module
@@ -198,9 +199,26 @@ def test_what_cannot_be_translated_is_said() -> None:
         CRF(max_iterations=1, tol=1e-9).fit(X, Y)
 
 
-def test_models_save_as_sequence_labelers(tmp_path: Path) -> None:
-    crf = CRF(c2=0.5).fit(X, Y)
+def test_models_load_as_what_they_were(tmp_path: Path) -> None:
+    crf = CRF(c1=0.1, c2=0.5, algorithm="lbfgs", min_freq=1, all_possible_states=True).fit(X, Y)
     crf.save(tmp_path / "model")
     loaded = partwise.load(tmp_path / "model")
-    assert type(loaded) is SequenceLabeler and loaded.l2 == 1.0
-    assert loaded.predict(X) == list(crf.predict(X))
+    assert type(loaded) is CRF and loaded.get_params() == {**crf.get_params(), "verbose": 0}
+    assert list(map(list, loaded.predict(X))) == list(map(list, crf.predict(X)))
+    assert (loaded.attributes_, loaded.size_) == (crf.attributes_, crf.size_)
+    assert loaded.training_log_.iterations == crf.training_log_.iterations
+    assert loaded.tagger_.tag(X[0]) == list(crf.predict(X)[0])
+    assert loaded.fit(X, Y).objective_ == crf.objective_
+
+
+def test_the_tagger_is_one_object_until_the_next_fit(tmp_path: Path) -> None:
+    crf = CRF(c2=0.5).fit(X, Y)
+    crf.tagger_.set(X[0])
+    assert 0 < crf.tagger_.probability(Y[0]) < 1
+    before = crf.tagger_
+    again = pickle.loads(pickle.dumps(crf))
+    assert crf.fit(X, Y).tagger_ is not before
+    with pytest.raises(InputError, match="set"):
+        again.tagger_.probability(Y[0])
+    crf.tagger_.dump(tmp_path / "dump")
+    assert "STATE_FEATURES = {" in (tmp_path / "dump").read_text(encoding="utf-8")

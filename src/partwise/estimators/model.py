@@ -1,7 +1,8 @@
 """A linear model ready to predict: structure, feature maps, weights; compact, and the same after loading.
 
 Weights are rounded to single precision and those that become zero are dropped, with the attributes that have
-no other, when training ends. What predicts after `fit` is therefore exactly what a model file brings back.
+no other, when training ends. What predicts after `fit` is therefore exactly what a model file brings back. Weights
+of models from elsewhere keep their double precision, in memory and in files.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Pairs(NamedTuple):
     Attributes
     ----------
     attribute, label : int64 arrays, shape (n_pairs,)
-    weight : float32 array, shape (n_pairs,)
+    weight : float32 or float64 array, shape (n_pairs,)
     """
 
     attribute: np.ndarray
@@ -49,10 +50,10 @@ class Pairs(NamedTuple):
     weight: np.ndarray
 
     @classmethod
-    def of(cls, feature_map: FeatureMap, weights: np.ndarray) -> Pairs:
-        """What is left of a kind's weights in single precision."""
+    def of(cls, feature_map: FeatureMap, weights: np.ndarray, precision: Any = np.float32) -> Pairs:
+        """The weights of a kind, rounded to a precision, that are not zero."""
         attribute, label, index = feature_map.pairs()
-        weight = weights[index].astype(np.float32)
+        weight = weights[index].astype(precision)
         kept = np.flatnonzero(weight)
         order = kept[np.argsort(attribute[kept] * feature_map.width + label[kept])]
         return cls(attribute[order], label[order], weight[order])
@@ -81,7 +82,7 @@ class Pairs(NamedTuple):
         return {
             f"{prefix}_count": smallest(np.bincount(self.attribute, minlength=n_attributes)),
             f"{prefix}_label": smallest(self.label),
-            f"{prefix}_weight": self.weight,
+            f"{prefix}_weight": _narrowed(self.weight),
         }
 
     @classmethod
@@ -89,7 +90,7 @@ class Pairs(NamedTuple):
         cls, arrays: Mapping[str, np.ndarray], prefix: str, n_attributes: int, width: int
     ) -> Pairs:
         count = expect_array(arrays, f"{prefix}_count", _WHOLE, shape=(n_attributes,))
-        weight = expect_array(arrays, f"{prefix}_weight", np.float32)
+        weight = _stored_weights(arrays, f"{prefix}_weight", (None,))
         label = expect_array(arrays, f"{prefix}_label", _WHOLE, shape=weight.shape, high=width)
         if count.sum(dtype=np.int64) != len(weight):
             raise InputError(f"array '{prefix}_count' does not add up to the number of weights")
@@ -108,7 +109,7 @@ class LinearModel:
     maps : dict of FeatureMap
         By the name of the kind; tied kinds included.
     weights : ndarray (n_weights,)
-        Double precision numbers that single precision can hold.
+        Double precision numbers that single precision can hold, unless the model comes from elsewhere.
     """
 
     structure: Structure
@@ -145,7 +146,7 @@ class LinearModel:
         for kind in structure.kinds:
             if kind.tied:
                 maps[kind.name] = FeatureMap.build(kind.width, 1)
-                own, tied = tied[: kind.width].astype(np.float32), tied[kind.width :]
+                own, tied = tied[: kind.width], tied[kind.width :]
                 weights.append(np.pad(own, (0, maps[kind.name].n_weights - kind.width)))
             else:
                 own_of_kind, size = next(own_pairs)
@@ -155,9 +156,10 @@ class LinearModel:
 
     def state(self, sizes: Sequence[KindSize]) -> dict[str, np.ndarray]:
         """Arrays for a model file."""
-        arrays = {"tied_weight": self.tied_weights.astype(np.float32)}
+        arrays = {"tied_weight": _narrowed(self.tied_weights)}
         for k, ((name, own_map), size) in enumerate(zip(self._own_maps(), sizes, strict=True)):
-            arrays |= Pairs.of(own_map, self.weights_of(name)).state(_in_files(k), sum(size))
+            pairs = Pairs.of(own_map, self.weights_of(name), np.float64)
+            arrays |= pairs.state(_in_files(k), sum(size))
         return arrays
 
     def _own_maps(self) -> list[tuple[str, FeatureMap]]:
@@ -173,7 +175,7 @@ class LinearModel:
             Pairs.from_state(arrays, _in_files(k), sum(size), kind.width)
             for k, (kind, size) in enumerate(zip(own, sizes, strict=True))
         ]
-        tied = expect_array(arrays, "tied_weight", np.float32, shape=(structure.n_tied,))
+        tied = _stored_weights(arrays, "tied_weight", (structure.n_tied,))
         return cls.assemble(structure, sizes, pairs, tied)
 
     @cached_property
@@ -312,7 +314,23 @@ def compact(
     used = [_distinct(own.attribute[own.attribute >= n]) - n for own, n in zip(pairs, n_dense, strict=True)]
     smaller, kept = encoder.keep(used)
     pairs = [own.renumbered(ids, n) for own, ids, n in zip(pairs, kept, n_dense, strict=True)]
-    return smaller, LinearModel.assemble(structure, smaller.sizes, pairs, whole.tied_weights)
+    tied = whole.tied_weights.astype(np.float32)
+    return smaller, LinearModel.assemble(structure, smaller.sizes, pairs, tied)
+
+
+def _narrowed(weight: np.ndarray) -> np.ndarray:
+    """Weights in single precision if that holds them all exactly."""
+    with np.errstate(over="ignore"):
+        single = weight.astype(np.float32)
+    return single if (single == weight).all() else weight
+
+
+def _stored_weights(arrays: Mapping[str, np.ndarray], name: str, shape: tuple[int | None, ...]) -> np.ndarray:
+    """Weights of a file, none larger than single precision holds."""
+    weight = expect_array(arrays, name, (np.dtype(np.float32), np.dtype(np.float64)), shape=shape)
+    if weight.dtype == np.float64 and np.abs(weight).max(initial=0.0) > np.finfo(np.float32).max:
+        raise InputError(f"array {name!r} holds weights that are too large")
+    return weight
 
 
 def _in_files(k: int) -> str:

@@ -13,7 +13,10 @@ from partwise.estimators.regularization_path.values import checked_values
 from partwise.features.templates import Template
 from partwise.storage.checks import expect_parameters
 
-_FLAGS = ("warm_start", "fit_intercept", "labelled", "single_root")
+_FLAGS = (
+    "warm_start", "fit_intercept", "labelled", "single_root", "all_possible_states",
+    "all_possible_transitions",
+)  # fmt: skip
 
 
 def check_parameters(estimator: Any, names: Sequence[str]) -> None:

@@ -100,7 +100,8 @@ class Saved(Estimator):
         if not isinstance(loss, Mapping):
             raise InputError("the loss is missing")
         beta = math.inf if loss.get("beta") == "inf" else expect_number(loss, "beta")
-        parameters["loss"] = named_loss(Loss(beta, expect_number(loss, "gamma")))
+        if "loss" in cls._get_param_names():
+            parameters["loss"] = named_loss(Loss(beta, expect_number(loss, "gamma")))
         if isinstance(parameters.get("class_weight"), list):
             parameters["class_weight"] = {label: float(w) for label, w in parameters["class_weight"]}
         return cls(**parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -93,6 +94,8 @@ def _sizes(model: Any, header: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _certificate(model: Any) -> dict[str, Any]:
+    if math.isnan(model.objective_):  # weights from elsewhere, of which nothing is proved
+        return {"stopped": model.stop_reason_}
     return {
         "primal": model.objective_,
         "dual": model.dual_objective_,

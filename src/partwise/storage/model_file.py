@@ -131,7 +131,7 @@ def _write(path: str | os.PathLike[str], front: bytes, payload: memoryview) -> N
 
 
 def load_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read a model file back.
+    """Read a model file back; also one of another program, if a task can read those.
 
     Returns
     -------
@@ -140,7 +140,9 @@ def load_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
         Views of a copy of the file in memory.
     """
     try:
-        header, arrays = _read(*_container(_bytes_of(path)))
+        whole = _bytes_of(path)
+        foreign = import_module("partwise.tasks").foreign_reader(whole[:64].tobytes())  # by name, as below
+        header, arrays = _read(*_container(whole)) if foreign is None else foreign(whole.tobytes())
     except InputError as error:
         raise InputError(str(error), path) from None
     except FileNotFoundError:
@@ -155,7 +157,7 @@ def load_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Load the estimator that ``save`` wrote.
+    """Load the estimator that ``save`` wrote. Models of CRFsuite load as a :class:`~partwise.CRF`.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ the public estimator (`labeler`, `classifier` or `parser`), its data and predict
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,7 +50,11 @@ TASKS: dict[str, Entry] = {
         "sequence",
         "sequences.task:Sequences",
         "sequences.options:SequenceOptions",
-        ("sequences.labeler:SequenceLabeler", "sequences.kernel:KernelSequenceLabeler"),
+        (
+            "sequences.labeler:SequenceLabeler",
+            "sequences.kernel:KernelSequenceLabeler",
+            "sequences.crf:CRF",
+        ),
         "sequences.options:EncodeOptions",
         "sequences.dataset:EncodedSequences",
     ),
@@ -93,6 +97,19 @@ TASKS: dict[str, Entry] = {
         ("label_sets.classifier:MultilabelClassifier",),
     ),
 }
+
+
+# What reads model files of other programs, by the bytes that these begin with: header and arrays of the model file
+# that partwise would write.
+FOREIGN_MODELS: dict[bytes, str] = {
+    b"lCRF": "sequences.crfsuite_model:as_model_file",
+}
+
+
+def foreign_reader(start: bytes) -> Callable[[bytes], tuple[dict[str, Any], dict[str, Any]]] | None:
+    """What reads the model file that begins with `start`, if another program wrote it."""
+    found = (where for magic, where in FOREIGN_MODELS.items() if start.startswith(magic))
+    return _loaded(next(found, None))
 
 
 def register(name: str, task: type[Task], options: type[TrainOptions], *estimators: type) -> None:

@@ -149,7 +149,8 @@ class MultilabelClassifier(
         whole = LinearModel(problem.structure, problem.scorer.maps, solution.weights)
         pairs = [Pairs.of(whole.maps[LABELS], whole.weights_of(LABELS))]
         size = self._size(data.X.shape[1])
-        self._set_model(LinearModel.assemble(problem.structure, [size], pairs, whole.tied_weights))
+        tied = whole.tied_weights.astype(np.float32)
+        self._set_model(LinearModel.assemble(problem.structure, [size], pairs, tied))
 
     def _shaped(self, n_labels: int, n: int) -> tuple[Any, Any, str]:
         """Structure, shapes of n examples, and why "auto" did not choose exact inference, if so."""

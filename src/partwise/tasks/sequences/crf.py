@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from dataclasses import dataclass
 from numbers import Real
@@ -13,6 +14,7 @@ import numpy as np
 
 from partwise.errors import InputError
 from partwise.tasks.sequences.crf_views import CrfsuiteTagger, TrainingLog
+from partwise.tasks.sequences.crfsuite_model import write_crfsuite
 from partwise.tasks.sequences.labeler import SequenceLabeler
 
 _WITHOUT_C2 = 0.01
@@ -91,7 +93,7 @@ class CRF(_Parameters, SequenceLabeler):  # type: ignore[misc]
     num_attributes_, size_ : int
         How many these are; bytes of the saved model.
     tagger_ : CrfsuiteTagger
-        The methods of ``pycrfsuite.Tagger``.
+        The methods of ``pycrfsuite.Tagger``, one object until the next fit.
     training_log_ : TrainingLog
         `iterations` and `last_iteration`.
     modelfile : SimpleNamespace
@@ -178,6 +180,11 @@ class CRF(_Parameters, SequenceLabeler):  # type: ignore[misc]
         plain = self.objective_ - 0.5 * self.l2 * float(weights @ weights)
         return f"{words}; the objective without it is proved within {1 - share * entropy / plain:.2%} of its optimum"
 
+    @classmethod
+    def _parameters_in_file(cls) -> list[str]:
+        # A class cannot be saved, and gamma is a kernel's parameter in model files.
+        return [name for name in super()._parameters_in_file() if name not in ("trainer_cls", "gamma")]
+
     @property
     def attributes_(self) -> list[str]:
         self._require_fitted()
@@ -196,8 +203,29 @@ class CRF(_Parameters, SequenceLabeler):  # type: ignore[misc]
 
     @property
     def tagger_(self) -> CrfsuiteTagger:
+        """The same object until the model changes, so that ``crf.tagger_.set(x)`` is remembered."""
         self._require_fitted()
-        return CrfsuiteTagger(self)
+        of_model, tagger = self.__dict__.get("_tagger", (None, None))
+        if of_model is not self._model:
+            tagger = CrfsuiteTagger(self)
+            self._tagger = (self._model, tagger)
+        return tagger
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        state.pop("_tagger", None)
+        return state
+
+    def write_crfsuite(self, path: str | os.PathLike[str], encoding: str = "utf-8") -> None:
+        """Write the model as a file that CRFsuite, python-crfsuite and sklearn-crfsuite read.
+
+        Parameters
+        ----------
+        path : path
+        encoding : str
+            Of the names of labels and attributes.
+        """
+        write_crfsuite(self, path, encoding)
 
     @property
     def training_log_(self) -> TrainingLog:

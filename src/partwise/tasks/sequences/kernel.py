@@ -108,7 +108,7 @@ class KernelSequenceLabeler(SequencePredictions, KernelEstimator):
         chain = Chain(n_labels, tied=tied)
         self._encoder, self._loss = ScoreEncoder(self._support), Loss.of(self.loss)
         pairs = [_identity(n_labels)] if tied else [_identity(n_labels), _identity(n_labels**2)]
-        self._model = LinearModel.assemble(chain, self._encoder.sizes, pairs, tied_weights)
+        self._model = LinearModel.assemble(chain, self._encoder.sizes, pairs, tied_weights.astype(np.float32))
 
     @property
     def transition_coef_(self) -> np.ndarray:

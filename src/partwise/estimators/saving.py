@@ -81,7 +81,9 @@ class Saved(Estimator):
     @classmethod
     def _saved_class(cls) -> type[Saved]:
         """The class that model files name: the first base class in the registry of tasks."""
-        known = import_module("partwise.tasks").estimator_names()  # by name: tasks stand on estimators
+        known = import_module("partwise.tasks").estimator_names(
+            drop_ins=True
+        )  # by name: tasks stand on estimators
         return next((each for each in cls.__mro__ if each.__name__ in known), cls)
 
     @classmethod

@@ -174,7 +174,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 def estimator_from(header: dict[str, Any], arrays: dict[str, np.ndarray], path: object = None) -> Any:
     """Rebuild the estimator that a header and arrays describe, checking that they fit together."""
     tasks = import_module("partwise.tasks")  # by name: tasks stand on storage
-    name, known = header.get("estimator"), tasks.estimator_names()
+    name, known = header.get("estimator"), tasks.estimator_names(drop_ins=True)
     if name not in known:
         raise InputError(f"holds a model of unknown kind {name!r:.40}; known are {', '.join(known)}", path)
     estimator = tasks.estimator_class(name)

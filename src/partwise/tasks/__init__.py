@@ -35,6 +35,8 @@ class Entry(NamedTuple):
         What ``partwise encode NAME`` offers.
     dataset : str or class, optional
         Reads the folders of ``partwise encode NAME``.
+    drop_ins : tuple of str or class, optional
+        Estimators with the parameters of another library's.
     """
 
     command: str
@@ -43,6 +45,7 @@ class Entry(NamedTuple):
     estimators: tuple[str | type, ...]
     encoding: str | type | None = None
     dataset: str | type | None = None
+    drop_ins: tuple[str | type, ...] = ()
 
 
 TASKS: dict[str, Entry] = {
@@ -50,13 +53,10 @@ TASKS: dict[str, Entry] = {
         "sequence",
         "sequences.task:Sequences",
         "sequences.options:SequenceOptions",
-        (
-            "sequences.labeler:SequenceLabeler",
-            "sequences.kernel:KernelSequenceLabeler",
-            "sequences.crf:CRF",
-        ),
+        ("sequences.labeler:SequenceLabeler", "sequences.kernel:KernelSequenceLabeler"),
         "sequences.options:EncodeOptions",
         "sequences.dataset:EncodedSequences",
+        ("sequences.crf:CRF",),
     ),
     "segments": Entry(
         "segments",
@@ -154,9 +154,9 @@ def trained_class(name: str) -> Any:
     return _loaded(TASKS[name].estimators[0])
 
 
-def estimator_names() -> list[str]:
-    """The names of all estimators, as model files have them."""
-    return [name for name, _ in _estimators()]
+def estimator_names(drop_ins: bool = False) -> list[str]:
+    """The names of all estimators, as model files have them; with `drop_ins`, also those of other libraries'."""
+    return [name for name, where in _estimators() if drop_ins or not _is_drop_in(where)]
 
 
 def estimator_class(name: str) -> Any:
@@ -183,9 +183,13 @@ def task_of(estimator: Any, model: object = "") -> type[Task]:
     return task_class(estimator._task)
 
 
+def _is_drop_in(where: str | type) -> bool:
+    return any(where in entry.drop_ins for entry in TASKS.values())
+
+
 def _estimators() -> Iterator[tuple[str, str | type]]:
     for entry in TASKS.values():
-        for where in entry.estimators:
+        for where in (*entry.estimators, *entry.drop_ins):
             yield where.partition(":")[2] if isinstance(where, str) else where.__name__, where
 
 

@@ -16,7 +16,19 @@ import typer
 from typer.core import TyperGroup
 
 from partwise import __version__
-from partwise.cli import calibrate, demo, encode, evaluate, inspect, path, predict, report, serve, train
+from partwise.cli import (
+    calibrate,
+    convert,
+    demo,
+    encode,
+    evaluate,
+    inspect,
+    path,
+    predict,
+    report,
+    serve,
+    train,
+)
 from partwise.cli import compile as compile_command
 from partwise.cli.interruption import Interrupted, ignore_further
 from partwise.cli.options import add_command
@@ -61,6 +73,7 @@ add_command(app, "predict", predict.predict)
 add_command(app, "evaluate", evaluate.evaluate)
 app.add_typer(path.app, name="path")
 add_command(app, "calibrate", calibrate.calibrate)
+add_command(app, "convert", convert.convert)
 add_command(app, "inspect", inspect.inspect)
 add_command(app, "report", report.report)
 add_command(app, "serve", serve.serve)

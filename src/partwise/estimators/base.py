@@ -237,6 +237,7 @@ class StructuredEstimator(Fitted, Saved, Answers, Estimator):
         previous : Training or None
             An earlier fit to continue from.
         """
+        earlier = self._earlier_weights() if previous is None else None
         with self._refitting():
             self._check_parameters()
             data = read()
@@ -248,7 +249,11 @@ class StructuredEstimator(Fitted, Saved, Answers, Estimator):
 
                 solver, solution = self.__dict__.get("_follow", choose_l2)(self, problem, encoder, data)
             else:
-                warm_start = None if previous is None else self._carried_over(problem, solver, previous)
+                warm_start: WarmStart | np.ndarray | None = None
+                if previous is not None:
+                    warm_start = self._carried_over(problem, solver, previous)
+                if earlier is not None:
+                    warm_start = earlier(problem, encoder, self._known_labels())
                 solution = self._solve(problem, solver, warm_start)
             self._become(solver, solution, encoder, data)
         self._warn_unless_converged()
@@ -277,6 +282,10 @@ class StructuredEstimator(Fitted, Saved, Answers, Estimator):
 
     def _previous(self) -> Training | None:
         """The last fit, if this one is to continue from it."""
+        return None
+
+    def _earlier_weights(self) -> Callable[[Problem, Any, list[Any]], np.ndarray | None] | None:
+        """What finds weights to start from in a model without its training data, if this fit is to continue from it."""
         return None
 
     def _carried_over(self, problem: Problem, solver: Solver, previous: Training) -> WarmStart | None:
@@ -311,8 +320,10 @@ class StructuredEstimator(Fitted, Saved, Answers, Estimator):
         for line in lines:
             say(line)
 
-    def _solve(self, problem: Problem, solver: Solver, warm_start: WarmStart | None = None) -> Solution:
-        """Train, from an earlier state of the same solver if there is one."""
+    def _solve(
+        self, problem: Problem, solver: Solver, warm_start: WarmStart | np.ndarray | None = None
+    ) -> Solution:
+        """Train, from an earlier state of the same solver or from weights if there are any."""
         from partwise.distributed import at_work_on
         from partwise.estimators.long_passes import warn_if_long, watched
         from partwise.solvers import solve

@@ -291,6 +291,10 @@ class Solver(ABC):
         """
         return self.init(problem, random) if before is None else before
 
+    def from_other_data(self, problem: Problem, weights: np.ndarray, random: np.random.Generator) -> Any:
+        """A first state from weights that may have been trained on other examples; the default is `from_weights`."""
+        return self.from_weights(problem, weights, random)
+
     def pass_work(self, problem: Problem, state: Any = None) -> float:
         """The work of a pass in nanoseconds, roughly: of the last one if there is a `state`, else of a usual one.
 

@@ -139,7 +139,7 @@ def solve(
     certificate_every: float | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
-    warm_start: Solution | WarmStart | None = None,
+    warm_start: Solution | WarmStart | np.ndarray | None = None,
 ) -> Solution:
     """Train until the duality gap proves the tolerance is met.
 
@@ -162,9 +162,10 @@ def solve(
         as often as these are.
     resume : bool
         Go on from `checkpoint` if it exists, exactly as if training had not been interrupted.
-    warm_start : Solution or WarmStart
+    warm_start : Solution, WarmStart or ndarray (n_weights,)
         Start from an earlier solution by the same solver. If the problem has changed, everything that followed from
-        the old problem is computed again. If its structure or sizes have changed, training starts again.
+        the old problem is computed again. If its structure or sizes have changed, training starts again. Of weights
+        alone, solvers start that can (`from_other_data`).
     """
     check_positive("tol", tol)
     check_positive("max_passes", max_passes)
@@ -177,6 +178,8 @@ def solve(
         raise InputError("resume=True needs checkpoint, the file to go on from")
     if resume and checkpoint is not None and os.path.exists(checkpoint):
         state = load_checkpoint(checkpoint, problem, solver, run, random, at_work.template)
+    elif isinstance(warm_start, np.ndarray):
+        state = at_work.from_other_data(problem, warm_start, random)
     elif warm_start is not None:
         state = _warm_state(problem, at_work, warm_start, random)
     else:

@@ -264,6 +264,14 @@ class Race(Solver):
             kept = self.runners[first].from_weights(problem, weights, random)
         return self._begun(problem, first, kept, weights)
 
+    def from_other_data(
+        self, problem: Problem, weights: np.ndarray, random: np.random.Generator
+    ) -> RaceState:
+        """The candidate that would begin starts from the weights."""
+        first = self._first(problem)
+        state = self.runners[first].from_other_data(problem, weights, random)
+        return self._begun(problem, first, state, weights.copy())
+
     def grown(
         self, problem: Problem, old: Problem, state: RaceState, random: np.random.Generator
     ) -> RaceState | None:

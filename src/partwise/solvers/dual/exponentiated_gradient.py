@@ -211,6 +211,14 @@ class ExponentiatedGradient(BlockAscent):
                 state.theta[:] += scale * loss.gamma * problem.cost
         return self._at(problem, state, weights)
 
+    def from_other_data(
+        self, problem: Problem, weights: np.ndarray, random: np.random.Generator
+    ) -> EGState:
+        """As `from_weights`, unless the true labels, whose dual is 0, are a better start: on mostly new examples."""
+        state = self.from_weights(problem, weights, random)
+        is_behind = not np.isinf(state.beta[0]) and self._dual(problem, state.point()) < 0.0
+        return self.init(problem, random) if is_behind else state
+
     def _at(self, problem: Problem, state: EGState, weights: np.ndarray) -> EGState:
         """The state after its potentials were replaced; `weights` are about those of its v."""
         state.visited[:] = 1

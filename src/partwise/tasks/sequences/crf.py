@@ -23,7 +23,7 @@ _ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
 
 @dataclass(eq=False, repr=False)
 class _Parameters:
-    """The parameters of ``sklearn_crfsuite.CRF``, and four of partwise."""
+    """The parameters of ``sklearn_crfsuite.CRF``, and five of partwise."""
 
     algorithm: str | None = None
     min_freq: float | None = None
@@ -57,6 +57,7 @@ class _Parameters:
     trainer_cls: Any = None
     model_filename: str | None = None
     keep_tempfiles: bool | None = None
+    warm_start: bool = False
 
 
 class CRF(_Parameters, SequenceLabeler):  # type: ignore[misc]
@@ -81,6 +82,8 @@ class CRF(_Parameters, SequenceLabeler):  # type: ignore[misc]
     verbose : bool
     tol, random_state, n_jobs, scheme
         As in :class:`~partwise.SequenceLabeler`.
+    warm_start : bool
+        `fit` starts from the weights of a model that was loaded, or from the last fit.
     model_filename : str or None
         Where `fit` saves the model, in partwise's own format.
     num_memories, …, keep_tempfiles
@@ -109,7 +112,6 @@ class CRF(_Parameters, SequenceLabeler):  # type: ignore[misc]
     transitions = "all"
     order = 1
     template = hash_size = time_limit = memory_limit = callback = certificate_every = None
-    warm_start = False
 
     @property
     def l2(self) -> float:  # type: ignore[override]

@@ -16,6 +16,7 @@ import numpy as np
 from partwise.errors import InputError
 from partwise.estimators.encoders import smallest
 from partwise.storage.crfsuite_file import (
+    MAGIC,
     CrfsuiteModel,
     Features,
     packed_crfsuite_model,
@@ -46,17 +47,24 @@ def read_crfsuite(path: str | os.PathLike[str], encoding: str = "utf-8") -> CRF:
     CRF
         Its labels are in CRFsuite's order.
     """
-    try:
-        with open(path, "rb") as handle:
-            data = handle.read()
-    except FileNotFoundError:
-        raise InputError("no such file", path) from None
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror or error})", path) from None
+    data = crfsuite_file(path)
+    if data is None:
+        raise InputError("not a model file of CRFsuite", path)
     try:
         return model_from(data, encoding)
     except InputError as error:
         raise InputError(str(error), path) from None
+
+
+def crfsuite_file(path: str | os.PathLike[str]) -> bytes | None:
+    """The bytes of a model file of CRFsuite; None if the file is another."""
+    try:
+        with open(path, "rb") as handle:
+            return handle.read() if handle.peek(len(MAGIC))[: len(MAGIC)] == MAGIC else None
+    except FileNotFoundError:
+        raise InputError("no such file", path) from None
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror or error})", path) from None
 
 
 def model_from(data: bytes, encoding: str = "utf-8") -> CRF:

@@ -28,6 +28,7 @@ from partwise.structures import Chain
 from partwise.structures.chain.forward_backward import CHAIN
 from partwise.structures.chain.high_order import HIGH_ORDER
 from partwise.tasks.sequences.data import SequenceData, chain_of, edge_map_for
+from partwise.tasks.sequences.earlier_weights import Start, earlier_weights
 from partwise.tasks.sequences.gaps import check_loss_for_gaps, with_gaps
 from partwise.tasks.sequences.predictions import SequencePredictions
 
@@ -149,6 +150,10 @@ class SequenceLabeler(
             )
 
         return self._partial_fit(read)
+
+    def _earlier_weights(self) -> Start | None:
+        has_weights_alone = self.warm_start and hasattr(self, "_model") and "_training" not in self.__dict__
+        return earlier_weights(self) if has_weights_alone else None
 
     @property
     def _oracle(self) -> Oracle:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import refused, run  # noqa: F401 - a fixture
 
 import partwise
 from partwise import CRF, Classifier, SequenceLabeler, read_crfsuite
+from partwise.data import read
 
 DATA = "B\tword=the\tlength:3\nI\tword=dog\nO\tword=barked\n\nB\tword=a\nI\tword=cat\nO\tword=slept\n"
 
@@ -25,7 +26,7 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "model.crfsuite"
 
 
-def test_commands_read_models_of_crfsuite(run: Any, model: Path) -> None:
+def test_commands_read_models_of_crfsuite(run, model: Path) -> None:  # noqa: F811
     assert run("predict", model, "data")[:2] == (0, "B\nI\nO\n\nB\nI\nO\n\n")
     assert json.loads(run("evaluate", model, "data", "--json")[1])["accuracy"] == 1.0
     _, shown, _ = run("inspect", model)
@@ -36,7 +37,7 @@ def test_commands_read_models_of_crfsuite(run: Any, model: Path) -> None:
     assert run("report", model, "-o", "page.html")[0] == 0 and "word=dog" in Path("page.html").read_text()
 
 
-def test_convert_there_and_back(run: Any, model: Path) -> None:
+def test_convert_there_and_back(run, model: Path) -> None:  # noqa: F811
     assert "in the format of partwise" in run("convert", model, "own")[1]
     assert run("predict", "own", "data")[1] == "B\nI\nO\n\nB\nI\nO\n\n"
     assert type(partwise.load("own")) is CRF
@@ -46,7 +47,7 @@ def test_convert_there_and_back(run: Any, model: Path) -> None:
     assert Path("same").read_bytes() == Path("back").read_bytes()
 
 
-def test_what_cannot_be_converted(run: Any, model: Path) -> None:
+def test_what_cannot_be_converted(run, model: Path) -> None:  # noqa: F811
     SequenceLabeler(template="word[0]").fit([["a", "b"]], [["x", "y"]]).save("columns")
     Classifier().fit([[0.0], [1.0]], ["x", "y"]).save("classes")
     Path("damaged").write_bytes(model.read_bytes()[:-9])
@@ -62,3 +63,30 @@ def test_what_cannot_be_converted(run: Any, model: Path) -> None:
     ):
         refused(run("convert", *arguments), words)
     assert not Path("out").exists()
+
+
+def test_text_in_other_encodings(run, tmp_path: Path) -> None:  # noqa: F811
+    """The same models and predictions from Latin-1 and UTF-16, whole and as a stream, plain and gzipped."""
+    text = "".join(f"{w} {t}\n" if w else "\n" for w, t in [("Müller", "N"), ("läuft", "V"), ("", "")] * 30)
+    Path("utf8").write_text(text, "utf-8")
+    train = ("train", "sequence", "--template", "word[0]", "--quiet", "--tol", "0.1")
+    assert run(*train, "utf8", "-m", "m")[0] == 0
+    wanted = run("predict", "m", "utf8")[1]
+    assert wanted.startswith("Müller N N\nläuft V V\n")
+    for encoding in ("latin-1", "utf-16"):
+        Path("other").write_bytes(text.encode(encoding))
+        Path("zipped").write_bytes(gzip.compress(text.encode(encoding)))
+        for name in ("other", "zipped"):
+            assert run("predict", "m", name, "--encoding", encoding)[:2] == (0, wanted)
+            assert run("evaluate", "m", name, "--encoding", encoding)[0] == 0
+            assert run(*train, name, "-m", "m2", "--encoding", encoding)[0] == 0
+            assert partwise.load("m2").coef_.tolist() == partwise.load("m").coef_.tolist()
+        assert read("other", encoding=encoding).columns == read("utf8").columns
+    Path("other").write_bytes(text.encode("latin-1"))
+    refused(
+        run("predict", "m", "other"),
+        "other:1: byte 0xfc is not UTF-8; name the encoding (--encoding latin-1)",
+    )
+    refused(run("predict", "m", "other", "--encoding", "ascii"), "other: not text in ascii")
+    refused(run("predict", "m", "other", "--encoding", "klingon"), "encoding 'klingon' is unknown")
+    assert read("utf8").columns[0][0] == "Müller"  # the choice ends with the command

@@ -356,6 +356,15 @@ def _check_named(command: str, given: str, names: list[str]) -> None:
     raise InputError(f"{command} needs the kind of task, and {given!r:.60} is none: did you mean {meant}?")
 
 
+# Commands that read text have this option.
+_Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding", help="Of text files, such as latin-1; UTF-8 by default.", rich_help_panel="Data"
+    ),
+]
+
+
 def _flat(function: Callable[..., None], instead: Mapping[Any, Any]) -> Callable[..., None]:
     """The function with an argument for each field of its arguments that are dataclasses."""
     groups: dict[str, Any] = {}
@@ -367,11 +376,18 @@ def _flat(function: Callable[..., None], instead: Mapping[Any, Any]) -> Callable
             parameters += _fields(groups[name])
         else:
             parameters.append(each.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
+    if {each.name for each in parameters} & {"data", "train"}:
+        parameters.append(
+            Parameter("text_encoding", Parameter.KEYWORD_ONLY, default=None, annotation=_Encoding)
+        )
 
-    def command(**values: Any) -> None:
-        for name, kind in groups.items():
-            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
-        function(**values)
+    def command(text_encoding: str | None = None, **values: Any) -> None:
+        from partwise.data.encodings import reading
+
+        with reading(text_encoding):
+            for name, kind in groups.items():
+                values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+            function(**values)
 
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in parameters}

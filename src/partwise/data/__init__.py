@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from partwise.data.encodings import reading, recoded
 from partwise.data.line_ends import with_newlines
 from partwise.errors import InputError
 
@@ -163,6 +164,7 @@ def read(
     separator: str | None = None,
     label_column: int | None = -1,
     comment: str | None = None,
+    encoding: str | None = None,
 ) -> Columns | JsonSequences | AttributeSequences:
     r"""Read a file of sequences in any supported format.
 
@@ -180,6 +182,8 @@ def read(
         - anything else, or when one of the options below is given: "conll".
     separator, label_column, comment
         See `read_conll`. Other formats do not take them.
+    encoding : str or None
+        Of the text, such as "latin-1"; None is UTF-8.
 
     Returns
     -------
@@ -196,7 +200,8 @@ def read(
     are_columns = settings != _CONLL_SETTINGS
     if are_columns and format not in ("auto", "conll"):
         raise InputError(f"separator, label_column and comment belong to format='conll', not {format!r}")
-    text = read_text(path)
+    with reading(encoding):
+        text = read_text(path)
     if format == "auto":
         format = "conll" if are_columns else detect_format(text)
     return parse(text, format, path=path, **(settings if format == "conll" else {}))
@@ -269,7 +274,7 @@ def open_binary(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 handle = opened.enter_context(open(path, "rb"))
             if handle.peek(2)[:2] == _GZIP_MAGIC:
                 handle = opened.enter_context(gzip.GzipFile(fileobj=handle))
-            handle = with_newlines(handle)
+            handle = with_newlines(recoded(handle, path))
         yield handle
 
 
@@ -296,7 +301,8 @@ def decode(data: bytes, path: object, first_line: int = 1) -> str:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = first_line + data.count(b"\n", 0, error.start)
-        message = f"byte 0x{data[error.start]:02x} is not UTF-8; convert the file to UTF-8 (iconv -t utf-8)"
+        byte = f"byte 0x{data[error.start]:02x} is not UTF-8"
+        message = f"{byte}; name the encoding (--encoding latin-1), or convert the file (iconv -t utf-8)"
         raise InputError(message, path, line) from None
     nul = text.find("\0")
     if nul >= 0:

@@ -211,9 +211,7 @@ class ExponentiatedGradient(BlockAscent):
                 state.theta[:] += scale * loss.gamma * problem.cost
         return self._at(problem, state, weights)
 
-    def from_other_data(
-        self, problem: Problem, weights: np.ndarray, random: np.random.Generator
-    ) -> EGState:
+    def from_other_data(self, problem: Problem, weights: np.ndarray, random: np.random.Generator) -> EGState:
         """As `from_weights`, unless the true labels, whose dual is 0, are a better start: on mostly new examples."""
         state = self.from_weights(problem, weights, random)
         is_behind = not np.isinf(state.beta[0]) and self._dual(problem, state.point()) < 0.0

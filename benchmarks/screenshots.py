@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from partwise.data import make_names
+
 ROOT = Path(__file__).resolve().parents[1]
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
@@ -157,6 +159,13 @@ def write_data(folder: Path, n_train: int = 300, n_dev: int = 60) -> None:
         "train": [maker.sentence() for _ in range(n_train)],
         "dev": [maker.sentence() for _ in range(n_dev)],
     }
+    names = {"train": make_names(40, share=0.4), "dev": make_names(60, share=0.4, random_state=1)}
+    for name, (words, labels) in names.items():
+        rows = [
+            "".join(f"{a} {b}\n" for a, b in zip(*each, strict=True))
+            for each in zip(words, labels, strict=True)
+        ]
+        (folder / f"{name}.names").write_text("\n".join(rows))
     for name, sentences in parts.items():
         (folder / f"{name}.conll").write_text(chunk_text(sentences))
         (folder / f"{name}.conllu").write_text(dependency_text(sentences))
@@ -172,10 +181,8 @@ def run(folder: Path, *arguments: str) -> None:
 
 
 def train(folder: Path) -> None:
-    """The models of the pictures, and a run that did not finish."""
-    run(folder, "train", "sequence", "train.conll", "-m", "chunks.model", "-q", "--tol", "1e-6")
-    sgd = ("--solver", "sgd", "--max-passes", "30", "--tol", "1e-6")
-    run(folder, "train", "sequence", "train.conll", "-m", "sgd.model", "-q", *sgd)
+    """The models of the pictures."""
+    run(folder, "train", "sequence", "train.names", "-m", "names.model", "-q")
     run(folder, "train", "segments", "train.conll", "-m", "segments.model", "-q")
     run(folder, "train", "dependency", "train.conllu", "-m", "trees.model", "-q")
     run(folder, "train", "constituency", "train.mrg", "-m", "constituents.model", "-q")
@@ -183,7 +190,7 @@ def train(folder: Path) -> None:
 
 def make_pages(folder: Path) -> None:
     """The reports."""
-    run(folder, "report", "chunks.model", "sgd.model", "--data", "dev.conll", "-o", "chunks.html")
+    run(folder, "report", "names.model", "--data", "dev.names", "-o", "names.html")
     run(folder, "report", "trees.model", "--data", "dev.conllu", "-o", "trees.html")
     run(folder, "report", "constituents.model", "--data", "dev.mrg", "-o", "constituents.html")
 
@@ -205,9 +212,8 @@ def section(name: str) -> str:
 def report_pictures(browser: Any, folder: Path, images: Path) -> None:
     """Of docs/report.md."""
     page = browser.new_page(viewport={"width": 960, "height": 900})
-    page.goto((folder / "chunks.html").as_uri())
-    page.locator("svg.chart").first.hover(position={"x": 200, "y": 120})
-    picture(page, section("convergence"), images / "report_convergence.png")
+    page.goto((folder / "names.html").as_uri())
+    picture(page, "main", images / "report_errors.png", 900)
     page.goto((folder / "trees.html").as_uri())
     page.locator(".token.wrong").first.click()
     picture(page, section("examples"), images / "report_tree.png", 900)

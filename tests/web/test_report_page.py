@@ -88,8 +88,13 @@ def test_a_page_of_hostile_words_runs_nothing_and_fetches_nothing(folder, browse
     assert watched.requests == [(folder / "page.html").as_uri()] and watched.complaints == []
     assert page.locator("script").count() == 2 and page.locator("main img, main script").count() == 0
     headings = page.locator("h2").all_inner_texts()
+    assert page.locator("[role=tab]").all_inner_texts() == ["Errors", "Calibration", "Training", "Model"]
+    for k in range(4):
+        page.locator("[role=tab]").nth(k).click()
+        headings += page.locator("h2").all_inner_texts()
+    page.locator("[role=tab]").first.click()
     for heading in (
-        "Convergence",
+        "Training",
         "Regularisation path",
         "Scores",
         "Confusion matrix",
@@ -102,7 +107,7 @@ def test_a_page_of_hostile_words_runs_nothing_and_fetches_nothing(folder, browse
     assert tokens.nth(0).locator(".word").inner_text() == WORDS[0]
     assert tokens.nth(2).locator(".word").inner_text().endswith("…")
     assert LABELS["tag"] in page.locator(".token .name, .token .truth").all_inner_texts()
-    assert "expected calibration error" in page.locator("main").inner_text()
+    assert "expected calibration error" in page.locator("main").text_content()
 
 
 def test_words_are_explained_by_mouse_and_by_keys(folder, browser):
@@ -124,23 +129,38 @@ def test_words_are_explained_by_mouse_and_by_keys(folder, browser):
     page.locator(".kbest button").nth(1).focus()
     page.keyboard.press("Enter")
     assert page.locator(".kbest button").nth(1).get_attribute("aria-pressed") == "true"
-    chart = page.locator("svg.chart").first
+    page.locator("[role=tab]").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("[role=tab][aria-selected=true]").inner_text() == "Training"
+    panel = page.locator("[role=tabpanel]:not(.away)")
+    chart = panel.locator("svg.chart").first
     chart.focus()
     page.keyboard.press("End")
-    assert re.match(r"pass \d.*: .*", page.locator(".readout").first.inner_text())
+    assert re.match(r"pass \d.*: .*", panel.locator(".readout").first.inner_text())
     chart.hover(position={"x": 90, "y": 60})
-    assert page.locator(".readout").first.inner_text().startswith("pass 1")
+    assert panel.locator(".readout").first.inner_text().startswith("pass 1")
     assert watched.complaints == []
 
 
 def test_everything_can_be_reached_by_tab(folder, browser):
     page = Watched(browser).open((folder / "page.html").as_uri())
     seen = set()
-    for _ in range(60):
+    page.locator("[role=tab]").nth(2).click()
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        seen.add(
+            page.evaluate(
+                "'' + document.activeElement.tagName + ' ' + document.activeElement.className.baseVal"
+            )
+        )
+    assert "svg chart" in seen
+    page.locator("[role=tab]").first.click()
+    for _ in range(70):
         page.keyboard.press("Tab")
         seen.add(page.evaluate("[document.activeElement.tagName, document.activeElement.className.baseVal ?? "
                                "document.activeElement.className].join(' ')"))  # fmt: skip
-    for wanted in ("svg chart", "BUTTON sort", "SELECT ", "BUTTON token wrong", "DIV scroll"):
+    for wanted in ("BUTTON cell", "BUTTON sort", "SELECT ", "BUTTON token wrong", "DIV scroll"):
         assert any(each.startswith(wanted) for each in seen), wanted
 
 
@@ -161,8 +181,42 @@ def test_a_phone_need_not_scroll_sideways(folder, browser, scheme):
 def test_on_paper_controls_are_left_out(folder, browser):
     page = Watched(browser).open((folder / "page.html").as_uri())
     page.emulate_media(media="print")
-    assert not page.locator(".chooser").first.is_visible() and page.locator("svg.chart").first.is_visible()
+    assert not page.locator(".chooser").first.is_visible() and not page.locator(".tabs").is_visible()
+    for k in range(4):
+        assert page.locator("[role=tabpanel]").nth(k).is_visible()
+    assert page.locator("svg.chart").first.is_visible()
     assert page.pdf().startswith(b"%PDF")
+
+
+def test_examples_are_filtered_and_a_confusion_opens_its_examples(folder, browser):
+    page = Watched(browser).open((folder / "page.html").as_uri())
+    count = page.locator("#example option").count()
+    assert count == 4 and page.locator(".token[aria-selected=true]").get_attribute("class") == "token wrong"
+    page.locator("#filter-errors").select_option("right")
+    assert page.locator("#example option").count() == 2 and page.locator(".token.wrong").count() == 0
+    page.locator("#filter-type").select_option(LABELS["emoji"])
+    assert page.locator("#example option").count() == 2
+    page.locator("#filter-doubt").select_option("0.5")
+    assert page.locator("#example option").count() < count
+    page.locator("button.cell").first.click()
+    assert page.locator("#example option").count() == 2 and page.locator(".token.wrong").count() > 0
+    assert "predicted as" in page.locator("section:has(#example) [role=status]").inner_text()
+
+
+def test_entities_are_coloured_pills(browser, tmp_path):
+    labels, truth = ["B-PER", "I-PER", "O", "B-ORG", "B-ORG"], ["B-PER", "I-PER", "O", "O", "B-ORG"]
+    probable = [[["B-PER", 0.9]], [["I-PER", 0.6]], [["O", 1.0]], [["B-ORG", 0.7]], [["B-ORG", 1.0]]]
+    example = {"kind": "sequences", "number": 1, "errors": 1, "tokens": list("abcde"), "labels": labels}
+    example |= {"truth": truth, "marginals": probable}
+    content = {"explorer": {"kind": "sequences", "total": 1, "examples": [example]}}
+    (tmp_path / "page.html").write_text(scripted_page("t", content))
+    page = Watched(browser).open((tmp_path / "page.html").as_uri())
+    pills = page.locator(".segment")
+    assert pills.locator(".segment-name").all_inner_texts() == ["PER 60.0 %", "ORG 70.0 %", "ORG 100.00 %"]
+    assert page.locator(".segment.wrong").count() == 1 and page.locator(".details h3").inner_text() == "d"
+    hues = [pills.nth(k).evaluate("each => each.style.getPropertyValue('--hue')") for k in range(3)]
+    assert hues[0] != hues[1] == hues[2]
+    assert page.locator(".token .name").count() == 1  # only where the label is wrong
 
 
 def test_labels_are_sorted_by_their_titles(folder, browser):

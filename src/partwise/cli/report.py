@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -68,7 +69,7 @@ def report(
     if all(each.is_empty for each in given):
         raise InputError(given[0].note, given[0].name)
     _tell(console, [f"{each.name}: {each.note}" for each in given if each.note])
-    title = f"Model {models[0]}" if len(models) == 1 else f"{len(models)} runs"
+    title = f"Model {os.path.basename(models[0])}" if len(models) == 1 else f"{len(models)} runs"
     write_page_to(output, scripted_page(title, _content(given, data, examples, top, format, console)))
     if output != STANDARD:
         _tell(console, [f"page written to {output}"])
@@ -80,6 +81,7 @@ def _content(
     given: list[Given], data: str | None, examples: int, top: int, format: str | None, console: Console | None
 ) -> dict[str, Any]:
     """The data of the page."""
+    from partwise.report.numbers import file_size
     from partwise.report.summary import summarize
     from partwise.web.sections import model_section
 
@@ -93,6 +95,8 @@ def _content(
     if first is None:
         return content
     content["model"] = model_section(first.name, summarize(first.model, first.header, top))
+    content["about"] = _about(first, data)
+    content["figures"] = [("model file", file_size(first.name))]
     if not content["model"]["features"]:
         notes.append("no largest weights: this model has none by name")
     if sum(each.model is not None for each in given) > 1:
@@ -101,7 +105,20 @@ def _content(
         notes.append("no scores, reliability or examples: they need labelled data (--data)")
         return content
     content |= _labelled(first, data, examples, format, console)
+    content["figures"] = [*content["scores"]["scores"][:3], *content["figures"]]
     return content
+
+
+def _about(given: Given, data: str | None) -> list[str]:
+    """When and on what the model was trained, and what it is scored on, for the first line of the page."""
+    told = []
+    trained = given.header.get("training")
+    if isinstance(trained, dict) and isinstance(trained.get("path"), str):
+        day = str(trained["date"])[:10] if isinstance(trained.get("date"), str) else ""
+        told.append(f"trained{f' {day}' if day else ''} on {os.path.basename(trained['path'])}")
+    if data is not None:
+        told.append(f"scores on {os.path.basename(data)}")
+    return told
 
 
 def _labelled(
@@ -121,10 +138,8 @@ def _labelled(
             last = time.monotonic()
             _tell(console, [f"{done} of {min(examples, len(evidence.errors))} examples explained"])
 
-    section = score_section(evidence)
-    section["data"] = data
     return {
-        "scores": section,
+        "scores": score_section(evidence),
         "explorer": example_section(task, inputs, truths, evidence, examples, told),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from typing import Annotated, Any
@@ -45,7 +46,9 @@ def serve(
     task, summary = opened_task(estimator, header, model), summarize(estimator, header, 30)
     service = Service(task, summary, Limits(seconds=time_limit, at_once=jobs))
     live: dict[str, Any] = {**task.expects(), "most_kbest": service.limits.kbest}
-    page = scripted_page(f"Model {model}", {"live": live, "model": model_section(model, summary)}, live=True)
+    page = scripted_page(
+        f"Model {os.path.basename(model)}", {"live": live, "model": model_section(model, summary)}, live=True
+    )
     server = _listen(host, port, service, page)
     stop = threading.Event()
     with _heeding(stop):

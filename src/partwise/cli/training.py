@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
+import time
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from partwise.cli.common import warn_of_unknown
@@ -21,6 +23,7 @@ from partwise.report.progress import TrainingDisplay, duration, number
 from partwise.storage.model_file import check_header, save_estimator
 from partwise.tasks.task import LabelledData, Scores, Task
 
+_MOST_ESTIMATES = 100  # points between certificates that a model file keeps, for the curve of its report
 _LONG = 300  # words of a sequence: no sentence is as long, so blank lines are missing
 
 
@@ -47,6 +50,8 @@ class Job:
         Data to score.
     dev_source : str
         The file of these data.
+    estimates : list of (passes, objective, dual)
+        The solver's estimates between certificates, filled in by training.
     verbose : bool
         Whether to show the estimate of memory.
     """
@@ -56,12 +61,17 @@ class Job:
     data: LabelledData
     dev: tuple[Any, Any] | None = None
     dev_source: str = ""
+    estimates: list[tuple[float, float, float]] = field(default_factory=list)
     verbose: bool = False
 
     def record(self, seconds: float, scores: Scores | None) -> dict[str, Any]:
         """Facts about the training for the model file, beside those of the estimator."""
         main = None if scores is None else scores.main
-        training = {"path": self.source, "seconds": seconds, "dev": main, "n_examples": self.data.n_examples}
+        kept = self.estimates[:: 1 + len(self.estimates) // _MOST_ESTIMATES]
+        training = {
+            "path": self.source, "date": time.strftime("%Y-%m-%d %H:%M"), "seconds": seconds, "dev": main,
+            "n_examples": self.data.n_examples, "estimates": kept,
+        }  # fmt: skip
         return {"data": self.task.options.as_dict(), "training": training}
 
 
@@ -160,6 +170,9 @@ class _Watcher:
         tell_job(self.display.console, self.job, problem)
 
     def __call__(self, progress: Any) -> None:
+        if progress.record is None and math.isfinite(progress.estimated_gap):
+            primal = progress.dual + progress.estimated_gap
+            self.job.estimates.append((progress.passes, float(primal), float(progress.dual)))
         try:
             self.display(progress)
         except OSError:

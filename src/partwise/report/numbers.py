@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 from partwise.report.progress import duration
@@ -34,6 +35,12 @@ def shown(value: Any, name: str = "") -> str:
             return duration(value)
         return _tenths(value) if name == "passes" else _decimal(value)
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def file_size(path: str) -> str:
+    """The size of a file: ``3.1 MB``, or kB below one MB."""
+    size = os.path.getsize(path)
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
 
 
 def _tenths(value: float) -> str:

@@ -64,7 +64,13 @@ class Given:
         """The run for a page."""
         points = [[point.get(key) for key in ("passes", "seconds", "relative_gap")] for point in self.history]
         bounds = [[point.get(key) for key in ("passes", "primal", "dual")] for point in self.history]
-        return {"name": self.name, "points": points, "bounds": bounds, "tol": self.tol, "note": self.note}
+        name = os.path.basename(self.name)
+        trained = self.header.get("training")
+        estimates = trained.get("estimates") if isinstance(trained, dict) else None
+        return {
+            "name": name, "points": points, "bounds": bounds, "estimates": _triples(estimates), "tol": self.tol,
+            "note": self.note,
+        }  # fmt: skip
 
 
 def read_given(path: str) -> Given:
@@ -232,6 +238,16 @@ def _relative_gap(point: Mapping[str, float]) -> dict[str, float]:
     if "primal" not in point or "dual" not in point or not point["primal"]:
         return {}
     return {"relative_gap": (point["primal"] - point["dual"]) / abs(point["primal"])}
+
+
+def _triples(values: Any) -> list[list[float]]:
+    """The rows of three finite numbers among some values."""
+    rows = [
+        [_finite(x) for x in row]
+        for row in (values if isinstance(values, list) else [])
+        if isinstance(row, (list, tuple)) and len(row) == 3
+    ]
+    return [row for row in rows if None not in row]  # type: ignore[misc]
 
 
 def _finite(value: Any) -> float | None:

@@ -12,7 +12,15 @@ import numpy as np
 from partwise.errors import InputError
 from partwise.report.probabilities import Distribution, distributions
 from partwise.scoring.labelling import LabellingScores, labelling_scores
-from partwise.tasks.page import Evidence, LabelRow, Parts, confusions, percent, shortened
+from partwise.tasks.page import (
+    Evidence,
+    LabelRow,
+    Parts,
+    confusions,
+    counted_labels,
+    percent,
+    shortened,
+)
 from partwise.tasks.task import Scores, Task, Wanted, add_each
 
 _MOST_LABELS = 8  # labels of a position that pages show: their tables have eight rows
@@ -132,17 +140,18 @@ def label_scores(found: LabellingScores, counts: dict[str, int]) -> Scores:
 def labelled_evidence(true: list[list[str]], predicted: list[list[str]], errors: np.ndarray) -> Evidence:
     """Evidence from labels, without probabilities."""
     scores = labelling_scores(true, predicted)
-    kind = "F1 of chunks" if scores.f1_kind == "chunk" else "F1, mean over labels"
+    accuracy = ("accuracy", percent(scores.accuracy))
+    kind = "F1" if scores.types else "F1, mean over labels"
+    rates = [(kind, scores.f1), ("precision", scores.precision), ("recall", scores.recall)]
+    shown = [(name, percent(rate)) for name, rate in rates]
     shown = [
-        ("accuracy", percent(scores.accuracy)),
-        (kind, percent(scores.f1)),
-        ("precision", percent(scores.precision)),
-        ("recall", percent(scores.recall)),
+        *([*shown, accuracy] if scores.types else [accuracy, *shown]),
         ("labels", f"{scores.n_labels:,}"),
         ("examples without an error", f"{int((errors == 0).sum()):,} of {len(errors):,}"),
     ]
     rows = [LabelRow(shortened(str(row.label)), *row[1:]) for row in scores.per_label]
-    return Evidence(shown, rows, confusions(true, predicted), errors)
+    types = counted_labels(scores.types)
+    return Evidence(shown, rows, confusions(true, predicted), errors, types=types)
 
 
 def label_parts(

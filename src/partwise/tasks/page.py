@@ -44,7 +44,7 @@ class Evidence:
     Attributes
     ----------
     scores : list of (name, value)
-        In words.
+        In words; the first three are those that people look for first.
     labels : list of LabelRow
     confusion : (labels, matrix) or None
         ``matrix[i][j]`` times label i was taken for label j.
@@ -52,6 +52,8 @@ class Evidence:
         Wrong parts of every example.
     predicted, every : (probability, is_true) or None
         Of the predicted parts, and of all parts; None if the loss has no probabilities.
+    types : list of LabelRow
+        Scores by type of entity, chunk or segment, if there are types.
     missing : list of str
         Notes on tables that cannot be shown.
     """
@@ -62,6 +64,7 @@ class Evidence:
     errors: np.ndarray
     predicted: Parts | None = None
     every: Parts | None = None
+    types: list[LabelRow] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
 

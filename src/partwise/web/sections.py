@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -17,14 +18,17 @@ _OTHERS = "(others)"
 
 
 def model_section(name: str, summary: Summary) -> dict[str, Any]:
-    """A model in tables."""
+    """A model in tables. Files are named without their folders: pages are given to others."""
+    training = dict(summary.training)
+    if "data" in training:
+        training["data"] = os.path.basename(training["data"])
     return {
-        "name": name,
+        "name": os.path.basename(name),
         "kind": summary.kind,
         "settings": summary.settings,
         "sizes": summary.sizes,
         "certificate": summary.certificate,
-        "training": summary.training,
+        "training": training,
         "features": [[str(label), attribute, weight] for attribute, label, weight in summary.top_features],
         "transitions": [
             [str(before), str(after), weight] for before, after, weight in summary.top_transitions
@@ -37,6 +41,7 @@ def score_section(evidence: Evidence) -> dict[str, Any]:
     found: dict[str, Any] = {
         "scores": evidence.scores,
         "labels": [list(row) for row in evidence.labels],
+        "types": [list(row) for row in evidence.types],
         "notes": list(evidence.missing),
     }
     if evidence.confusion is not None:

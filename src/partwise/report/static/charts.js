@@ -6,6 +6,7 @@ const DASHES = ["", "7 4", "2 3", "9 3 2 3", "4 2"];
 /**
  * A chart of curves.
  * lines: [{name, points: [[x, y], …]}]; logX, logY: logarithmic axes, on which only numbers above 0 have a place;
+ * a line may have color (the number of its colour), dash, bare: true (no marks) and onlyMarks: true;
  * level: {value, text}, a dashed line; diagonal: true draws y = x; range: [low, high] of both axes.
  */
 function chart({ title, lines, xLabel, yLabel = "", logX = false, logY = false, level = null, diagonal = false, range = null }) {
@@ -31,7 +32,7 @@ function chart({ title, lines, xLabel, yLabel = "", logX = false, logY = false, 
   kept.forEach((line, k) => picture.append(...curve(line, k, x, y)));
   const readout = make("output", { class: "readout", "aria-live": "polite" }, "\u00a0");
   readValues(picture, readout, kept, x, xLabel);
-  const legend = make("div", { class: "legend" }, ...kept.map((line, k) => legendEntry(line.name, k)));
+  const legend = make("div", { class: "legend" }, ...kept.map(legendEntry));
   return make("figure", {}, make("figcaption", {}, title), kept.length > 1 ? legend : null, picture, readout);
 }
 
@@ -94,21 +95,22 @@ function frame(x, y, xLabel, yLabel) {
 
 function curve(line, k, x, y) {
   const places = line.points.map(([a, b]) => [x.place(a), y.place(b)]);
-  const color = `series-${(k % COLORS) + 1}`;
-  const marks = places.length <= 60 ? places : [];
+  const color = `series-${((line.color ?? k) % COLORS) + 1}`;
+  const marks = places.length <= 60 && !line.bare ? places : [];
   return [
     line.onlyMarks ? null : draw("polyline", {
       class: `curve ${color}`, points: places.map((place) => place.join(",")).join(" "),
-      "stroke-dasharray": DASHES[Math.floor(k / COLORS) % DASHES.length] || null,
+      "stroke-dasharray": line.dash || DASHES[Math.floor(k / COLORS) % DASHES.length] || null,
     }),
     ...marks.map(([a, b], i) => draw("circle", { class: `mark ${color}`, cx: a, cy: b, r: line.sizes ? line.sizes[i] : 3 })),
   ].filter((each) => each);
 }
 
-function legendEntry(name, k) {
-  const line = draw("svg", { viewBox: "0 0 26 10", class: "swatch", "aria-hidden": "true" },
-    draw("path", { class: `curve series-${(k % COLORS) + 1}`, d: "M0 5H26", "stroke-dasharray": DASHES[Math.floor(k / COLORS) % DASHES.length] || null }));
-  return make("span", {}, line, shortened(name, 48));
+function legendEntry(line, k) {
+  const color = `series-${((line.color ?? k) % COLORS) + 1}`;
+  const sign = line.onlyMarks ? draw("circle", { class: `mark ${color}`, cx: 13, cy: 5, r: 4 }) :
+    draw("path", { class: `curve ${color}`, d: "M0 5H26", "stroke-dasharray": line.dash || DASHES[Math.floor(k / COLORS) % DASHES.length] || null });
+  return make("span", {}, draw("svg", { viewBox: "0 0 26 10", class: "swatch", "aria-hidden": "true" }, sign), shortened(line.name, 48));
 }
 
 /** Shows the values of all curves at the point nearest to the pointer, or at the next one by arrow key. */

@@ -38,6 +38,11 @@ function shortened(text, longest = 24) {
   return letters.length <= longest ? text : letters.slice(0, longest - 1).join("") + "…";
 }
 
+/** Text that may break behind signs that part the names of features, not inside words. */
+function breakable(text) {
+  return text.split(/(?<=[|=,)])/).flatMap((part, k) => (k ? [document.createElement("wbr"), part] : [part]));
+}
+
 /** A number as people read it. */
 function shown(value, digits = 4) {
   if (value === null || value === undefined) return "–";
@@ -52,6 +57,48 @@ function shown(value, digits = 4) {
 
 function percent(p) {
   return p === null || p === undefined ? "–" : (100 * p).toFixed(p > 0.9995 || p < 0.1 ? 2 : 1) + " %";
+}
+
+const hues = new Map();
+
+/** The hue of a type: hues of types that were seen one after another are far apart. */
+function hueOf(type) {
+  if (!hues.has(type)) hues.set(type, Math.round((210 + 137.5 * hues.size) % 360));
+  return hues.get(type);
+}
+
+/** Panels of which one is shown, chosen by tabs; on paper all are shown. panels: [[title, element], …] */
+function tabbed(panels) {
+  if (panels.length < 2) return panels.map(([, panel]) => panel);
+  const buttons = panels.map(([title], k) => make("button", {
+    type: "button", role: "tab", id: `tab-${k}`, "aria-controls": `panel-${k}`, click: () => choose(k),
+  }, title));
+  const bodies = panels.map(([title, panel], k) => make("div", { role: "tabpanel", id: `panel-${k}`, "aria-labelledby": `tab-${k}` },
+    make("p", { class: "panel-title" }, title), panel));
+  const choose = (chosen) => buttons.forEach((button, k) => {
+    button.setAttribute("aria-selected", k === chosen);
+    button.tabIndex = k === chosen ? 0 : -1;
+    bodies[k].classList.toggle("away", k !== chosen);
+  });
+  const list = make("div", { role: "tablist", class: "tabs", "aria-label": "parts of the page" }, ...buttons);
+  list.addEventListener("keydown", (event) => {
+    const current = buttons.indexOf(document.activeElement);
+    const next = { ArrowLeft: current - 1, ArrowRight: current + 1, Home: 0, End: buttons.length - 1 }[event.key];
+    if (next === undefined || current < 0) return;
+    event.preventDefault();
+    const place = (next + buttons.length) % buttons.length;
+    choose(place);
+    buttons[place].focus();
+  });
+  choose(0);
+  return [list, ...bodies];
+}
+
+/** A bar from a centre line: to the right if the value is positive, to the left if it is negative. */
+function leaning(share) {
+  const inner = make("span", { class: "bar " + (share < 0 ? "minus" : "plus") });
+  inner.style.inlineSize = 50 * Math.min(Math.abs(share), 1) + "%";
+  return make("span", { class: "bar-room leaning", "aria-hidden": "true" }, inner);
 }
 
 /** A bar whose length is a share of its room. */

@@ -2,11 +2,56 @@
 
 const DRAWINGS = { trees: dependencyDrawing, constituents: constituentDrawing, graphs: graphDrawing };
 
+/** The type of a label of an entity or chunk (B-PER: PER); any other label is its own type. */
+function typeOf(name) {
+  return /^[BIESLU]-./.test(name) ? name.slice(2) : name;
+}
+
+/** Whether labels mark entities or chunks: all are O, or a letter of IOBES or BILOU, a hyphen and a type. */
+function areChunks(labels) {
+  return labels.some((name) => typeOf(name) !== name) && labels.every((name) => name === "O" || typeOf(name) !== name);
+}
+
+/** Entities that labels mark: [first, last, type, probability of the least probable label, or nothing]. */
+function entitiesOf(labels, probability = () => null) {
+  const found = [];
+  labels.forEach((name, k) => {
+    if (name === "O") return;
+    const before = labels[k - 1], type = typeOf(name), own = found[found.length - 1];
+    const starts = !before || before === "O" || typeOf(before) !== type || "BSU".includes(name[0]) || "ESLU".includes(before[0]);
+    const p = probability(k);
+    if (starts) found.push([k, k, type, p ?? undefined]);
+    else { own[1] = k; if (p !== null && p < own[3]) own[3] = p; }
+  });
+  return found;
+}
+
+/** An answer whose labels mark entities, with these as segments. */
+function withEntities(answer) {
+  const labels = answer.labels || [];
+  if (answer.segments || answer.heads || answer.nodes || answer.edges) return answer;
+  if (!areChunks([...labels, ...(answer.truth || [])])) return answer;
+  const entities = (own) => entitiesOf(own.labels, (k) => probabilityHere(answer, own, k));
+  return {
+    ...answer, segments: entities(answer),
+    true_segments: answer.truth ? entitiesOf(answer.truth).map((each) => each.slice(0, 3)) : undefined,
+    kbest: answer.kbest?.map((each) => ({ ...each, segments: entities(each) })),
+  };
+}
+
+/** The place to look at first: the first error, if the truth is known. */
+function firstError(answer) {
+  const place = answer.tokens.findIndex((_, k) => { const truth = truthOf(answer, k); return truth !== null && truth !== labelOf(answer, answer, k); });
+  return Math.max(place, 0);
+}
+
 /** The view of one answer; move(step) goes to another example where there are any. */
-function answerView(answer, move = () => {}) {
+function answerView(given, move = () => {}) {
+  const answer = withEntities(given);
   const details = make("div", { class: "details", "aria-live": "polite" });
   const room = make("div", { class: "answer" });
-  let chosen = [0, 1], rank = 0;
+  const start = firstError(answer);
+  let chosen = [start, start + 1], rank = 0;
   const select = (first, end) => {
     chosen = [first, end];
     details.replaceChildren(...detailsOf(answer, first, end));
@@ -60,14 +105,22 @@ function wordStrip(answer, tree, select, move) {
 function tokenOf(answer, tree, word, k, select) {
   const name = labelOf(answer, tree, k), p = probabilityHere(answer, tree, k), truth = truthOf(answer, k);
   const isWrong = truth !== null && truth !== name;
+  const isPlain = answer.segments && !isWrong; // its colour says the rest
   const token = make("button", {
-    type: "button", role: "option", class: isWrong ? "token wrong" : "token", tabindex: k ? -1 : 0,
+    type: "button", role: "option", class: `token${isWrong ? " wrong" : ""}${isPlain ? " plain" : ""}`, tabindex: k ? -1 : 0,
     title: `${shortened(word, 200)}: ${name}${p === null ? "" : ", probability " + percent(p)}${isWrong ? ", truly " + truth : ""}`,
     click: () => select(k, k + 1),
-  }, make("span", { class: "word", dir: "auto" }, shortened(word, 60)), make("span", { class: "name", dir: "auto" }, shortened(name, 40)));
+  }, make("span", { class: "word", dir: "auto" }, shortened(word, 60)), isPlain ? null : make("span", { class: "name", dir: "auto" }, shortened(name, 40)));
   if (isWrong) token.append(make("span", { class: "truth", dir: "auto" }, shortened(truth, 40)));
-  if (p !== null) token.style.setProperty("--doubt", `${Math.round(60 * (1 - p))}%`);
+  if (!answer.heads && !answer.segments) tinted(token, name, p);
   return token;
+}
+
+/** In the colour of its type, the paler the less probable. */
+function tinted(element, type, p) {
+  element.style.setProperty("--hue", hueOf(type));
+  element.style.setProperty("--strength", `${Math.round(4 + 30 * (p ?? 1))}%`);
+  return element;
 }
 
 /** What stands under a word: its label, or its head and relation. */
@@ -98,10 +151,10 @@ function grouped(answer, tree, tokens) {
     if (!own) { result.push(tokens[k]); k += 1; continue; }
     const [first, last, name, p] = own;
     const isWrong = answer.true_segments && !answer.true_segments.some((each) => each[0] === first && each[1] === last && each[2] === name);
-    const text = name + (p === undefined ? "" : ` ${percent(p)}`);
-    result.push(make("span", { class: isWrong ? "segment wrong" : "segment", role: "group", "aria-label": text },
-      make("span", { class: "segment-name", dir: "auto" }, text),
-      make("span", { class: "segment-words" }, ...tokens.slice(first, last + 1))));
+    const text = shortened(name, 40) + (p === undefined ? "" : ` ${percent(p)}`);
+    result.push(tinted(make("span", { class: isWrong ? "segment wrong" : "segment", role: "group", "aria-label": text },
+      make("span", { class: "segment-words" }, ...tokens.slice(first, last + 1)),
+      make("span", { class: "segment-name", dir: "auto" }, text)), name, p));
     k = last + 1;
   }
   return result;
@@ -125,7 +178,7 @@ function detailsOf(answer, first, end) {
   const terms = (answer.terms || []).filter((term) => term[0] === first && term[1] === end);
   const pair = make("div", { class: "pair" });
   if (rivals.length) {
-    const rows = rivals.map(([name, p]) => [name, percent(p), bar(p, "plus")]);
+    const rows = rivals.map(([name, p]) => [shortened(name, 40), percent(p), bar(p, "plus")]);
     pair.append(make("div", {}, make("h4", {}, "probabilities"), table([], rows, ["", "number", "bars"])));
   }
   if (terms.length) {

@@ -1,8 +1,8 @@
 // Tables: facts, weights, scores of labels, the confusion matrix, reliability.
 
 function table(titles, rows, kinds = []) {
-  const cell = (tag, value, k) => make(tag, { class: kinds[k] || null, dir: kinds[k] ? null : "auto" },
-    value instanceof Node ? value : shown(value));
+  const cell = (tag, value, k) => make(tag, { class: kinds[k] || null, dir: kinds[k] && kinds[k] !== "short" ? null : "auto" },
+    ...(value instanceof Node ? [value] : breakable(shown(value))));
   return make("table", {},
     titles.length ? make("thead", {}, make("tr", {}, ...titles.map((title, k) => cell("th", title, k)))) : null,
     make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((value, k) => cell("td", value, k))))));
@@ -14,21 +14,21 @@ function facts(values) {
     .map(([name, value]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", { dir: "auto" }, shown(value, 6))))));
 }
 
-/** Rows whose last entry is a number, which is also drawn as a bar. */
+/** Rows whose last entry is a number, which is also drawn as a bar from a centre line. */
 function weights(titles, rows) {
   const largest = Math.max(...rows.map((row) => Math.abs(row[row.length - 1])), 1e-300);
   const drawn = rows.map((row) => {
     const weight = row[row.length - 1];
     const sign = weight < 0 ? "" : "+";
-    return [...row.slice(0, -1), sign + weight.toFixed(3), bar(Math.abs(weight) / largest, weight < 0 ? "minus" : "plus")];
+    return [...row.slice(0, -1), sign + weight.toFixed(3), leaning(weight / largest)];
   });
-  const kinds = [...titles.slice(0, -1).map(() => ""), "number", "bars"];
+  const kinds = [...titles.slice(0, -1).map((title) => (title === "label" ? "short" : "")), "number", "bars"];
   return table([...titles, ""], drawn, kinds);
 }
 
-/** Scores of labels; a title sorts by its column. */
-function labelScores(rows) {
-  const titles = ["label", "precision", "recall", "F1", "true"];
+/** Scores of labels or of types; a title sorts by its column. */
+function labelScores(rows, kind = "label") {
+  const titles = [kind, "precision", "recall", "F1", "true"];
   const room = make("div", { class: "label-scores" });
   let by = 4, down = true;
   const show = () => {
@@ -41,17 +41,18 @@ function labelScores(rows) {
     room.replaceChildren(table([...buttons, ""], shownRows, ["", "number", "number", "number", "number", "bars"]));
   };
   show();
-  return scrolling("scores of labels", room);
+  return scrolling(`scores by ${kind}`, room);
 }
 
-/** Rows are true labels, columns predicted ones; a row's errors are shaded by their share. */
-function confusionMatrix({ labels, matrix, note }) {
+/** Rows are true labels, columns predicted ones; a row's errors are shaded by their share. open(true, predicted) shows examples. */
+function confusionMatrix({ labels, matrix, note }, open = null) {
   const heads = labels.map((label) => make("th", { scope: "col", title: label }, make("span", { dir: "auto" }, shortened(label, 14))));
   const rows = matrix.map((row, i) => {
     const total = row.reduce((sum, count) => sum + count, 0) || 1;
     return make("tr", {}, make("th", { scope: "row", title: labels[i], dir: "auto" }, shortened(labels[i], 18)),
       ...row.map((count, j) => {
-        const cell = make("td", { class: i === j ? "right" : "wrong", title: `${labels[i]} predicted as ${labels[j]}: ${count}` }, count ? shown(count) : "");
+        const cell = make("td", { class: i === j ? "right" : "wrong", title: `${labels[i]} predicted as ${labels[j]}: ${count}` },
+          count && open && i !== j ? make("button", { type: "button", class: "cell", "aria-label": `${shown(count)}: show examples of ${labels[i]} predicted as ${labels[j]}`, click: () => open(labels[i], labels[j]) }, shown(count)) : count ? shown(count) : "");
         if (count) cell.style.setProperty("--share", `${Math.round(100 * Math.sqrt(count / total) * 0.7)}%`);
         return cell;
       }));

@@ -67,7 +67,7 @@ class DependencyTrees(Task):
         scores = attachment_scores(X, parsed.heads, parsed.relations)
         bare = attachment_scores(X, parsed.heads, parsed.relations, punctuation=False)
         shown = [(name, percent(rate)) for name, _, _, rate in scores.rows()]
-        shown.append(("unlabelled attachment without punctuation", percent(bare.uas)))
+        shown.append(("UAS without punctuation", percent(bare.uas)))
         rows = counted_labels(scores.per_relation)
         wrong = X.heads != parsed.heads
         relations, missing = None, []

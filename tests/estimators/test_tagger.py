@@ -14,6 +14,7 @@ import pytest
 from partwise import CRF, InputError, SequenceLabeler
 from partwise.core import one_example
 from partwise.estimators import lookup
+from partwise.features import one_sentence
 from partwise.tasks import TASKS, task_class
 from partwise.tasks.task import SmallProblem
 
@@ -119,6 +120,27 @@ def test_models_of_all_kinds(parameters: dict[str, Any]) -> None:
     X = [list(map(FORMS["dicts"], x)) for x in words]
     y = [["B-N" if label == "N" else "O" for label in labels] for labels in y]
     check_equal(SequenceLabeler(max_passes=20, tol=0.5, **parameters).fit(X, y), X)
+
+
+def test_many_attributes_that_are_named_again() -> None:
+    """More names in a token than a mask of 64 bits tells apart, some of them twice."""
+    random = np.random.default_rng(3)
+    draw = (random.integers(150, size=random.integers(120)).tolist() for _ in range(60))
+    X = [[[f"a{k}" for k in next(draw)] for _ in range(4)] for _ in range(15)]
+    y = [[str(len(token) % 3) for token in x] for x in X]
+    model = SequenceLabeler(tol=0.1).fit(X, y)
+    check_equal(model, X)
+    counted = [[{name: float(token.count(name)) for name in token} for token in x] for x in X]
+    assert [model.tagger().tag(x) for x in counted] == model.predict(X)
+
+
+@pytest.mark.parametrize("limit", [0, float("inf")])
+def test_answers_do_not_depend_on_who_holds_the_lock(limit: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All calls are long, or none is."""
+    monkeypatch.setattr(one_example, "_LONG", limit)
+    monkeypatch.setattr(one_sentence, "_LONG", limit)
+    X, y = sentences()
+    check_equal(SequenceLabeler(template=TEMPLATES["words"], tol=0.5).fit(X, y), X)
 
 
 def test_long_sequences_are_answered_by_the_code_for_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,20 +56,23 @@ def _read_all(codes, row_ptr, ids, values, words):
 def read_rows(codes, at, n_rows, row_ptr, ids, values, words):
     """Read `n_rows` rows from ``codes[at:]``; returns the place behind them.
 
-    Rows are short, so comparing all pairs finds duplicates faster than sorting. `words` is `values` as 32-bit words.
-    `values` has one more entry than there are attributes.
+    Rows are short: a mask of 64 bits shows that most attributes are new, and the others are compared with all before.
+    `words` is `values` as 32-bit words. `values` has one more entry than there are attributes.
     """
     n_written, row_ptr[0] = 0, 0
     for row in range(n_rows):
-        begin, value = n_written, 1.0
+        begin, value, seen = n_written, 1.0, np.uint64(0)
         while at < codes.size and codes[at] != END_WORD:
             if codes[at] == _VALUE:
                 words[2 * n_written], words[2 * n_written + 1] = codes[at + 1], codes[at + 2]
                 value = values[n_written]
                 at += 3
-            place = begin
-            while place < n_written and ids[place] != codes[at]:
-                place += 1
+            place, bit = n_written, np.uint64(1) << np.uint64(codes[at] & 63)
+            if seen & bit:
+                place = begin
+                while place < n_written and ids[place] != codes[at]:
+                    place += 1
+            seen |= bit
             if place == n_written:
                 ids[place], values[place] = codes[at], 0.0
                 n_written += 1

@@ -7,7 +7,7 @@ sentence. Here all arrays are made for the longest example so far.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from ctypes import CFUNCTYPE, c_char_p, c_double, c_int64
+from ctypes import CFUNCTYPE, PYFUNCTYPE, c_char_p, c_double, c_int64
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 _LONGEST = 1000  # Positions of examples that are answered here, which bounds the memory that is kept.
 _MOST_CODES = 2**17  # Words of coded attributes of an example, for the same reason.
 _MOST_FRAMES = 256  # Lengths whose frames are kept, a few kB each.
+# Nanoseconds of a call from which other threads may run meanwhile. To give the interpreter's lock away and to wait for
+# it again takes tens of microseconds if other threads want it, and both threads wait.
+_LONG = 100_000.0
+_A_CODE, _A_SCORE = 10.0, 0.5  # Nanoseconds of an attribute, and of each part that it scores.
 
 
 class OneExample:
@@ -55,7 +59,8 @@ class OneExample:
     def __init__(self, structure: Structure, maps: Mapping[str, FeatureMap], weights: np.ndarray):
         self._structure, self._maps, self._weights = structure, maps, weights
         self._longest = self._most_codes = 0
-        self._frames: dict[tuple[str, int], tuple[Any, Any]] = {}
+        self._frames: dict[tuple[str, int], tuple[Any, float, Any]] = {}
+        self._code_effort = _A_CODE + _A_SCORE * structure.kinds[0].width
 
     def best(self, length: int, codes: bytes) -> float:
         """The score of the best labelling; NaN if the example cannot be answered here, −inf if it has none."""
@@ -71,8 +76,9 @@ class OneExample:
             if length > _LONGEST or n_codes > _MOST_CODES:
                 return float("nan")
             self._make_room(length, n_codes)
-        frame = self._frames.get((which, length)) or self._frame(which, length)
-        return _compiled(which)(frame[0], codes, n_codes, scale)
+        address, effort, _ = self._frames.get((which, length)) or self._frame(which, length)
+        is_long = effort + n_codes * self._code_effort > _LONG
+        return _compiled(which, is_long)(address, codes, n_codes, scale)
 
     def _make_room(self, length: int, n_codes: int) -> None:
         """Arrays for examples of twice this size."""
@@ -123,8 +129,9 @@ class OneExample:
             first_weight += own_map.n_weights
         return kinds
 
-    def _frame(self, which: str, length: int) -> tuple[Any, Any]:
-        """The address of the packed frame of examples of this length, and what must stay alive with it."""
+    def _frame(self, which: str, length: int) -> tuple[Any, float, Any]:
+        """The address of the packed frame of examples of this length, the nanoseconds that the structure needs for
+        them, and what must stay alive with the frame."""
         structure, shapes = self._structure, self._structure.shapes([length])
         runs = structure.runs(shapes)
         plain, valued = (packed_rows(kinds, *runs) for kinds in (self._plain_kinds, self._valued_kinds))
@@ -151,16 +158,21 @@ class OneExample:
         record = pack(frame)
         if len(self._frames) >= _MOST_FRAMES:
             self._frames.clear()
-        found = array_address(record), (record, frame, specification, work, plain, valued)
+        held = record, frame, specification, work, plain, valued
+        found = array_address(record), structure.sums_effort(shapes), held
         self._frames[which, length] = found
         return found
 
 
 @cache
-def _compiled(which: str) -> Callable[..., float]:
-    """A pass as a function of a frame's address, codes, their number of words, and a scale."""
+def _compiled(which: str, is_long: bool) -> Callable[..., float]:
+    """A pass as a function of a frame's address, codes, their number of words, and a scale.
+
+    Other threads may run during long calls.
+    """
     compiled = obtain(f"{one_example_pass.__name__}:compiled_pass:{which}")
     if IS_OFF:
         function = compiled.__wrapped__
         return lambda frame, codes, *rest: function(frame, np.frombuffer(codes, np.int32), *rest)
-    return CFUNCTYPE(c_double, c_int64, c_char_p, c_int64, c_double)(compiled.address)
+    make = CFUNCTYPE if is_long else PYFUNCTYPE
+    return make(c_double, c_int64, c_char_p, c_int64, c_double)(compiled.address)

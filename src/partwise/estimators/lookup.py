@@ -17,6 +17,7 @@ from partwise.core.attribute_codes import END, NOTHING, UnusualError, code_of, c
 from partwise.core.rows import AttributeRows
 from partwise.features.vocabulary import LARGEST_VALUE, check_sums
 
+_LISTS = frozenset({list, tuple, set, frozenset})
 _NUMBERS = frozenset({bool, int, float, np.float64, np.float32, np.int64, np.bool_})
 _MOST_PLANS = (
     1000  # Lists of keys whose tables are remembered: tokens whose names are keys have no two alike.
@@ -109,6 +110,11 @@ class AttributeLookup:
             self._forget()
         name, plans = self._names.__getitem__, self._plans
         found: list[bytes] = []
+        if set(map(type, sequence)) <= _LISTS:
+            for token in sequence:
+                found += map(name, token)
+                found.append(END)
+            return found
         last, plan = None, None  # most tokens have the keys of the token before
         for token in sequence:
             if type(token) is dict:

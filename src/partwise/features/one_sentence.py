@@ -8,7 +8,7 @@ bytes with the codes of all its values. Python joins the pieces, and compiled co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import CFUNCTYPE, c_char_p, c_double, c_int64
+from ctypes import CFUNCTYPE, PYFUNCTYPE, c_char_p, c_double, c_int64
 from functools import cache, partial
 from typing import Annotated, Any, NamedTuple
 
@@ -36,6 +36,7 @@ _LONGEST = 1000  # Words of sentences that are encoded here, which bounds the me
 _MOST_REMEMBERED = (
     100_000  # Words whose codes are kept for a column, 100 to 200 bytes each; with more, none is kept.
 )
+_LONG = 256  # Words from which other threads may run meanwhile, see `_LONG` in ``core/one_example.py``.
 
 
 class SentenceRoom(NamedTuple):
@@ -179,13 +180,14 @@ class _Room:
         self._held, self._address = (records, program, table, work, room), array_address(self._packed)
 
     def encode(self, pieces: bytes, n_words: int) -> bytes:
-        return self._found[: int(_compiled()(self._address, pieces, n_words))].tobytes()
+        n_written = _compiled(n_words > _LONG)(self._address, pieces, n_words)
+        return self._found[: int(n_written)].tobytes()
 
 
 @cache
-def _compiled() -> Any:
-    """`encode_sentence` as a function of an address, bytes and a number."""
+def _compiled(is_long: bool) -> Any:
+    """`encode_sentence` as a function of an address, bytes and a number. Other threads may run during long calls."""
     compiled = obtain(f"{__name__}:compiled_pass:sentence")
     if IS_OFF:
         return lambda room, pieces, n: compiled.__wrapped__(room, np.frombuffer(pieces, np.int32), n)
-    return CFUNCTYPE(c_double, c_int64, c_char_p, c_int64)(compiled.address)
+    return (CFUNCTYPE if is_long else PYFUNCTYPE)(c_double, c_int64, c_char_p, c_int64)(compiled.address)

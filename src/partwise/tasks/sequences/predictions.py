@@ -77,8 +77,12 @@ class SequencePredictions(Predictions):
         perceptron) there is none, and the call is refused.
         """
         arrays = self.predict_marginals_array(X, fixed, forbid)
-        labels = self.classes_.tolist()
-        return [[dict(zip(labels, row, strict=True)) for row in array.tolist()] for array in arrays]
+        labels, named = self.classes_.tolist(), []
+        for array in arrays:
+            flat = iter(array.ravel().tolist())
+            # Labels come first in `zip`, so that it takes no more numbers than there are labels.
+            named.append([dict(zip(labels, flat)) for _ in range(len(array))])  # noqa: B905
+        return named
 
     def predict_marginals_single(self, x: Any) -> list[dict[Any, float]]:
         """Probabilities of the labels of one sequence."""

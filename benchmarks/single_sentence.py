@@ -65,10 +65,11 @@ def main() -> None:
 
 
 def one_sentence(name: str, tagger: Any, x: Any, peer: Any, names: Any, n_calls: int) -> list[dict[str, Any]]:
-    """Times of labels and of marginals."""
+    """Times of labels, and of marginals as dicts and as an array."""
     calls: dict[str, tuple[Callable[[], Any], Callable[[], Any] | None]] = {
         "labels": (lambda: tagger.tag(x), peer and (lambda: peer.tag(names))),
         "marginals": (lambda: tagger.marginals(x), peer and (lambda: peer_marginals(peer, names))),
+        "the same, an array": (lambda: tagger.marginals_array(x), None),
     }
     return [{"input": name, "answer": what, **timed(*both, n_calls)} for what, both in calls.items()]
 

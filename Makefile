@@ -37,9 +37,11 @@ $(VENV)-torch/.installed: pyproject.toml
 	$(VENV)-torch/bin/python -m pip install --quiet --editable '.[jit,test]' $(TORCH)
 	touch $@
 
-# Training on a Ray cluster (docs/scaling.md): an environment of its own, and a limit to how long it may take.
+# Training on a Ray cluster (docs/scaling.md), also one whose network is cut, if root runs this: an environment of its
+# own, and a limit to how long it may take.
 test-ray: $(VENV)-ray/.installed
-	timeout 600 $(VENV)-ray/bin/pytest tests/distributed/test_ray.py
+	timeout 900 $(VENV)-ray/bin/pytest -m "hostile or not hostile" tests/distributed/test_ray.py \
+		tests/distributed/test_ray_network.py
 
 $(VENV)-ray/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-ray

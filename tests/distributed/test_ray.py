@@ -9,6 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -92,6 +94,29 @@ def test_workers_that_are_killed_or_hang_are_replaced(monkeypatch: pytest.Monkey
     assert any(line.startswith("worker 1 (shards 1) is lost: it has not answered") for line in lost[2:])
 
 
+def test_a_slow_worker_changes_nothing() -> None:
+    """It stands still for three seconds in the middle of the run, and the others wait for it."""
+    problem, words, calls = problem_of("tied", "log").problem, [], []
+    settings: dict[str, Any] = {"max_passes": 20, "tol": 1e-12}
+    engine = RayEngine(n_shards=3, n_workers=2)
+    with at_work_on(engine, problem, solver_for(problem, "eg-gap", TOL), words.append) as at_work:
+        backend = at_work.solver.cluster.backend  # type: ignore[attr-defined]
+
+        def callback(progress: Any) -> None:
+            calls.append(progress)
+            if len(calls) == 3:
+                pid = pid_of(backend, 1)
+                os.kill(pid, signal.SIGSTOP)
+                threading.Timer(3.0, os.kill, (pid, signal.SIGCONT)).start()
+
+        begun = time.monotonic()
+        found = solve(at_work.problem, at_work.solver, callback=callback, **settings)
+        assert time.monotonic() - begun > 3.0
+    one = trained(SequentialEngine(n_shards=3), problem, "eg-gap", **settings, callback=lambda progress: None)
+    assert np.array_equal(found.weights, one.weights)
+    assert not [line for line in words if "is lost" in line]
+
+
 def test_empty_shards_and_more_workers_than_shards() -> None:
     problem = problem_of("tied", "log").problem.shard(np.arange(2))
     best = solve(problem, solver_for(problem, "lbfgs"), tol=1e-10).certificate.primal
@@ -151,8 +176,8 @@ def started_head(port: int, environment: dict[str, str]) -> subprocess.Popen[byt
 
 
 def test_a_run_goes_on_after_the_head_of_its_cluster_was_lost(tmp_path: Path) -> None:
-    """Ray ends a driver whose head is gone; the checkpoint is what is left, and another head will do."""
-    folder, (port, other) = tmp_path / "run", free_ports(2)
+    """A driver whose head is gone ends; the checkpoint is what is left, and a new head at that address will do."""
+    folder, [port] = tmp_path / "run", free_ports(1)
     token = {
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
@@ -167,8 +192,8 @@ def test_a_run_goes_on_after_the_head_of_its_cluster_was_lost(tmp_path: Path) ->
         os.killpg(heads[0].pid, signal.SIGKILL)
         process.communicate(timeout=240)
         assert process.returncode not in (None, 0) and (folder / "run.npz").exists()
-        heads.append(started_head(other, environment))
-        subprocess.run([*driver, "30", f"127.0.0.1:{other}"], env=environment, check=True, timeout=240)
+        heads.append(started_head(port, environment))
+        subprocess.run([*driver, "30", f"127.0.0.1:{port}"], env=environment, check=True, timeout=240)
     finally:
         for head in heads:
             with contextlib.suppress(ProcessLookupError):

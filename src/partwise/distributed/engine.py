@@ -109,7 +109,7 @@ class RayEngine(Engine):
     name = "ray"
 
     def backend(self) -> Backend:
-        return RayActors(self.address)
+        return RayActors(self.address, self.timeout)
 
 
 def engine_of(value: Any) -> Engine | None:

@@ -160,12 +160,10 @@ def test_a_node_behind_a_cut_network_is_replaced(network: Network, tmp_path: Pat
     driver = network.driver(HEAD, tmp_path / "run", 400)
     wait_for_passes(driver, 6)
     network.cut(WORKER)
-    begun = time.monotonic()
     out, said = driver.communicate(timeout=LONGEST)
     assert driver.returncode == 0, said
     dual, primal = map(float, out.splitlines()[-1].split())
     assert primal - dual <= 1e-6 * primal
-    assert time.monotonic() - begun < LONGEST
 
 
 def test_a_short_cut_changes_nothing(network: Network, tmp_path: Path) -> None:
@@ -184,9 +182,7 @@ def test_a_driver_behind_a_cut_network_ends_with_one_line(network: Network, tmp_
     driver = network.driver(WORKER, tmp_path / "run", 100_000)
     wait_for_passes(driver, 9)
     network.cut(WORKER)
-    begun = time.monotonic()
     _, said = driver.communicate(timeout=LONGEST)
-    assert time.monotonic() - begun < LONGEST
     lines = [line for line in said.splitlines() if "worker" not in line]
     assert driver.returncode == 2, said
     assert (

@@ -35,6 +35,25 @@ def predict(
     html: Annotated[
         str | None, typer.Option("--html", help="Also draw the trees of a parser on this page.")
     ] = None,
+    entities: Annotated[
+        bool,
+        typer.Option(
+            "--entities",
+            help="Also append entities with their probabilities, as one column: TYPE:TOKENS:PROBABILITY.",
+        ),
+    ] = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="With --entities: all that are at least so probable, also those not in the labels."
+        ),
+    ] = None,
+    decode: Annotated[
+        str,
+        typer.Option(
+            help="What labels are best at: viterbi (the whole labelling), marginal (accuracy), mbr (F1 of entities)."
+        ),
+    ] = "viterbi",
     jobs: Annotated[int, typer.Option(help="Threads.")] = 1,
 ) -> None:
     """Label data. Every line is kept, and the predicted label is appended as a column.
@@ -43,6 +62,11 @@ def predict(
     first; probabilities below 0.001 are left out. word/TAG text is written as word/TAG. With --marginals or --kbest, it
     is written as columns separated by tabs, one word per line: word, label(s), pairs. JSON lines are written as with
     --json and keep their other entries. For CRFsuite attributes, only labels are written.
+
+    With --entities, the column at the first token of an entity holds its type, its number of tokens and the probability
+    of exactly this entity; it is _ at other tokens. JSON objects have "entities" with first, last, type and
+    probability, and with start and end if the input line has "offsets" [start, end] of its tokens. --decode mbr chooses
+    for the sequences of a batch together, about 1,000 lines.
 
     A graph labeler writes the labels of nodes into the JSON objects.
 
@@ -59,7 +83,7 @@ def predict(
     check_paths({"--output": output, "--html": html}, {"MODEL": model, "DATA": data})
     task = load_task(model, format)
     task.estimator.set_params(n_jobs=jobs)
-    pieces = task.answers(data, Wanted(marginals, kbest, json, html))
+    pieces = task.answers(data, Wanted(marginals, kbest, json, html, entities, threshold, decode))
     if output == STANDARD:
         target = text_output()
         for write in pieces:

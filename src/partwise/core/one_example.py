@@ -54,6 +54,8 @@ class OneExample:
         After `best`, the label of each position of a structure with labels of positions.
     counts : float64 array
         After `sums`, expected counts of parts.
+    work : NamedTuple
+        The workspace of the structure.
     """
 
     def __init__(self, structure: Structure, maps: Mapping[str, FeatureMap], weights: np.ndarray):
@@ -86,7 +88,7 @@ class OneExample:
         self._most_codes = min(max(2 * n_codes, self._most_codes), _MOST_CODES)
         structure, longest = self._structure, self._structure.shapes([self._longest])
         self._frames.clear()
-        self._work = structure.workspace(longest)
+        self.work = structure.workspace(longest)
         self._specification = structure.specification()
         most_parts = int(structure.n_parts(longest)[0]) + 2 * LANES
         self._scores, self.counts = np.zeros(most_parts), np.zeros(most_parts)
@@ -136,7 +138,7 @@ class OneExample:
         runs = structure.runs(shapes)
         plain, valued = (packed_rows(kinds, *runs) for kinds in (self._plain_kinds, self._valued_kinds))
         score, answer = map(obtain, (row_tasks("double")[0], structure.oracle.task(which)))
-        specification, work = pack(self._specification), pack(self._work)
+        specification, work = pack(self._specification), pack(self.work)
         frame = Frame(
             score=score.__wrapped__ if IS_OFF else score.address,
             answer=answer.__wrapped__ if IS_OFF else answer.address,

@@ -1,9 +1,12 @@
-"""`Tagger`: a fitted model for one example at a time, as services need it."""
+"""`Tagger` and `EntityTagger`: a fitted model for one example at a time, as services need it."""
 
 from __future__ import annotations
 
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from partwise.estimators.entities import Entity
 
 
 class Tagger:
@@ -43,3 +46,17 @@ class Tagger:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._model!r})"
+
+
+class EntityTagger(Tagger):
+    """A tagger of a model whose labellings have entities."""
+
+    def entities(self, x: Any, threshold: float | None = None) -> list[Entity]:
+        """The entities of one example with their exact probabilities, as in the model's `predict_entities`.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Return all entities with at least this probability, instead of those of the best labelling.
+        """
+        return self._model.predict_entities([x], threshold)[0]

@@ -120,9 +120,9 @@ def chunks(labels: Sequence[str], *, strict: bool = False) -> list[tuple[str, in
     start: int | None = None
     previous = "O"
     for position, label in enumerate(chain(labels, ["O"])):
-        ends, starts = _boundary(previous, label, strict)
+        ends, starts = chunk_boundary(previous, label, strict)
         if start is not None and (ends or starts or position == len(labels)):
-            found.append((_split(previous)[1], start, position))
+            found.append((tag_and_type(previous)[1], start, position))
             start = None
         if starts:
             start = position
@@ -161,25 +161,25 @@ def chunk_scores(y_true: Sequence, y_pred: Sequence, *, strict: bool = False) ->
         if true == last_true == predicted == last_predicted == "O":
             n_correct_tokens += is_token
             continue
-        true_ends, true_starts = _boundary(last_true, true, strict)
-        predicted_ends, predicted_starts = _boundary(last_predicted, predicted, strict)
-        same_type = _split(true)[1] == _split(predicted)[1]
+        true_ends, true_starts = chunk_boundary(last_true, true, strict)
+        predicted_ends, predicted_starts = chunk_boundary(last_predicted, predicted, strict)
+        same_type = tag_and_type(true)[1] == tag_and_type(predicted)[1]
         if agreeing:
-            last_type = _split(last_true)[1]
-            if true_ends and predicted_ends and last_type == _split(last_predicted)[1]:
+            last_type = tag_and_type(last_true)[1]
+            if true_ends and predicted_ends and last_type == tag_and_type(last_predicted)[1]:
                 agreeing = False
                 n_correct[last_type] += 1
             elif true_ends != predicted_ends or not same_type:
                 agreeing = False
         if true_starts:
-            n_true[_split(true)[1]] += 1
+            n_true[tag_and_type(true)[1]] += 1
         if predicted_starts:
-            n_predicted[_split(predicted)[1]] += 1
+            n_predicted[tag_and_type(predicted)[1]] += 1
         if true_starts and predicted_starts and same_type:
             agreeing = True
-        n_correct_tokens += is_token and (true == predicted or _split(true) == _split(predicted))
+        n_correct_tokens += is_token and (true == predicted or tag_and_type(true) == tag_and_type(predicted))
         last_true, last_predicted = true, predicted
-    n_correct[_split(last_true)[1]] += agreeing  # a chunk of tags unknown to the rules never ends
+    n_correct[tag_and_type(last_true)[1]] += agreeing  # a chunk of tags unknown to the rules never ends
     return ChunkScores(
         n_true.total(),
         n_predicted.total(),
@@ -246,17 +246,17 @@ def per_label_table(y_true: Sequence, y_pred: Sequence) -> list[LabelScores]:
 
 
 @lru_cache(maxsize=65536)
-def _split(label: str) -> tuple[str, str]:
+def tag_and_type(label: str) -> tuple[str, str]:
     """Split a label at its first hyphen into tag and type."""
     tag, _, kind = str(label).partition("-")
     return tag, kind
 
 
 @lru_cache(maxsize=65536)
-def _boundary(previous_label: str, label: str, strict: bool) -> tuple[bool, bool]:
+def chunk_boundary(previous_label: str, label: str, strict: bool) -> tuple[bool, bool]:
     """Tell whether a chunk ends, and whether one starts, between two neighbouring labels."""
-    previous, previous_type = _split(previous_label)
-    tag, kind = _split(label)
+    previous, previous_type = tag_and_type(previous_label)
+    tag, kind = tag_and_type(label)
     if not strict:
         previous, tag = ({"U": "S", "L": "E"}.get(name, name) for name in (previous, tag))
     type_changes = previous_type != kind

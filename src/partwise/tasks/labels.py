@@ -45,6 +45,10 @@ class LabelTask(Task):
         """The predicted labels of every example."""
         return [list(map(str, own)) for own in self.estimator.predict(X)]
 
+    def decoded(self, X: Any, decode: str) -> list[list[str]]:
+        """The same, chosen by another goal than the best score."""
+        return self.labels(X)
+
     def kbest(self, X: Any, k: int) -> list[list[tuple[list[str], float]]]:
         """The k best labellings of every example, with their probabilities or scores."""
         ranked = self.estimator.predict_kbest(X, k=k)
@@ -100,7 +104,7 @@ class LabelTask(Task):
 
     def predicted(self, objects: list[dict[str, Any]], X: Any, wanted: Wanted) -> list[dict[str, Any]]:
         """JSON objects of examples, with the labels, probabilities and k best labellings that are wanted."""
-        add_each(objects, "labels", self.labels(X))
+        add_each(objects, "labels", self.decoded(X, wanted.decode))
         if wanted.marginals:
             add_each(objects, "marginals", ([dict(row) for row in rows] for rows in self.marginals(X)))
         if wanted.kbest > 1:

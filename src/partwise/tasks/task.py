@@ -37,12 +37,21 @@ class Wanted:
         Write JSON lines instead of the data's own format.
     html : str or None
         The page to draw trees on.
+    entities : bool
+        Write entities with their probabilities.
+    threshold : float or None
+        Write all entities that are at least so probable, instead of those of the labels.
+    decode : {"viterbi", "marginal", "mbr"}
+        What labels and entities are best at.
     """
 
     marginals: bool = False
     kbest: int = 1
     json: bool = False
     html: str | None = None
+    entities: bool = False
+    threshold: float | None = None
+    decode: str = "viterbi"
 
 
 @dataclass
@@ -126,6 +135,8 @@ class Task(ABC):
         Whether the format of each new file is found by looking at the file, whatever the format of the training data.
     draws_trees : bool
         Whether ``predict --html`` works.
+    finds_entities : bool
+        Whether ``predict --entities`` and ``predict --decode`` work.
     longest : int
         The largest number of positions of an example that the server answers.
     estimator
@@ -141,6 +152,7 @@ class Task(ABC):
     kind: ClassVar[str]
     rereads_format: ClassVar[bool] = False
     draws_trees: ClassVar[bool] = False
+    finds_entities: ClassVar[bool] = False
     longest: ClassVar[int] = 2000
 
     def __init__(self, estimator: Any, options: DataOptions = AUTO, model: str = ""):
@@ -235,7 +247,13 @@ class Task(ABC):
 
     def check_wanted(self, wanted: Wanted) -> None:
         """Raise if the options of `predict` do not fit the model."""
-        if wanted.marginals and not self.has_probabilities:
+        if (wanted.entities or wanted.decode != "viterbi") and not self.finds_entities:
+            option = "--entities" if wanted.entities else "--decode"
+            raise InputError(f"{option} is for models of sequences and segments", self.model)
+        if wanted.threshold is not None and not wanted.entities:
+            raise InputError("--threshold is for --entities")
+        needs_probabilities = wanted.marginals or wanted.entities or wanted.decode != "viterbi"
+        if needs_probabilities and not self.has_probabilities:
             raise InputError(
                 "this model's loss has beta = inf and so no probabilities; train with --loss log", self.model
             )

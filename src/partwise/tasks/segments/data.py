@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -14,7 +14,6 @@ from partwise.data.conll import Columns
 from partwise.errors import InputError
 from partwise.estimators.checks import check_ordered, check_targets, training_weights
 from partwise.estimators.labels import in_order, is_label
-from partwise.estimators.predictions import blocks
 from partwise.features.segments import Spans
 from partwise.scoring.metrics import chunks
 from partwise.tasks.sequences.data import check_positions, read_sequences
@@ -188,14 +187,3 @@ def iob2(segments: Sequence[Segment], length: int) -> list[str]:
         kind = f"-{label}" if label != "" else ""
         labels[first : last + 1] = [f"B{kind}", *[f"I{kind}"] * (last - first)]
     return labels
-
-
-def pieces(X: Any, lengths: np.ndarray, most_positions: int) -> Iterator[Any]:
-    """X in pieces of about that many positions, so that memory does not grow with it."""
-    total = offsets(lengths)
-    for first, last in blocks(lengths, most_positions):
-        if isinstance(X, Columns):
-            columns = [column[total[first] : total[last]] for column in X.columns]
-            yield Columns(columns, None, total[first : last + 1] - total[first], np.array([0, last - first]))
-        else:
-            yield X[first:last]

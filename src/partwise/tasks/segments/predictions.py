@@ -14,20 +14,24 @@ from partwise.core.randomness import random_generator
 from partwise.errors import InputError
 from partwise.estimators.checks import checked_weights
 from partwise.estimators.encoders import as_sequences
+from partwise.estimators.entities import Entity, EntityAnswers
 from partwise.estimators.explain import TopKind, Use
 from partwise.estimators.labels import warn_of_unknown
 from partwise.estimators.predictions import Predictions, Query
+from partwise.estimators.tagger import EntityTagger
 from partwise.structures import SemiMarkov
 from partwise.structures.checks import checked_samples
+from partwise.structures.segments.spans import SegmentSpans
 from partwise.structures.segments.tags import segments_of_tags
-from partwise.tasks.segments.data import Segment, iob2, labels_of, pieces, read_segments
+from partwise.structures.span_table import SpanTable
+from partwise.tasks.segments.data import Segment, iob2, labels_of, read_segments
 from partwise.tasks.segments.encoder import SegmentEncoder
-from partwise.tasks.sequences.data import lengths_of
+from partwise.tasks.sequences.data import lengths_of, pieces
 
 _POSITIONS_AT_ONCE = 20_000
 
 
-class SegmentPredictions(Predictions):
+class SegmentPredictions(EntityAnswers, Predictions):
     """Predictions of an estimator that has `classes_`, `outside` and `max_length_`.
 
     Segments are triples (first, last, label), `last` included; positions outside are in none.
@@ -38,6 +42,10 @@ class SegmentPredictions(Predictions):
     outside: str
     max_length_: int
     _words = ("sequence", "segmentation")
+
+    def tagger(self) -> EntityTagger:
+        """The fitted model for one sequence at a time, as services need it; threads may share it."""
+        return EntityTagger(self)
 
     def predict(self, X: Any) -> list[list[Segment]]:
         """The best segments of every sequence."""
@@ -99,6 +107,31 @@ class SegmentPredictions(Predictions):
             results.append(np.concatenate([reaching[:, 0], goes_on[:, int(is_outside) :]], axis=1))
         return results
 
+    def predict_entities(
+        self, X: Any, threshold: float | None = None, decode: str = "viterbi"
+    ) -> list[list[Entity]]:
+        """The segments of every sequence as entities, each with the probability of exactly this segment.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Return all segments with at least this probability, also those that are in no best segmentation. They may
+            overlap.
+        decode : {"viterbi", "mbr"}
+            Which segments are returned without `threshold`: those of the best segmentation, or the set with the
+            largest expected F1 over all sequences of the call.
+
+        Returns
+        -------
+        list of lists of Entity
+            Named tuples (first, last, type, probability) in order of position; `last` is included.
+        """
+        if decode == "marginal":
+            raise InputError(
+                "decode='marginal' is for labels of positions: use 'viterbi' or 'mbr' for segments"
+            )
+        return self._entities(X, threshold, decode)
+
     def predict_kbest(self, X: Any, k: int = 5) -> list[list[tuple[list[Segment], float]]]:
         """The k best segmentations of every sequence, best first.
 
@@ -130,6 +163,38 @@ class SegmentPredictions(Predictions):
         true, weights = read_segments(y, lengths), checked_weights(sample_weight, len(lengths))
         warn_of_unknown(labels_of(true), self._known_labels())  # type: ignore[attr-defined]
         return _f1(true, self.predict(X), weights)
+
+    # -- entities -------------------------------------------------------------------------------
+
+    @property
+    def _n_outside(self) -> int:
+        return int(self.classes_.tolist()[0] == self.outside)
+
+    def _entity_types(self) -> list[Any]:
+        self._require_model()
+        return self.classes_.tolist()[self._n_outside :]
+
+    def _entity_queries(self, X: Any, *constraints: Any) -> Iterator[Query]:
+        return self._queries(X)
+
+    def _span_posterior(self, query: Query) -> SegmentSpans:
+        rows = self._counts(query).reshape(-1, len(self.classes_))
+        return SegmentSpans(query.lengths, self._chain.max_length, rows, self._n_outside)
+
+    def _decoded_spans(self, query: Query, decode: str) -> SpanTable:
+        tags, values = query.best()
+        self._require_possible(query, values)
+        first = np.flatnonzero(tags % 2 == 0)
+        ptr, last = offsets(query.lengths), np.append(first[1:], len(tags)) - 1
+        example = np.searchsorted(ptr, first, side="right") - 1
+        kind = tags[first] // 2 - self._n_outside
+        columns = example, first - ptr[example], last - ptr[example], kind
+        return SpanTable(*columns, np.ones(len(first))).take(kind >= 0)
+
+    def _may_follow(self) -> np.ndarray:
+        allowed, n = self._chain.allowed, self._n_outside
+        n_labels = len(self.classes_)
+        return (np.ones((n_labels, n_labels), bool) if allowed is None else allowed)[n:, n:]
 
     # -- examples and labellings ----------------------------------------------------------------
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from partwise.tasks.page import Parts
-from partwise.tasks.segments.data import iob2, read_segments
+from partwise.tasks.segments.data import Segment, iob2, read_segments
 from partwise.tasks.sequences.data import lengths_of
 from partwise.tasks.sequences.reading import PredictionBatch
 from partwise.tasks.sequences.task import Sequences, small_sentences
@@ -23,6 +24,10 @@ class Segments(Sequences):
 
     def labels(self, X: Any) -> list[list[str]]:
         return self.estimator.predict_labels(X)
+
+    def decoded(self, X: Any, decode: str) -> list[list[str]]:
+        pairs = zip(self.segments(X, decode), lengths_of(X).tolist(), strict=True)
+        return [iob2(own, length) for own, length in pairs]
 
     def kbest(self, X: Any, k: int) -> list[list[tuple[list[str], float]]]:
         ranked, lengths = self.estimator.predict_kbest(X, k=k), lengths_of(X).tolist()
@@ -40,10 +45,16 @@ class Segments(Sequences):
     def token_encoder(self) -> Any:
         return self.estimator._encoder.tokens
 
+    def segments(self, X: Any, decode: str) -> list[list[Segment]]:
+        """The segments of every sequence."""
+        if decode == "viterbi":
+            return self.estimator.predict(X)
+        return [[entity[:3] for entity in own] for own in self.estimator.predict_entities(X, decode=decode)]
+
     def objects(self, batch: PredictionBatch, wanted: Wanted) -> list[dict[str, Any]]:
         """Tokens, labels and segments [first, last, label], last included."""
-        objects = super().objects(batch, Wanted(kbest=wanted.kbest))
-        add_each(objects, "segments", map(_rows, self.estimator.predict(batch.x)))
+        objects = super().objects(batch, replace(wanted, marginals=False))
+        add_each(objects, "segments", map(_rows, self.segments(batch.x, wanted.decode)))
         if wanted.marginals:
             found = self.estimator.predict_marginals(batch.x)
             add_each(objects, "marginals", ([[*row, p] for row, p in _probable(each)] for each in found))

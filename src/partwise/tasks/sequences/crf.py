@@ -154,9 +154,11 @@ class CRF(_Parameters, SequenceLabeler):  # type: ignore[misc]
         )
         self.stop_reason_ = in_own_words
 
-    def predict(self, X: Any, fixed: Any = None, forbid: Any = None) -> np.ndarray:  # type: ignore[override]
+    def predict(  # type: ignore[override]
+        self, X: Any, fixed: Any = None, forbid: Any = None, decode: str = "viterbi"
+    ) -> np.ndarray:
         """Best labels: an array of lists, as scikit-learn's ``cross_val_predict`` needs them."""
-        return _array_of_lists(super().predict(X, fixed, forbid))
+        return _array_of_lists(super().predict(X, fixed, forbid, decode))
 
     def predict_marginals(self, X: Any, fixed: Any = None, forbid: Any = None) -> np.ndarray:  # type: ignore[override]
         """Probabilities {label: probability} at every position: an array of lists of dicts."""

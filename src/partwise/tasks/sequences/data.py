@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from partwise.core.arrays import after_the_first
+from partwise.core.arrays import after_the_first, offsets
 from partwise.core.maps import FeatureMap
 from partwise.core.rows import AttributeRows
 from partwise.data.conll import Columns
@@ -24,6 +24,7 @@ from partwise.estimators.labels import (
     encode_labels,
     flat_labels,
 )
+from partwise.estimators.predictions import blocks
 from partwise.structures import Chain, transition_mask
 
 MOST_TRANSITIONS = 2**28  # weights; a solver keeps several numbers for each
@@ -211,3 +212,14 @@ def edge_map_for(
         rows = AttributeRows(row_ptr, np.concatenate([rows.ids, always]))
         row_labels = np.concatenate([row_labels, every])
     return FeatureMap.build(n_labels**2, encoder.n_edge_attributes, 0, rows, row_labels, pairs)
+
+
+def pieces(X: Any, lengths: np.ndarray, most_positions: int) -> Iterator[Any]:
+    """X in pieces of about that many positions, so that memory does not grow with it."""
+    total = offsets(lengths)
+    for first, last in blocks(lengths, most_positions):
+        if isinstance(X, Columns):
+            columns = [column[total[first] : total[last]] for column in X.columns]
+            yield Columns(columns, None, total[first : last + 1] - total[first], np.array([0, last - first]))
+        else:
+            yield X[first:last]

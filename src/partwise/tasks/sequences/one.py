@@ -12,10 +12,17 @@ from typing import Any
 import numpy as np
 
 from partwise.core.attribute_codes import UnusualError
+from partwise.structures.chain.spans import ChainSpans, chain_pairs_of_work
 
 
 def best_labels(estimator: Any, x: Any) -> list[Any] | None:
     """The best labels of a sequence."""
+    labels = best_codes(estimator, x)
+    return None if labels is None else [*map(estimator.classes_.tolist().__getitem__, labels)]
+
+
+def best_codes(estimator: Any, x: Any) -> list[int] | None:
+    """The numbers of the best labels of a sequence."""
     if (codes := _codes(estimator, x)) is None:
         return None
     pool, length = estimator._model.one_at_a_time, len(x)
@@ -23,7 +30,7 @@ def best_labels(estimator: Any, x: Any) -> list[Any] | None:
     is_found = one.best(length, codes) > -inf  # it is NaN if the sequence cannot be answered here
     labels = one.labels[:length].tolist() if is_found else []  # no memory is made for long sequences
     pool.give_back(one)
-    return [*map(estimator.classes_.tolist().__getitem__, labels)] if is_found else None
+    return labels if is_found else None
 
 
 def marginals(estimator: Any, x: Any) -> np.ndarray | None:
@@ -37,6 +44,23 @@ def marginals(estimator: Any, x: Any) -> np.ndarray | None:
     found = one.counts[: len(x) * n_labels].reshape(-1, n_labels).copy() if is_found else None
     pool.give_back(one)
     return found
+
+
+def spans(estimator: Any, x: Any) -> ChainSpans | None:
+    """The posterior of the spans of a sequence, for chains of order 1 with tied transitions."""
+    chain, scale = estimator._model.structure, estimator._sharpness()
+    if not chain.tied or chain.order > 1 or (codes := _codes(estimator, x)) is None:
+        return None
+    pool, length, n_labels = estimator._model.one_at_a_time, len(x), chain.n_labels
+    one = pool.take()
+    is_found = one.sums(length, codes, scale) > -inf
+    nodes = one.counts[: length * n_labels].reshape(-1, n_labels).copy()
+    pairs = chain_pairs_of_work(one.work, length, n_labels) if is_found else nodes
+    pool.give_back(one)
+    # If scaled sums underflowed, counts come from sums on logarithms, and the workspace does not have the pairs.
+    if not is_found or not np.allclose(pairs[1:].sum(axis=1), nodes[1:], rtol=0.0, atol=1e-9):
+        return None
+    return ChainSpans(estimator._entity_rules().rules, np.array([length]), nodes, pairs, n_labels)
 
 
 def _codes(estimator: Any, x: Any) -> bytes | None:

@@ -13,8 +13,9 @@ import numpy as np
 
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError
-from partwise.estimators.checks import check_ordered, checked_weights
+from partwise.estimators.checks import check_choice, check_ordered, checked_weights
 from partwise.estimators.encoders import as_sequences
+from partwise.estimators.entities import DECODERS
 from partwise.estimators.explain import TopKind, Use
 from partwise.estimators.labels import (
     check_hashable,
@@ -24,17 +25,19 @@ from partwise.estimators.labels import (
     share_right,
     split,
 )
-from partwise.estimators.model import Excluded, LinearModel
+from partwise.estimators.model import Excluded
 from partwise.estimators.predictions import Predictions, Query
 from partwise.scoring.labelling import looks_like_chunks
 from partwise.scoring.metrics import chunk_scores, token_accuracy
 from partwise.structures import Chain
+from partwise.tasks.sequences.chain_scores import chain_of_model, chain_scores
 from partwise.tasks.sequences.data import lengths_of
+from partwise.tasks.sequences.entities import SequenceEntities
 from partwise.tasks.sequences.one import best_labels, marginals
 from partwise.tasks.sequences.tagger import SequenceTagger
 
 
-class SequencePredictions(Predictions):
+class SequencePredictions(SequenceEntities, Predictions):
     """Predictions of an estimator that has `classes_`.
 
     Wherever they appear, `fixed` gives per sequence a list of labels, None where a position is free, and
@@ -49,11 +52,35 @@ class SequencePredictions(Predictions):
         """The fitted model for one sequence at a time, as services need it; threads may share it."""
         return SequenceTagger(self)
 
-    def predict(self, X: Any, fixed: Any = None, forbid: Any = None) -> list[list[Any]]:
-        """The best labelling of every sequence: a list of lists of labels."""
+    def predict(
+        self, X: Any, fixed: Any = None, forbid: Any = None, decode: str = "viterbi"
+    ) -> list[list[Any]]:
+        """Labels of every sequence: a list of lists of labels.
+
+        Parameters
+        ----------
+        X
+            As for `fit`.
+        fixed, forbid
+            Constraints, see above.
+        decode : {"viterbi", "marginal", "mbr"}
+            What the labels are best at. "viterbi" is the most probable labelling. "marginal" is the most probable
+            label of each position, which has the largest expected accuracy, and may break a chunk scheme. "mbr" has
+            the entities with the largest expected F1 (see `predict_entities`), and is otherwise the most probable
+            labelling with these.
+        """
+        check_choice("decode", decode, DECODERS)
+        if decode != "viterbi":
+            other = self._most_probable if decode == "marginal" else self._with_best_entities
+            return other(X, fixed, forbid)
         if fixed is None and forbid is None and (found := self._of_only_one(X, best_labels)) is not None:
             return found
         return self._over(self._best, X, fixed, forbid)
+
+    def _most_probable(self, X: Any, fixed: Any, forbid: Any) -> list[list[Any]]:
+        """The most probable label of each position."""
+        arrays = self.predict_marginals_array(X, fixed, forbid)
+        return [self.classes_[each.argmax(axis=1)].tolist() for each in arrays]
 
     def predict_single(self, x: Any) -> list[Any]:
         """The best labelling of one sequence."""
@@ -96,7 +123,7 @@ class SequencePredictions(Predictions):
         chain, n_labels = chain_of_model(query.model), len(self.classes_)
         if chain.order > 1:
             raise InputError("edge marginals are of pairs of neighbours; this model's order is above 1")
-        nodes, edges = _scores(query, self._sharpness())
+        nodes, edges = chain_scores(query, self._sharpness())
         marginals = chain.marginals(nodes, edges) if nodes else []
         return query.spread((each.edge for each in marginals), lambda: np.zeros((0, n_labels, n_labels)))
 
@@ -113,7 +140,7 @@ class SequencePredictions(Predictions):
         return self._ranked(X, k, fixed, forbid)
 
     def _kbest_labels(self, query: Query, k: int, scale: float) -> list[list[tuple[np.ndarray, float]]]:
-        nodes, edges = _scores(query, scale)
+        nodes, edges = chain_scores(query, scale)
         return chain_of_model(query.model).kbest(nodes, edges, k) if nodes else []
 
     def predict_log_proba_of(self, X: Any, y: Any) -> np.ndarray:
@@ -133,7 +160,7 @@ class SequencePredictions(Predictions):
         return self._over(partial(self._samples, n=n_samples, generator=generator), X, fixed, forbid)
 
     def _samples(self, query: Query, n: int, generator: Any) -> list[list[list[Any]]]:
-        nodes, edges = _scores(query, self._sharpness())
+        nodes, edges = chain_scores(query, self._sharpness())
         drawn = chain_of_model(query.model).sample(nodes, edges, n, generator) if nodes else []
         named = ([self._labelling(codes, query, i) for codes in own] for i, own in enumerate(drawn))
         return query.spread(named, lambda: [[] for _ in range(n)])
@@ -254,23 +281,3 @@ def _is_special(estimator: Any) -> bool:
     """Whether a class reads or answers sequences in a way of its own, which the way for one would leave out."""
     hooks = ("_source", "_encode", "_constrained", "_counts", "_best", "_marginals", "_labellings")
     return any(getattr(estimator, hook) is not getattr(SequencePredictions, hook) for hook in hooks)
-
-
-def chain_of_model(model: LinearModel) -> Chain:
-    assert isinstance(model.structure, Chain)
-    return model.structure
-
-
-def _scores(query: Query, scale: float) -> tuple[list[np.ndarray], Any]:
-    """Node and edge scores of the sequences that have positions, as `Chain` reads them."""
-    chain, parts, lengths = chain_of_model(query.model), query.scores(scale), query.scorer.shapes.lengths
-    n_labels, nodes, edges = chain.n_labels, [], []
-    bounds = pairwise(query.scorer.batch.part_ptr.tolist())
-    for (first, last), length in zip(bounds, lengths.tolist(), strict=True):
-        middle = first + length * n_labels
-        nodes.append(parts[first:middle].reshape(length, n_labels))
-        edges.append(parts[middle:last])
-    if not chain.tied:
-        return nodes, [edge.reshape(-1, n_labels, n_labels) for edge in edges]
-    shape = (n_labels,) * 2 if chain.order == 1 else (n_labels + 1,) * chain.order + (n_labels,)
-    return nodes, (scale * query.model.tied_weights).reshape(shape)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import exp
 from typing import TYPE_CHECKING, Any
 
-from partwise.estimators.tagger import Tagger
+from partwise.estimators.tagger import EntityTagger
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-class SequenceTagger(Tagger):
+class SequenceTagger(EntityTagger):
     """A fitted sequence model that answers one sequence at a time. ``model.tagger()`` makes it.
 
     Sequences of dicts, of lists of strings, or of rows for a template take microseconds per token. Other forms, and

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 from partwise.data import FORMATS
 from partwise.data.conll import Columns
 from partwise.errors import InputError
+from partwise.estimators.checks import check_choice
+from partwise.estimators.entities import DECODERS, Entity, checked_threshold
 from partwise.report.output import write_text
 from partwise.report.probabilities import as_text
+from partwise.tasks.entity_output import entity_column, entity_objects
 from partwise.tasks.labels import LabelTask
 from partwise.tasks.options import DataOptions
 from partwise.tasks.sequences.options import (
@@ -28,7 +32,7 @@ from partwise.tasks.sequences.reading import (
     read_sequences,
     stream_predictions,
 )
-from partwise.tasks.task import LabelledData, SmallProblem, Wanted, Write, json_lines
+from partwise.tasks.task import LabelledData, SmallProblem, Wanted, Write, add_each, json_lines
 
 _MOST_BLANK = 100  # columns of a document line that comes without sequences: it may be one for each labelling
 
@@ -37,9 +41,26 @@ class Sequences(LabelTask):
     """Labelling of sequences."""
 
     command, kind, nouns = "sequence", "sequences", ("sequences", "tokens")
-    formats = FORMATS
+    formats, finds_entities = FORMATS, True
 
     # -- labels ---------------------------------------------------------------------------------
+
+    def decoded(self, X: Any, decode: str) -> list[list[str]]:
+        if decode == "viterbi":
+            return self.labels(X)
+        return [list(map(str, own)) for own in self.estimator.predict(X, decode=decode)]
+
+    def entities(self, X: Any, wanted: Wanted) -> list[list[Entity]]:
+        """The entities of every sequence."""
+        return self.estimator.predict_entities(X, wanted.threshold, wanted.decode)
+
+    def check_wanted(self, wanted: Wanted) -> None:
+        super().check_wanted(wanted)
+        if wanted.entities:
+            self.estimator._entity_types()  # raises if labels mark no entities
+        if wanted.threshold is not None:
+            checked_threshold(wanted.threshold)
+        check_choice("--decode", wanted.decode, DECODERS)
 
     def tokens(self, x: Any) -> list[str]:
         return words_of(x)
@@ -143,7 +164,8 @@ class Sequences(LabelTask):
             if not batch.tokens:
                 if batch.format == "conll" and not wanted.json:
                     yield partial(
-                        batch.write, columns=[[]] * (min(wanted.kbest, _MOST_BLANK) + wanted.marginals)
+                        batch.write,
+                        columns=[[]] * (min(wanted.kbest, _MOST_BLANK) + wanted.marginals + wanted.entities),
                     )
                 continue
             check_kind(self.estimator, batch.x, path)
@@ -154,7 +176,7 @@ class Sequences(LabelTask):
 
     def _columns(self, batch: PredictionBatch, wanted: Wanted) -> list[list[Any]]:
         if wanted.kbest == 1:
-            columns: list[list[Any]] = [self.labels(batch.x)]
+            columns: list[list[Any]] = [self.decoded(batch.x, wanted.decode)]
         else:
             found = self.kbest(batch.x, wanted.kbest)
             columns = [  # a short sequence has fewer labellings, and then fewer columns
@@ -163,6 +185,9 @@ class Sequences(LabelTask):
             ]
         if wanted.marginals:
             columns.append([list(map(as_text, each)) for each in self.marginals(batch.x)])
+        if wanted.entities:
+            pairs = zip(self.entities(batch.x, wanted), batch.tokens, strict=True)
+            columns.append([entity_column(own, len(tokens)) for own, tokens in pairs])
         return columns
 
     def objects(self, batch: PredictionBatch, wanted: Wanted) -> list[dict[str, Any]]:
@@ -172,13 +197,25 @@ class Sequences(LabelTask):
             {**known, ("tokens" if isinstance(tokens[0], str) else "features"): tokens}
             for known, tokens in zip(others, batch.tokens, strict=True)
         ]
-        return self.predicted(objects, batch.x, wanted)
+        objects = self.predicted(objects, batch.x, wanted)
+        if wanted.entities:
+            rows = zip(self.entities(batch.x, wanted), batch.tokens, others, strict=True)
+            add_each(objects, "entities", [entity_objects(*row) for row in rows])
+        return objects
 
     # -- one example ----------------------------------------------------------------------------
 
     def token_encoder(self) -> Any:
         """What encodes positions."""
         return self.estimator._encoder
+
+    def answer(self, x: Any, truth: Any = None, kbest: int = 3) -> dict[str, Any]:
+        found = super().answer(x, truth, kbest)
+        if self.has_probabilities:
+            with suppress(InputError):  # labels may mark no entities
+                [own] = self.estimator.predict_entities(self.alone(x))
+                found["entities"] = entity_objects(own, self.tokens(x))
+        return found
 
     def read(self, request: dict[str, Any]) -> Any:
         return read_request(request, self.token_encoder())

@@ -1,9 +1,9 @@
 """Sums, best and random labellings on a GPU: classes by PyTorch, other structures by kernels in Triton.
 
 `function.py` says what every module of kernels offers (read it first). `chain.py`, `trees.py`, `segments.py` and
-others prepare inputs and launch; `*_kernel.py` are the kernels. `launch.py` makes repeated launches cheap,
-`triton_hooks.py` holds all uses of Triton's private parts. Batches that no kernel takes go to compiled code on the
-CPU.
+others prepare inputs and launch; `*_kernel.py` are the kernels. Few and long chains (`long_chain.py`) use PyTorch
+only. `launch.py` makes repeated launches cheap, `triton_hooks.py` holds all uses of Triton's private parts. Batches
+that no kernel takes go to compiled code on the CPU.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from partwise.torch.layouts.trees import TreeLayout
 
 _MODULES: dict[type[Layout], tuple[str, ...]] = {
     ClassLayout: ("classes",),
-    ChainLayout: ("chain", "tied_steps", "wide_chain"),
+    ChainLayout: ("long_chain", "chain", "tied_steps", "wide_chain"),
     TreeLayout: ("trees",),
     SegmentLayout: ("segments",),
     GrammarLayout: ("grammar",),
@@ -46,5 +46,5 @@ def ranking_for(batch: ScoreBatch, k: int) -> Any:
     """The module whose kernel finds the k best labellings of this batch; None if there is none."""
     if not isinstance(batch.layout, ChainLayout):
         return None
-    kernels = import_module("partwise.torch.gpu.ranked_chains")
-    return kernels if kernels.fits(batch, k) else None
+    kernels = [import_module(f"partwise.torch.gpu.{name}") for name in ("long_paths", "ranked_chains")]
+    return next((each for each in kernels if each.fits(batch, k)), None)

@@ -133,17 +133,21 @@ def best(batch: ScoreBatch) -> list[torch.Tensor]:
     """Largest scores and indicators of the parts of a best labelling."""
     inputs = ChainSums(batch, batch.scores)
     labels, value = _best_labels(inputs)
-    node_count, L = torch.zeros_like(inputs.node), inputs.n_labels
-    known = labels.clamp(min=0)
-    inside = (labels >= 0).to(node_count.dtype)
+    return [value, *indicators(labels, inputs.node, inputs.edge)]
+
+
+def indicators(labels: torch.Tensor, node: torch.Tensor, edge: torch.Tensor) -> list[torch.Tensor]:
+    """Counts of the parts of labellings (B, T), −1 in the padding, in the shapes of the scores."""
+    (n, length, L), node_count = node.shape, torch.zeros_like(node)
+    known, inside = labels.clamp(min=0), (labels >= 0).to(node.dtype)
     node_count.scatter_(2, known[:, :, None], inside[:, :, None])
     pair = known[:, :-1] * L + known[:, 1:]
-    if inputs.per_position:
-        edge_count = inputs.node.new_zeros(inputs.n, inputs.length - 1, L * L)
+    if edge.ndim == 4:
+        edge_count = node.new_zeros(n, length - 1, L * L)
         edge_count.scatter_(2, pair[:, :, None], inside[:, 1:, None])
-        return [value, node_count, edge_count.view(inputs.n, inputs.length - 1, L, L)]
-    edge_count = inputs.node.new_zeros(inputs.n, L * L).scatter_add_(1, pair, inside[:, 1:])
-    return [value, node_count, edge_count.view(inputs.n, L, L)]
+        return [node_count, edge_count.view(n, length - 1, L, L)]
+    edge_count = node.new_zeros(n, L * L).scatter_add_(1, pair, inside[:, 1:])
+    return [node_count, edge_count.view(n, L, L)]
 
 
 def best_labels(batch: ScoreBatch) -> tuple[torch.Tensor, torch.Tensor]:

@@ -108,9 +108,9 @@ class TrainingDisplay:
         estimate = estimated_relative_gap(progress)
         if estimate > 0:
             self._gaps.append((progress.seconds, estimate))
-            if progress.record is not None and gap > 0:
+            if progress.record is not None and 0 < gap < math.inf:  # approximate sums have no bound: inf
                 self._correction = gap / estimate
-        elif gap > 0:
+        elif 0 < gap < math.inf:
             self._gaps.append((progress.seconds, gap))
 
     def _row(self, progress: Progress, primal: float, dual: float, gap: float) -> tuple[str, ...]:

@@ -1,13 +1,14 @@
-"""Second-order spanning trees: an upper bound on the log-partition, and a good tree instead of a best one."""
+"""Second-order spanning trees: sums by a relaxation or loopy belief propagation, and a good tree or the best one."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from partwise.compiled.dispatch import python_form
 from partwise.compiled.simd import LANES, padded
+from partwise.core.exactness import Exactness
 from partwise.errors import InputError
 from partwise.structures.checks import checked_count, require_possible
 from partwise.structures.contract import Shapes
@@ -25,19 +26,24 @@ from partwise.structures.second_order.trees import SecondOrderTrees, only
 from partwise.structures.trees.matrix_tree.sums import SpanningSpecification, spanning_workspace
 from partwise.structures.trees.spanning import Spanning
 
+Engine = Literal["relaxation", "loopy"]
+
 
 class SecondOrderSpanning(SecondOrderTrees):
     """All trees over the words and the root, whose siblings and grandparents have scores.
 
     Exact sums and maxima over these trees are NP-hard (McDonald and Satta 2007). Instead,
 
-    - `log_partition` is an upper bound, convex in the scores. `marginals` is its gradient: probabilities on which the
-      spanning tree and every word, with its head and modifiers, agree. Training has a certificate for the relaxed
-      problem;
+    - with the engine "relaxation", `log_partition` is an upper bound, convex in the scores. `marginals` is its
+      gradient: probabilities on which the spanning tree and every word, with its head and modifiers, agree. Training
+      has a certificate for the relaxed problem;
+    - with the engine "loopy", `log_partition` is Bethe's value after belief propagation among the tree, the siblings
+      of every word and the grandparents (Smith and Eisner 2008). It is no bound, may be below the score of a tree, and
+      training has no certificate. `marginals` are the beliefs;
     - `argmax` is found by branch and bound, and `best_labelling` says whether it is proved to be best. Solvers, parsers
       and `kbest` take the spanning tree with the likeliest arcs, improved arc by arc, which is faster and not proved.
 
-    `entropy` is that of the relaxation. There are no samples.
+    `entropy` is that of the relaxation or of the beliefs. There are no samples.
 
     Parameters
     ----------
@@ -45,6 +51,8 @@ class SecondOrderSpanning(SecondOrderTrees):
         Whether exactly one word depends on the root, or any number.
     n_relations : int
         Number of relations of an arc, 1 for trees without relations.
+    engine : {"relaxation", "loopy"}
+        How the log-partition is approximated. Best trees do not depend on it, except those of solvers and parsers.
 
     Notes
     -----
@@ -60,12 +68,19 @@ class SecondOrderSpanning(SecondOrderTrees):
     True
     """
 
-    exactness = "relaxation"
+    exactness: Exactness = "relaxation"  # type: ignore[misc]
     oracle = CONSENSUS
     first_order = Spanning
 
+    def __init__(self, *, single_root: bool = True, n_relations: int = 1, engine: Engine = "relaxation"):
+        super().__init__(single_root=single_root, n_relations=n_relations)
+        if engine not in get_args(Engine):
+            raise InputError(f"engine must be 'relaxation' or 'loopy', not {engine!r:.40}")
+        self.engine = engine
+        self.exactness = "approximate" if engine == "loopy" else "relaxation"
+
     def specification(self) -> ConsensusSpecification:
-        return ConsensusSpecification(self.n_relations, self.single_root)
+        return ConsensusSpecification(self.n_relations, self.single_root, self.engine == "loopy")
 
     def workspace(self, shapes: Shapes, specification: Any = None) -> Any:
         n, n_arcs, n_slots, n_siblings = self.largest_sizes(shapes)
@@ -109,6 +124,7 @@ class SecondOrderSpanning(SecondOrderTrees):
         """
         max_nodes = checked_count(max_nodes, "max_nodes")
         packed = self._pack(arc_scores, sibling_scores, grandparent_scores, relation_scores)
+        packed = packed._replace(specification=packed.specification._replace(loopy=False))  # for bounds
         results = []
         for i in range(len(packed.lengths)):
             found = best_tree(only(packed, i), max_nodes)
@@ -120,5 +136,5 @@ class SecondOrderSpanning(SecondOrderTrees):
 
     def _sample_heads(self, packed: Packed, heads: np.ndarray, generator: Any) -> float:
         raise InputError(
-            "second-order spanning trees have no samples: their probabilities are those of a relaxation"
+            "second-order spanning trees have no samples: their probabilities are not those of trees"
         )

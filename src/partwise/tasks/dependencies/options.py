@@ -24,6 +24,11 @@ class DependencyOptions(FormatOption):
         choices=("spanning", "projective"),
     )
     order: int = option(1, "1: arcs by themselves; 2: siblings and grandparents too.")
+    inference: str = option(
+        "auto",
+        "Sums over all trees of second order: auto (a relaxation with a certificate) or loopy (belief propagation).",
+        choices=("auto", "loopy"),
+    )
     single_root: str = option(
         "auto",
         "Whether one word depends on the root: yes, no, or auto as in TRAIN.",

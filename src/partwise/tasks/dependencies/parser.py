@@ -37,6 +37,7 @@ STRUCTURES: dict[tuple[str, int], Any] = {
     ("projective", 2): SecondOrderProjective,
     ("spanning", 2): SecondOrderSpanning,
 }
+INFERENCE = ("auto", "loopy")
 _HEADS_KEPT = 10
 _WORTH_PRUNING = 400_000  # arcs; with fewer, training on all of them takes no time
 
@@ -51,7 +52,12 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
         All trees (matrix-tree theorem, Chu-Liu-Edmonds), or those without crossing arcs (Eisner).
     order : {1, 2}
         1 scores arcs by themselves; 2 also siblings and grandparents, pairs of arcs that pruning has left: exactly
-        for projective trees, by a convex relaxation for all.
+        for projective trees, by `inference` for all.
+    inference : {"auto", "loopy"}
+        How sums over trees are made. "auto": exactly, or for all trees of second order by a convex relaxation, which
+        has a certificate. "loopy", for all trees of second order: by loopy belief propagation (Smith and Eisner
+        2008), as Martins et al. (2010) trained parsers. It has no certificate; training reports how many losses it
+        took for negative.
     single_root : bool or "auto"
         Whether exactly one word depends on the root; "auto" asks the training trees.
     labelled : bool
@@ -102,6 +108,7 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
     _task = "dependencies"
     structure: Literal["spanning", "projective"] = "spanning"
     order: int = 1
+    inference: Literal["auto", "loopy"] = "auto"
     single_root: bool | Literal["auto"] = "auto"
     labelled: bool = True
     templates: str | Sequence[str] = "mcdonald"
@@ -133,6 +140,11 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
         check_choice("structure", self.structure, ("spanning", "projective"))
         if self.order not in (1, 2) or isinstance(self.order, bool):
             raise InputError(f"order must be 1 or 2, not {self.order!r:.40}")
+        check_choice("inference", self.inference, INFERENCE)
+        if self.inference == "loopy" and (self.structure, self.order) != ("spanning", 2):
+            raise InputError(
+                "inference='loopy' is for order=2 with structure='spanning': sums over other trees are exact"
+            )
         if self.order == 2 and self.structure == "spanning" and loss.is_hard:
             raise InputError(
                 f"order=2 with structure='spanning' needs a loss with finite beta, and {loss.name!r} has none, since "
@@ -211,7 +223,8 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
 
     def _structure(self, n_relations: int, order: int) -> Any:
         kind = STRUCTURES[self.structure, order]
-        return kind(single_root=self.single_root_, n_relations=max(n_relations, 1))
+        more = {"engine": "loopy"} if self.inference == "loopy" and order == 2 else {}
+        return kind(single_root=self.single_root_, n_relations=max(n_relations, 1), **more)
 
     def _fitted_encoder(self, structure: Any, corpus: DependencyCorpus) -> ArcEncoder:
         """Features of every kind of rows."""
@@ -272,6 +285,7 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
         self.relations_ = expect_texts(header, "labels", distinct=True)
         self._labels = ArcLabels.from_state(header, self.relations_)
         self.order = expect_number({"order": self.order}, "order", 1, 2, whole=True)
+        self.inference = expect_text({"inference": self.inference}, "inference", INFERENCE)  # type: ignore[assignment]
         structure = self._structure(len(self._labels), self.order)
         self._pruner, self.skipped_, self.lifted_ = None, None, None
         if header.get("pruner") is not None:
@@ -293,6 +307,7 @@ class DependencyParser(ParserPredictions, Explanations, CompactModel):
         return {
             "structure": self.structure,
             "order": self.order,
+            **({} if self.inference == "auto" else {"inference": self.inference}),
             "single root": self.single_root_,
             "cost": self.cost,
             "heads left by pruning": None if self._pruner is None else self._pruner.n_heads,

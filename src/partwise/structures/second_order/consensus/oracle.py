@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The oracle of second-order spanning trees: the bound of `bound.py`, and a good tree from its marginals."""
+"""The oracle of second-order spanning trees: the bound of `bound.py` or loopy messages; a good tree from marginals."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from partwise.compiled.dispatch import inner
 from partwise.compiled.oracles import Oracle
 from partwise.structures.second_order.consensus.bound import SHARE, smallest_bound
 from partwise.structures.second_order.consensus.climbing import climb
+from partwise.structures.second_order.loopy.messages import loopy_value
 from partwise.structures.second_order.tables import (
     read_lists,
     read_scores,
@@ -24,10 +25,11 @@ from partwise.structures.trees.matrix_tree.chu_liu_edmonds import spanning_best
 
 
 class ConsensusSpecification(NamedTuple):
-    """Spanning trees. Arcs have one of `n_relations` relations."""
+    """Spanning trees. Arcs have one of `n_relations` relations. `loopy`: Bethe's value instead of the bound."""
 
     n_relations: int
     single_root: bool
+    loopy: bool
 
 
 class ConsensusWorkspace(NamedTuple):
@@ -102,22 +104,30 @@ class ConsensusWorkspace(NamedTuple):
 
 @inner
 def _read(specification, shape, scores, hard, work):  # type: ignore
-    """Lists and scores, those of pairs divided by ρ; words, arcs, slots and the first sibling part."""
+    """Lists and scores, those of pairs divided by ρ; words, arcs, slots, the first sibling part and ρ (1 if loopy)."""
     n_relations = specification.n_relations
     n, n_arcs = read_lists(shape, specification.single_root, False, work)
-    n_slots = slots_of(n, work)
+    n_slots, share = slots_of(n, work), 1.0 if specification.loopy else SHARE
     read_scores(n_relations, n_arcs, n_slots, False, scores, hard, work)
     for p in range(work.sibling_from[n_arcs]):
-        work.sibling_score[p] /= SHARE
+        work.sibling_score[p] /= share
     for k in range(n_arcs * n_slots):
-        work.grand_score[k] /= SHARE
-    return n, n_arcs, n_slots, n_arcs * (1 + n_relations) if n_relations > 1 else n_arcs
+        work.grand_score[k] /= share
+    return n, n_arcs, n_slots, n_arcs * (1 + n_relations) if n_relations > 1 else n_arcs, share
+
+
+@inner
+def _sums(specification, n, n_arcs, n_slots, base, counts, work):  # type: ignore
+    """The log-partition, and probabilities as :func:`smallest_bound` leaves them."""
+    if specification.loopy:
+        return loopy_value(specification, n, n_arcs, n_slots, base, counts, work)
+    return smallest_bound(specification, n, n_arcs, n_slots, base, counts, work)
 
 
 @inner
 def consensus_expectations(specification, shape, scores, counts, work):  # type: ignore
-    n, n_arcs, n_slots, base = _read(specification, shape, scores, False, work)
-    value, stride = smallest_bound(specification, n, n_arcs, n_slots, base, counts, work), stride_of(n)
+    n, n_arcs, n_slots, base, _ = _read(specification, shape, scores, False, work)
+    value, stride = _sums(specification, n, n_arcs, n_slots, base, counts, work), stride_of(n)
     if value == -np.inf:
         for j in range(counts.size):
             counts[j] = 0.0
@@ -134,15 +144,15 @@ def consensus_expectations(specification, shape, scores, counts, work):  # type:
 
 @inner
 def consensus_log_partition(specification, shape, scores, work):  # type: ignore
-    n, n_arcs, n_slots, _ = _read(specification, shape, scores, False, work)
-    return smallest_bound(specification, n, n_arcs, n_slots, 0, work.halves, work)
+    n, n_arcs, n_slots, _, _ = _read(specification, shape, scores, False, work)
+    return _sums(specification, n, n_arcs, n_slots, 0, work.halves, work)
 
 
 @inner
 def consensus_best(specification, shape, scores, counts, work):  # type: ignore
-    """The spanning tree with the likeliest arcs under the bound, improved by hill climbing."""
-    n, n_arcs, n_slots, base = _read(specification, shape, scores, True, work)
-    value, stride = smallest_bound(specification, n, n_arcs, n_slots, 0, work.halves, work), stride_of(n)
+    """The spanning tree with the likeliest arcs, improved by hill climbing."""
+    n, n_arcs, n_slots, base, share = _read(specification, shape, scores, True, work)
+    value, stride = _sums(specification, n, n_arcs, n_slots, 0, work.halves, work), stride_of(n)
     for j in range(counts.size):
         counts[j] = 0.0
     if value == -np.inf:
@@ -152,7 +162,7 @@ def consensus_best(specification, shape, scores, counts, work):  # type: ignore
         work.scores[at] = work.marginals[at] if work.arc_score[a] > -np.inf else -np.inf
     if spanning_best(n, specification.single_root, work) == -np.inf:
         return -np.inf
-    value = climb(specification, n, n_arcs, n_slots, SHARE, base, counts, work)
+    value = climb(specification, n, n_arcs, n_slots, share, base, counts, work)
     if value == -np.inf:
         return value
     write_grandparents(n_arcs, n_slots, False, base + work.sibling_from[n_arcs], counts, work)

@@ -10,6 +10,7 @@ import numpy as np
 
 from partwise.errors import InputError
 from partwise.structures.contract import PartLists
+from partwise.structures.grammar.anchoring import AnchoredRules
 from partwise.structures.grammar.nodes import in_preorder
 from partwise.structures.grammar.parts import GrammarParts
 
@@ -32,6 +33,24 @@ class GrammarMarginals(NamedTuple):
     word: np.ndarray
     rule: np.ndarray
     span: np.ndarray
+
+
+class AnchoredMarginals(NamedTuple):
+    """Expected counts of a grammar with anchored rules.
+
+    Attributes
+    ----------
+    word, rule, span
+        As in :class:`GrammarMarginals`.
+    anchored : ndarray (R, n, n, n), or AnchoredRules
+        Expected uses by [rule, first word, last word of the left node, last word], if scores were given in this form;
+        else those of the anchored rules that derivations may use.
+    """
+
+    word: np.ndarray
+    rule: np.ndarray
+    span: np.ndarray
+    anchored: Any
 
 
 class SingleDerivations(GrammarParts):
@@ -70,10 +89,18 @@ class SingleDerivations(GrammarParts):
         return iter(_derivations(self, 0, length - 1, self.root, True))
 
     def score(
-        self, y: Any, word_scores: Any, rule_scores: Any, span_scores: Any = None, split_scores: Any = None
+        self,
+        y: Any,
+        word_scores: Any,
+        rule_scores: Any,
+        span_scores: Any = None,
+        split_scores: Any = None,
+        anchored_scores: Any = None,
     ) -> float:
         """Score of one derivation, summed node by node."""
         total = 0.0
+        for rule, first, cut, last in self._anchored_rules(y) if anchored_scores is not None else ():
+            total += _score_of_anchored(anchored_scores, rule, first, cut, last)
         for (first, last, symbol, rule), cut in zip(self.labels_of(y).tolist(), self._cuts(y), strict=True):
             if rule < 0:
                 total += float(np.asarray(word_scores)[first, symbol])
@@ -84,7 +111,7 @@ class SingleDerivations(GrammarParts):
                 total += float(np.asarray(split_scores)[first, cut, last])
         return total
 
-    def indicators(self, y: Any) -> GrammarMarginals:
+    def indicators(self, y: Any) -> Any:
         labels = self.labels_of(y)
         n = int(labels[:, 1].max()) + 1
         word, span = np.zeros((n, self.n_symbols)), np.zeros((n, n, self.n_symbols))
@@ -95,7 +122,19 @@ class SingleDerivations(GrammarParts):
             else:
                 span[first, last, symbol] += 1.0
                 rule[number] += 1.0
-        return GrammarMarginals(word, rule, span)
+        if not self.anchored:
+            return GrammarMarginals(word, rule, span)
+        anchored = np.zeros((self.n_rules, n, n, n))
+        for place in self._anchored_rules(y):
+            anchored[place] += 1.0
+        return AnchoredMarginals(word, rule, span, anchored)
+
+    def _anchored_rules(self, y: Any) -> list[tuple[int, int, int, int]]:
+        """Rule, first word, last word of the left node, and last word of every node that a rule built."""
+        labels = zip(self.labels_of(y).tolist(), self._cuts(y), strict=True)
+        return [
+            (rule, first, last if cut < 0 else cut, last) for (first, last, _, rule), cut in labels if rule >= 0
+        ]
 
     def _with_rules(
         self, first: np.ndarray, last: np.ndarray, symbol: np.ndarray, is_unary: np.ndarray
@@ -113,6 +152,14 @@ class SingleDerivations(GrammarParts):
             below[1] if below[0] == first and below[1] < last else -1
             for (first, last, _), below in zip(nodes, following, strict=True)
         ]
+
+
+def _score_of_anchored(scores: Any, rule: int, first: int, cut: int, last: int) -> float:
+    """The score of one anchored rule; −inf if it is not listed."""
+    if not isinstance(scores, AnchoredRules):
+        return float(np.asarray(scores)[rule, first, cut, last])
+    same = (scores.rule == rule) & (scores.first == first) & (scores.cut == cut) & (scores.last == last)
+    return float(scores.score[same][0]) if same.any() else -np.inf
 
 
 def _derivations(grammar: GrammarParts, i: int, j: int, symbol: int, may_be_unary: bool) -> list[Derivation]:

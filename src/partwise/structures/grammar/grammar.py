@@ -20,7 +20,13 @@ from partwise.structures.checks import (
     require_possible,
 )
 from partwise.structures.contract import Shapes
-from partwise.structures.grammar.derivations import Derivation, GrammarMarginals, SingleDerivations
+from partwise.structures.grammar.anchoring import AnchoredRules
+from partwise.structures.grammar.derivations import (
+    AnchoredMarginals,
+    Derivation,
+    GrammarMarginals,
+    SingleDerivations,
+)
 from partwise.structures.packed import Packed
 
 
@@ -41,6 +47,9 @@ class Grammar(SingleDerivations):
         Symbols that may stand over words without a rule. By default all; scores of −inf exclude symbols.
     splits : bool
         Whether splits at given words are parts, with their own rows.
+    anchored : bool
+        Whether anchored rules ⟨A → B C, first, cut, last⟩ are parts, with their own rows (Bartlett et al. 2004, example
+        2). Derivations use the anchored rules that their example lists: all, or those that pruning has left.
 
     Notes
     -----
@@ -52,6 +61,8 @@ class Grammar(SingleDerivations):
     - `span_scores` (n, n, N) by [first word, last word, symbol], optional: symbols that a rule builds over a span,
       over one word by unary rules only. −inf forbids a symbol over a span.
     - `split_scores` (n, n, n) by [first word, last word of the left node, last word], with ``splits=True``, optional.
+    - `anchored_scores`, with ``anchored=True``, optional: (R + U, n, n, n) by [rule, first word, last word of the left
+      node, last word], the last two being equal for unary rules; or :class:`AnchoredRules`, the only ones allowed.
 
     For many sentences pass lists of such arrays, except `rule_scores`, which all share; results are then lists, or
     arrays of numbers. A derivation is a list of nodes ``(first word, last word, symbol)``, each before those below
@@ -66,25 +77,41 @@ class Grammar(SingleDerivations):
     """
 
     def log_partition(
-        self, word_scores: Any, rule_scores: Any, span_scores: Any = None, split_scores: Any = None
+        self,
+        word_scores: Any,
+        rule_scores: Any,
+        span_scores: Any = None,
+        split_scores: Any = None,
+        anchored_scores: Any = None,
     ) -> Any:
         """log Σ exp(score of a derivation): a float, or float64 (n,) for a list; −inf if none is possible."""
-        return self.pack(word_scores, rule_scores, span_scores, split_scores).log_partition()
+        return self.pack(word_scores, rule_scores, span_scores, split_scores, anchored_scores).log_partition()
 
     def marginals(
-        self, word_scores: Any, rule_scores: Any, span_scores: Any = None, split_scores: Any = None
+        self,
+        word_scores: Any,
+        rule_scores: Any,
+        span_scores: Any = None,
+        split_scores: Any = None,
+        anchored_scores: Any = None,
     ) -> Any:
-        """A :class:`GrammarMarginals`, or a list of them."""
-        packed = self.pack(word_scores, rule_scores, span_scores, split_scores)
+        """A :class:`GrammarMarginals`, :class:`AnchoredMarginals` with anchored rules, or a list of them."""
+        packed = self.pack(word_scores, rule_scores, span_scores, split_scores, anchored_scores)
         _, counts = packed.expectations()
-        results = [self._marginals(packed, e, counts) for e in range(len(packed.part_ptr) - 1)]
+        given = _per_sentence(anchored_scores, "anchored_scores", len(packed.lengths), packed.single)
+        results = [self._marginals(packed, e, counts, given[e]) for e in range(len(packed.part_ptr) - 1)]
         return results[0] if packed.single else results
 
     def argmax(
-        self, word_scores: Any, rule_scores: Any, span_scores: Any = None, split_scores: Any = None
+        self,
+        word_scores: Any,
+        rule_scores: Any,
+        span_scores: Any = None,
+        split_scores: Any = None,
+        anchored_scores: Any = None,
     ) -> Any:
         """A best derivation, or a list of them."""
-        packed = self.pack(word_scores, rule_scores, span_scores, split_scores)
+        packed = self.pack(word_scores, rule_scores, span_scores, split_scores, anchored_scores)
         return self._best(packed)
 
     def loss_augmented_argmax(
@@ -93,12 +120,13 @@ class Grammar(SingleDerivations):
         rule_scores: Any,
         span_scores: Any = None,
         split_scores: Any = None,
+        anchored_scores: Any = None,
         *,
         y: Any,
         cost: float = 1.0,
     ) -> Any:
         """A derivation with the largest score plus `cost` times half the nodes that it or `y` alone has."""
-        packed = self.pack(word_scores, rule_scores, span_scores, split_scores)
+        packed = self.pack(word_scores, rule_scores, span_scores, split_scores, anchored_scores)
         number = float(checked_scores(cost, "cost", ()))
         truths = [self.labels_of(each) for each in ([y] if packed.single else y)]
         if len(truths) != len(packed.lengths):
@@ -117,10 +145,11 @@ class Grammar(SingleDerivations):
         span_scores: Any = None,
         k: int = 5,
         split_scores: Any = None,
+        anchored_scores: Any = None,
     ) -> Any:
         """The k best derivations: a list of (derivation, score), best first, or a list of such lists."""
         k = checked_count(k, "k")
-        packed, results = self.pack(word_scores, rule_scores, span_scores, split_scores), []
+        packed, results = self.pack(word_scores, rule_scores, span_scores, split_scores, anchored_scores), []
         for e in range(len(packed.lengths)):
             found = list(self._lazily(*self._example(packed, e), k))
             require_possible(_values(packed, e, bool(found)), packed.single)
@@ -135,12 +164,13 @@ class Grammar(SingleDerivations):
         n_samples: int = 1,
         random_state: Any = None,
         split_scores: Any = None,
+        anchored_scores: Any = None,
     ) -> Any:
         """A list of `n_samples` derivations drawn with probability ∝ exp(score), or a list of such lists."""
         from partwise.structures.grammar.recursion import sample_derivations
 
         n_samples, generator = checked_samples(n_samples), random_generator(random_state)
-        packed, results = self.pack(word_scores, rule_scores, span_scores, split_scores), []
+        packed, results = self.pack(word_scores, rule_scores, span_scores, split_scores, anchored_scores), []
         for e, n in enumerate(packed.lengths.tolist()):
             shape, scores = self._example(packed, e)
             nodes, counts = np.empty((n_samples, 12 * n), np.int64), np.zeros(n_samples, np.int64)
@@ -153,10 +183,15 @@ class Grammar(SingleDerivations):
         return results[0] if packed.single else results
 
     def entropy(
-        self, word_scores: Any, rule_scores: Any, span_scores: Any = None, split_scores: Any = None
+        self,
+        word_scores: Any,
+        rule_scores: Any,
+        span_scores: Any = None,
+        split_scores: Any = None,
+        anchored_scores: Any = None,
     ) -> Any:
         """Entropy in nats: a float, or float64 (n,) for a list."""
-        return self.pack(word_scores, rule_scores, span_scores, split_scores).entropy()
+        return self.pack(word_scores, rule_scores, span_scores, split_scores, anchored_scores).entropy()
 
     def log_count(self, length: Any) -> Any:
         """Log of the number of derivations: a float, or float64 (n,) for many lengths."""
@@ -206,17 +241,26 @@ class Grammar(SingleDerivations):
         shape = packed.shapes.values[packed.shapes.ptr[e] : packed.shapes.ptr[e + 1]]
         return np.ascontiguousarray(shape), np.ascontiguousarray(packed.scores[first : last + LANES])
 
-    def _marginals(self, packed: Packed, e: int, counts: np.ndarray) -> GrammarMarginals:
+    def _marginals(self, packed: Packed, e: int, counts: np.ndarray, given: Any) -> Any:
         n, width = int(packed.lengths[e]), len(self.word_symbols)
         own = counts[packed.part_ptr[e] : packed.part_ptr[e + 1]]
         word, span = np.zeros((n, self.n_symbols)), np.zeros((n, n, self.n_symbols))
         word[:, self.word_symbols] = own[: n * width].reshape(n, width)
-        ptr, first, last = self.spans_of(packed.shapes.take(np.array([e])))
+        shapes = packed.shapes.take(np.array([e]))
+        ptr, first, last = self.spans_of(shapes)
         rows = own[n * width :][: ptr[-1] * self.kinds[1].width].reshape(ptr[-1], self.kinds[1].width)
-        n_binary = len(self.binary_symbols)
+        n_binary, end = len(self.binary_symbols), len(own) - self.n_rules
         span[first[:, None], last[:, None], self.binary_symbols] += rows[:, :n_binary]
         span[first[:, None], last[:, None], self.unary_symbols] += rows[:, n_binary:]
-        return GrammarMarginals(word, own[len(own) - self.n_rules :], span)
+        if not self.anchored:
+            return GrammarMarginals(word, own[end:], span)
+        _, *places = self.anchored_of(shapes)
+        listed = own[end - len(places[0]) : end]
+        if given is None or isinstance(given, AnchoredRules):
+            return AnchoredMarginals(word, own[end:], span, AnchoredRules(*places, listed.copy()))
+        anchored = np.zeros((self.n_rules, n, n, n))
+        anchored[tuple(places)] = listed
+        return AnchoredMarginals(word, own[end:], span, anchored)
 
     def _zeros(self, n: int) -> Packed:
         """A sentence whose parts all score zero."""
@@ -225,32 +269,63 @@ class Grammar(SingleDerivations):
         return Packed(self, self.specification(), shapes, np.array([0, size]), np.zeros(size + LANES), True)
 
     def pack(
-        self, word_scores: Any, rule_scores: Any, span_scores: Any = None, split_scores: Any = None
+        self,
+        word_scores: Any,
+        rule_scores: Any,
+        span_scores: Any = None,
+        split_scores: Any = None,
+        anchored_scores: Any = None,
     ) -> Packed:
         """Scores as compiled code reads them, with answers for all parts, such as pruning asks for."""
         single = is_single(word_scores)
         words = [word_scores] if single else list(word_scores)
         spans = _per_sentence(span_scores, "span_scores", len(words), single)
         splits = _per_sentence(split_scores, "split_scores", len(words), single)
+        anchored = _per_sentence(anchored_scores, "anchored_scores", len(words), single)
         if split_scores is not None and not self.splits:
             raise InputError("split_scores need a grammar with splits=True")
+        if anchored_scores is not None:
+            self._need_anchored("anchored_scores")
         rules = checked_scores(rule_scores, "rule_scores", (self.n_rules,))
-        pieces, lengths = [], []
+        pieces, shapes = [], [self.shapes([])]
         for e, (word, span, split) in enumerate(zip(words, spans, splits, strict=True)):
             where = "" if single else f"[{e}]"
             own = checked_scores(word, f"word_scores{where}", (None, self.n_symbols))
             if not len(own):
                 raise InputError(f"word_scores{where} has no words; a sentence needs at least one")
-            pieces.extend(self._parts_of_scores(own, span, split, where))
+            shapes.append(self._shape_for(len(own), anchored[e]))
+            pieces.extend(self._parts_of_scores(shapes[-1], own, span, split, where))
+            if self.anchored:
+                pieces.append(self._scores_of_anchored(shapes[-1], anchored[e], where))
             pieces.append(rules)
-            lengths.append(len(own))
-        shapes = self.shapes(lengths)
+        values = np.concatenate([each.values for each in shapes])
+        every = Shapes(offsets([len(each.values) for each in shapes[1:]]), values)
         flat = np.concatenate([*pieces, np.zeros(LANES)])
-        return Packed(self, self.specification(), shapes, offsets(self.n_parts(shapes)), flat, single)
+        return Packed(self, self.specification(), every, offsets(self.n_parts(every)), flat, single)
 
-    def _parts_of_scores(self, word: np.ndarray, span: Any, split: Any, where: str) -> list[np.ndarray]:
+    def _shape_for(self, n: int, anchored: Any) -> Shapes:
+        """The shape of a sentence of n words, with the anchored rules given if there are any."""
+        if not isinstance(anchored, AnchoredRules):
+            return self.shapes([n])
+        return self.anchored_shapes([n], [0, len(anchored.rule)], *anchored[:4])
+
+    def _scores_of_anchored(self, shapes: Shapes, scores: Any, where: str) -> np.ndarray:
+        """In the order of the shape's list."""
+        n, (_, *places) = int(shapes.lengths[0]), self.anchored_of(shapes)
+        if scores is None:
+            return np.zeros(len(places[0]))
+        if not isinstance(scores, AnchoredRules):
+            table = checked_scores(scores, f"anchored_scores{where}", (self.n_rules, n, n, n))
+            return np.asarray(table[tuple(places)], np.float64)
+        own = checked_scores(scores.score, f"anchored_scores{where}", (len(places[0]),))
+        ranks = self._ranks.rank_of[np.asarray(scores.rule, np.int64)]
+        length = np.asarray(scores.last) - np.asarray(scores.first)
+        return np.asarray(own[np.lexsort((scores.cut, ranks, scores.first, length))], np.float64)
+
+    def _parts_of_scores(
+        self, shapes: Shapes, word: np.ndarray, span: Any, split: Any, where: str
+    ) -> list[np.ndarray]:
         n, columns = len(word), np.concatenate([self.binary_symbols, self.unary_symbols])
-        shapes = self.shapes([n])
         _, first, last = self.spans_of(shapes)
         rows = np.zeros((len(first), len(columns)))
         if span is not None:

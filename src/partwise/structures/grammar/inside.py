@@ -8,7 +8,8 @@ With weights w of rules, words and spans (exponentials of scores), and a word's 
     t(A; i, j)    = b(A; i, j) + w(A'; i, j) Σ_{A → B} w(A → B) b(B; i, j)       at most one unary rule
     Z             = t(root; 1, n)
 
-(Lari and Young 1990; A' is A as built by a unary rule.) ``scaling.py`` says how underflow is kept out.
+(Lari and Young 1990; A' is A as built by a unary rule. If anchored rules are parts, b sums over those listed instead of
+M, see `anchored.py`.) ``scaling.py`` says how underflow is kept out.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 
 from partwise.compiled.dispatch import inner
 from partwise.compiled.simd import exponential_row, maximum
+from partwise.structures.grammar.anchored import anchored_parents, anchored_unary_sums, anchored_unary_top
 from partwise.structures.grammar.cells import cell_of, find_rows, rule_part, span_part, split_part
 from partwise.structures.grammar.dense import BATCH, dense_parents, fill_tensor
 from partwise.structures.grammar.recursion import inside
@@ -123,7 +125,7 @@ def unary_factors(s, n, cell, scores, top, work):  # type: ignore
 
 
 @inner
-def _unary_cell(s, n, cell, scores, top, scale, work):  # type: ignore
+def _unary_cell(s, n, shape, cell, scores, top, rules, scale, work):  # type: ignore
     """Fill ``work.inside`` from ``work.below``; `top` is the largest score of a unary rule. Returns the scale."""
     at, inside, below = cell * s.stride, work.inside, work.below
     is_possible = scale > -np.inf
@@ -132,14 +134,19 @@ def _unary_cell(s, n, cell, scores, top, scale, work):  # type: ignore
     work.unary_norm[cell] = 1.0
     if not is_possible or s.unary_symbol.size == 0:
         return scale
+    if s.is_anchored:
+        top = anchored_unary_top(s, shape, cell, scores, rules, work)
     first, lift = unary_factors(s, n, cell, scores, top, work)
     if lift == -np.inf:
         return scale
     sums, shift = work.sums, max(lift, 0.0)
     for a in range(s.n_symbols):
         sums[a] = 0.0
-    for u in range(s.unary_parent.size):
-        sums[s.unary_parent[u]] += work.weight[s.parent.size + u] * below[at + s.unary_child[u]]
+    if s.is_anchored:
+        anchored_unary_sums(s, shape, cell, work)
+    else:
+        for u in range(s.unary_parent.size):
+            sums[s.unary_parent[u]] += work.weight[s.parent.size + u] * below[at + s.unary_child[u]]
     keep, change = math.exp(max(-shift, -700.0)), math.exp(max(lift - shift, -700.0))
     for a in range(s.n_symbols):
         if inside[at + a] != 0.0:
@@ -154,8 +161,11 @@ def _unary_cell(s, n, cell, scores, top, scale, work):  # type: ignore
 
 
 @inner
-def _parents(s, n, length, first, count, work):  # type: ignore
-    """The sums of binary rules over `count` spans of one length, that from word `first` on."""
+def _parents(s, n, shape, length, first, count, scores, split, rules, work):  # type: ignore
+    """The sums of binary rules over `count` spans of one length, that from word `first` on.
+
+    Scales of cells are the logarithms taken out of splits. Anchored rules take out their own instead.
+    """
     for i in range(first, first + count):
         at = cell_of(n, i, i + length - 1) * s.stride
         for a in range(s.stride):
@@ -164,8 +174,12 @@ def _parents(s, n, length, first, count, work):  # type: ignore
         dense_parents(s, n, length, first, count, work)
         return
     for i in range(first, first + count):
-        if work.scale[cell_of(n, i, i + length - 1)] > -np.inf:
-            sparse_parents(s, n, i, i + length - 1, work)
+        j, cell = i + length - 1, cell_of(n, i, i + length - 1)
+        if s.is_anchored and work.row_of[cell] >= 0:
+            work.scale[cell] = anchored_parents(s, n, shape, i, j, scores, split, rules, work)
+            split += length - 1 if s.has_splits else 0
+        elif work.scale[cell] > -np.inf:
+            sparse_parents(s, n, i, j, work)
 
 
 @inner
@@ -173,19 +187,21 @@ def grammar_inside(s, shape, scores, work):  # type: ignore
     """Fill the charts; returns log Z, or NaN if double precision does not suffice."""
     n, rules, split = find_rows(s, shape, work), rule_part(s, shape), split_part(s, shape)
     work.state[FOUND_SMALL] = 0
-    binary_top, unary_top = rule_weights(s, scores, rules, work)
+    binary_top = unary_top = 0.0
+    if not s.is_anchored:
+        binary_top, unary_top = rule_weights(s, scores, rules, work)
     if s.is_dense and n > 1:
         fill_tensor(s, work)
     scale = work.scale
     for i in range(n):
         cell = cell_of(n, i, i)
         own = _word_cell(s, i, cell * s.stride, scores, work)
-        scale[cell] = _unary_cell(s, n, cell, scores, unary_top, own, work)
+        scale[cell] = _unary_cell(s, n, shape, cell, scores, unary_top, rules, own, work)
         if scale[cell] != scale[cell]:
             return np.nan
     for length in range(2, n + 1):
         for first in range(0, n - length + 1, BATCH):
-            count = min(BATCH, n - length + 1 - first)
+            count, first_split = min(BATCH, n - length + 1 - first), split
             for i in range(first, first + count):
                 cell = cell_of(n, i, i + length - 1)
                 if work.row_of[cell] >= 0:
@@ -193,12 +209,12 @@ def grammar_inside(s, shape, scores, work):  # type: ignore
                     split += length - 1 if s.has_splits else 0
                 else:
                     scale[cell] = _no_splits(n, cell, length, work)
-            _parents(s, n, length, first, count, work)
+            _parents(s, n, shape, length, first, count, scores, first_split, rules, work)
             for i in range(first, first + count):
                 cell = cell_of(n, i, i + length - 1)
                 own = _binary_cell(s, n, cell, scores, scale[cell], work)
                 if own == own:
-                    own = _unary_cell(s, n, cell, scores, unary_top, own, work)
+                    own = _unary_cell(s, n, shape, cell, scores, unary_top, rules, own, work)
                 scale[cell] = own
                 if own != own:
                     return np.nan

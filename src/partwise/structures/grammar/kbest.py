@@ -58,6 +58,8 @@ class LazyDerivations:
         self.n, self.rules = int(shape[0]), int(rule_part_of(s, shape))
         self.nodes: dict[Key, _Node] = {}
         self.top = (0, self.n - 1, s.root, 1)
+        self.rows, self.pairs = anchored_of(s, shape)
+        self.anchored = self.rules - len(self.pairs)
 
     def derivation(self, rank: int) -> tuple[list[tuple[int, int, int]], float] | None:
         """Nodes in preorder and score; None if there are fewer."""
@@ -136,12 +138,26 @@ class LazyDerivations:
             first = self.n * s.word_symbol.size
             first += self.work.row_of[cell] * (s.binary_symbol.size + s.unary_symbol.size)
             own = self.scores[first + s.binary_symbol.size + s.unary_column[a]]
-            for u in np.flatnonzero(s.unary_parent == a).tolist():
+            for u, more in self._unary_rules(cell, a):
                 b = int(s.unary_child[u])
-                weight = float(own + self.scores[self.rules + s.rule.size + u])
+                weight = float(own + self.scores[self.rules + s.rule.size + u] + more)
                 edges.append((weight, ((i, j, b, 0),)))
                 scores.append(weight + float(below[b]))
         return self._possible(edges, scores)
+
+    def _unary_rules(self, cell: int, a: int) -> list[tuple[int, float]]:
+        """The unary rules of a symbol over a span, and the scores of their anchored rules."""
+        s = self.s
+        if not s.is_anchored:
+            return [(u, 0.0) for u in np.flatnonzero(s.unary_parent == a).tolist()]
+        listed = self._listed(int(self.work.row_of[cell]), s.rule.size + s.unary_ptr[a : a + 2])
+        found = s.unary_by_parent[self.pairs[listed, 0] - s.rule.size]
+        return list(zip(found.tolist(), self.scores[self.anchored + listed].tolist(), strict=True))
+
+    def _listed(self, row: int, ranks: np.ndarray) -> np.ndarray:
+        """The anchored rules of a row whose ranks are from ranks[0] on and below ranks[1]."""
+        first, last = self.rows[row : row + 2]
+        return first + np.arange(*np.searchsorted(self.pairs[first:last, 0], ranks))
 
     def _possible(self, edges: list[Any], scores: list[float]) -> tuple[list[Any], list[float]]:
         """The k best edges, best first; the first of equals stay the first, however many are asked for."""
@@ -164,6 +180,8 @@ class LazyDerivations:
         weight = (self.scores[self.rules + s.rule[q]] + own)[:, None] + np.zeros(len(m))
         if s.has_splits:
             weight = weight + self.scores[self._first_split(int(row)) + m - i]
+        if s.is_anchored:
+            weight = weight + self._anchored_scores(int(row), a, len(q), i, len(m))
         left = self._chart(self.work.inside, self._cell(i, m))[:, b].T
         right = self._chart(self.work.inside, self._cell(m + 1, j))[:, c].T
         total = weight + (left + right)
@@ -178,8 +196,16 @@ class LazyDerivations:
         ]
         return edges, total[rule, cut].tolist()
 
+    def _anchored_scores(self, row: int, a: int, n_rules: int, i: int, n_cuts: int) -> np.ndarray:
+        """Scores of the anchored rules of a symbol over a span by rule and cut; −inf if they are not listed."""
+        first, table = self.s.parent_ptr[a], np.full((n_rules, n_cuts), -np.inf)
+        listed = self._listed(row, self.s.parent_ptr[a : a + 2])
+        rank, cut = self.pairs[listed].T
+        table[rank - first, cut - i] = self.scores[self.anchored + listed]
+        return table
+
     def _first_split(self, row: int) -> int:
-        spans = self.shape[2:].reshape(-1, 2)[: row - self.n].astype(np.int64)
+        spans = self.shape[2 : 2 + 2 * (row - self.n)].reshape(-1, 2).astype(np.int64)
         s = self.s
         width = s.binary_symbol.size + s.unary_symbol.size
         first = self.n * s.word_symbol.size + (self.n + int(self.shape[1])) * width
@@ -192,4 +218,13 @@ def rule_part_of(s: Any, shape: np.ndarray) -> int:
     spans = shape[2 : 2 + 2 * m].reshape(-1, 2).astype(np.int64)
     width = s.binary_symbol.size + s.unary_symbol.size
     splits = int((spans[:, 1] - spans[:, 0]).sum()) if s.has_splits else 0
-    return n * s.word_symbol.size + (n + m) * width + splits
+    return n * s.word_symbol.size + (n + m) * width + splits + len(anchored_of(s, shape)[1])
+
+
+def anchored_of(s: Any, shape: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first anchored rule of each row of kind "span", (n_rows + 1,), and the rank and cut of each, (n, 2)."""
+    if not s.is_anchored:
+        return np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
+    at, n_rows = 2 + 2 * int(shape[1]), int(shape[0] + shape[1])
+    end = at + n_rows + 1
+    return shape[at:end].astype(np.int64), shape[end:].reshape(-1, 2).astype(np.int64)

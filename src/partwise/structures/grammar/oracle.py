@@ -33,7 +33,9 @@ class GrammarSpecification(NamedTuple):
     has_splits : bool
         Whether anchored splits are parts.
     is_dense : bool
-        Whether a large share of all possible rules exists.
+        Whether a large share of all possible rules exists, so that sums are products of matrices.
+    is_anchored : bool
+        Whether anchored rules are parts, and derivations use those that their example lists.
     word_symbol, binary_symbol, unary_symbol : ndarray
         The symbol of each column of "word" rows; of "span" rows, those built by binary rules, then by unary ones.
     word_column, binary_column, unary_column : ndarray (n_symbols,)
@@ -57,6 +59,7 @@ class GrammarSpecification(NamedTuple):
     parent_stride: int
     has_splits: bool
     is_dense: bool
+    is_anchored: bool
     word_symbol: Integers
     binary_symbol: Integers
     unary_symbol: Integers
@@ -94,6 +97,10 @@ class GrammarWorkspace(NamedTuple):
         The row of kind "span" of a cell; −1 if the span was pruned.
     split_weight : ndarray (n_cells · longest,)
         Scaled weights of the splits of each cell.
+    anchored_weight : ndarray (n_anchored,)
+        Scaled weights of anchored rules.
+    unary_top : ndarray (n_cells,)
+        The logarithm taken out of a cell's unary anchored rules.
     weight, rule_count : ndarray
         Of rules in the order of pairs, then of unary rules.
     pair_sum, pair_outside : ndarray
@@ -124,6 +131,8 @@ class GrammarWorkspace(NamedTuple):
     unary_norm: Reals
     row_of: Integers
     split_weight: Reals
+    anchored_weight: Reals
+    unary_top: Reals
     weight: Reals
     rule_count: Reals
     pair_sum: Reals
@@ -146,7 +155,7 @@ class GrammarWorkspace(NamedTuple):
     state: Integers
 
 
-def make_specification(n_symbols, root, rules, unaries, word_symbols, has_splits):
+def make_specification(n_symbols, root, rules, unaries, word_symbols, has_splits, is_anchored):
     """The specification of checked rules (R, 3) and unary rules (U, 2)."""
     order = np.lexsort((rules[:, 0], rules[:, 2], rules[:, 1]))
     parent, left, right = rules[order].T
@@ -166,7 +175,7 @@ def make_specification(n_symbols, root, rules, unaries, word_symbols, has_splits
     symbols = [integers(each) for each in (word_symbols, np.unique(parent), np.unique(unaries[:, 0]))]
     word_column, binary_column, unary_column = map(columns, symbols)
     stride, n_parents = padded(n_symbols), len(symbols[1])
-    is_dense = 0 < n_parents * n_symbols**2 <= _FULL * len(rules)
+    is_dense = not is_anchored and 0 < n_parents * n_symbols**2 <= _FULL * len(rules)
     place = (left * stride + right) * padded(n_parents) + binary_column[parent]
     return GrammarSpecification(
         n_symbols=n_symbols,
@@ -175,6 +184,7 @@ def make_specification(n_symbols, root, rules, unaries, word_symbols, has_splits
         parent_stride=padded(n_parents),
         has_splits=has_splits,
         is_dense=is_dense,
+        is_anchored=is_anchored,
         word_symbol=symbols[0],
         binary_symbol=symbols[1],
         unary_symbol=symbols[2],
@@ -200,8 +210,8 @@ def make_specification(n_symbols, root, rules, unaries, word_symbols, has_splits
     )
 
 
-def make_workspace(s, longest):
-    """Room for sentences up to `longest` words under the specification `s`."""
+def make_workspace(s, longest, n_anchored=0):
+    """Room for sentences up to `longest` words, and `n_anchored` anchored rules, under the specification `s`."""
     n_cells, n_rules = longest * (longest + 1) // 2, len(s.parent) + len(s.unary_parent)
     n_pairs, block = len(s.pair_right) + LANES, s.n_symbols * s.stride * s.is_dense
     most_ways = 1 + max(np.diff(s.unary_ptr).max(), np.diff(s.parent_ptr).max() * (longest - 1))
@@ -218,6 +228,8 @@ def make_workspace(s, longest):
         unary_norm=room(n_cells),
         row_of=np.zeros(n_cells, np.int64),
         split_weight=room(n_cells * longest),
+        anchored_weight=room(n_anchored),
+        unary_top=room(n_cells * s.is_anchored),
         weight=room(n_rules),
         rule_count=room(n_rules),
         pair_sum=room(n_pairs),

@@ -12,7 +12,8 @@ import numpy as np
 
 from partwise.compiled.dispatch import inner
 from partwise.compiled.simd import exponential_row, maximum
-from partwise.structures.grammar.cells import cell_of, rule_part, span_part
+from partwise.structures.grammar.anchored import anchored_children, anchored_unary_outside
+from partwise.structures.grammar.cells import cell_of, n_anchored, rule_part, span_part
 from partwise.structures.grammar.dense import BATCH, dense_children, read_tensor_counts
 from partwise.structures.grammar.inside import grammar_inside, round_up, unary_factors
 from partwise.structures.grammar.recursion import expectations_in_logs
@@ -21,12 +22,16 @@ from partwise.structures.grammar.sparse import sparse_children
 
 
 @inner
-def _unary_outside(s, n, cell, scores, top, counts, work):  # type: ignore
-    """From derivatives by t to those by b, in ``work.outside``; writes counts of unary symbols and rules."""
+def _unary_outside(s, n, shape, cell, scores, top, counts, rules, work):  # type: ignore
+    """From derivatives by t to those by b, in ``work.outside``; writes counts of unary symbols and rules.
+
+    Returns counts of anchored rules whose weight was raised.
+    """
     at, outside, below = cell * s.stride, work.outside, work.below
-    first, lift = unary_factors(s, n, cell, scores, top, work)
+    first, lift = unary_factors(s, n, cell, scores, work.unary_top[cell] if s.is_anchored else top, work)
+    raised = 0.0
     if lift == -np.inf:
-        return
+        return raised
     shift, norm = max(lift, 0.0), work.unary_norm[cell]
     keep, change = math.exp(max(-shift, -700.0)) / norm, math.exp(max(lift - shift, -700.0)) / norm
     shares = work.shares
@@ -38,16 +43,20 @@ def _unary_outside(s, n, cell, scores, top, counts, work):  # type: ignore
     for a in range(s.n_symbols):
         outside[at + a] *= keep
         work.sums[a] = 0.0
-    for u in range(s.unary_parent.size):
-        a, b = s.unary_parent[u], s.unary_child[u]
-        amount = shares[a] * work.weight[s.parent.size + u]
-        if amount != 0.0:
-            count = amount * below[at + b]
-            outside[at + b] += amount
-            work.rule_count[s.parent.size + u] += count
-            work.sums[a] += count
+    if s.is_anchored:
+        raised = anchored_unary_outside(s, shape, cell, counts, rules, work)
+    else:
+        for u in range(s.unary_parent.size):
+            a, b = s.unary_parent[u], s.unary_child[u]
+            amount = shares[a] * work.weight[s.parent.size + u]
+            if amount != 0.0:
+                count = amount * below[at + b]
+                outside[at + b] += amount
+                work.rule_count[s.parent.size + u] += count
+                work.sums[a] += count
     for c in range(s.unary_symbol.size):
         counts[first + c] = work.sums[s.unary_symbol[c]]
+    return raised
 
 
 @inner
@@ -65,7 +74,7 @@ def _parent_derivatives(s, n, cell, own, scores, counts, work):  # type: ignore
 
 
 @inner
-def _outside_of_cell(s, n, cell, own, scores, top, counts, work):  # type: ignore
+def _outside_of_cell(s, n, shape, cell, own, scores, top, counts, rules, work):  # type: ignore
     """All that happens above the children of a cell; returns counts of what was raised."""
     at, width = cell * s.stride, s.word_symbol.size
     for c in range(s.parent_stride):
@@ -74,7 +83,7 @@ def _outside_of_cell(s, n, cell, own, scores, top, counts, work):  # type: ignor
         return 0.0
     raised = raised_counts(work.inside, work.outside, at, s.n_symbols)
     if s.unary_symbol.size > 0:
-        _unary_outside(s, n, cell, scores, top, counts, work)
+        raised += _unary_outside(s, n, shape, cell, scores, top, counts, rules, work)
         raised += raised_counts(work.below, work.outside, at, s.n_symbols)
     if work.row_of[cell] >= n:
         _parent_derivatives(s, n, cell, own, scores, counts, work)
@@ -98,15 +107,18 @@ def _clear(s, n, rules, counts, work):  # type: ignore
 
 
 @inner
-def _children(s, n, length, first, count, counts, work):  # type: ignore
+def _children(s, n, shape, length, first, count, counts, rules, work):  # type: ignore
     """Below the nodes of `count` spans of one length; returns counts of splits whose weight was raised."""
     if s.is_dense:
         return dense_children(s, n, length, first, count, counts, work)
     raised = 0.0
     for k in range(count):
         i = first + k
-        own = k * s.parent_stride
-        raised += sparse_children(s, n, i, i + length - 1, own, counts, work.first_split[k], work)
+        j, own, split = i + length - 1, k * s.parent_stride, work.first_split[k]
+        if s.is_anchored:
+            raised += anchored_children(s, n, shape, i, j, own, counts, split, rules, work)
+        else:
+            raised += sparse_children(s, n, i, j, own, counts, split, work)
     return raised
 
 
@@ -115,7 +127,7 @@ def grammar_outside(s, shape, scores, counts, work):  # type: ignore
     """Write all expected counts; returns those of what was raised, NaN if double precision does not suffice."""
     n, rules = np.int64(shape[0]), rule_part(s, shape)
     _clear(s, n, rules, counts, work)
-    top, raised, split = -np.inf, 0.0, rules
+    top, raised, split = -np.inf, 0.0, rules - n_anchored(s, shape)
     for u in range(s.unary_parent.size):
         top = max(top, scores[rules + s.rule.size + u])
     at = cell_of(n, 0, n - 1) * s.stride + s.root
@@ -128,10 +140,10 @@ def grammar_outside(s, shape, scores, counts, work):  # type: ignore
                 split -= length - 1 if s.has_splits and work.row_of[cell] >= 0 else 0
                 work.first_split[i - first] = split
                 own = (i - first) * s.parent_stride
-                raised += _outside_of_cell(s, n, cell, own, scores, top, counts, work)
-            raised += _children(s, n, length, first, end - first, counts, work)
+                raised += _outside_of_cell(s, n, shape, cell, own, scores, top, counts, rules, work)
+            raised += _children(s, n, shape, length, first, end - first, counts, rules, work)
     for i in range(n):
-        raised += _outside_of_cell(s, n, cell_of(n, i, i), 0, scores, top, counts, work)
+        raised += _outside_of_cell(s, n, shape, cell_of(n, i, i), 0, scores, top, counts, rules, work)
     raised += _rule_counts(s, rules, counts, work)
     total = 0.0
     for k in range(rules):

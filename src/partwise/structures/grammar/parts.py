@@ -39,6 +39,16 @@ from partwise.core.arrays import block_of, offsets, ranges, untouched
 from partwise.errors import InputError
 from partwise.structures.checks import checked_count
 from partwise.structures.contract import PartLists, RowKind, Shapes, Structure
+from partwise.structures.grammar.anchoring import (
+    RuleRanks,
+    all_rules,
+    checked_list,
+    listed_in,
+    n_listed,
+    positions_in_list,
+    rows_of_spans,
+    shapes_of_list,
+)
 from partwise.structures.grammar.nodes import RuleTable, children_of, find_fault, in_preorder
 from partwise.structures.grammar.oracle import (
     GRAMMAR,
@@ -49,7 +59,7 @@ from partwise.structures.grammar.oracle import (
 )
 from partwise.structures.grammar.spans import all_spans, some_spans, spans_of
 
-COSTS = ("hamming", "constituents", "rules")
+COSTS = ("hamming", "constituents", "rules", "rules_bound")
 
 
 class GrammarParts(Structure):
@@ -68,6 +78,7 @@ class GrammarParts(Structure):
         unaries: Any = (),
         word_symbols: Any = None,
         splits: bool = False,
+        anchored: bool = False,
     ):
         self.n_symbols = checked_count(n_symbols, "n_symbols")
         self.rules = _checked_rules(rules, "rules", 3, self.n_symbols)
@@ -78,10 +89,11 @@ class GrammarParts(Structure):
         self.root = int(_checked_symbols([root], "root", self.n_symbols)[0])
         words = np.arange(self.n_symbols) if word_symbols is None else word_symbols
         self.word_symbols = np.unique(_checked_symbols(words, "word_symbols", self.n_symbols))
-        self.splits = bool(splits)
+        self.splits, self.anchored = bool(splits), bool(anchored)
         self._specification = make_specification(
-            self.n_symbols, self.root, self.rules, self.unaries, self.word_symbols, self.splits
+            self.n_symbols, self.root, self.rules, self.unaries, self.word_symbols, self.splits, self.anchored
         )
+        self._ranks = RuleRanks.of(self._specification)
         self.binary_symbols, self.unary_symbols = (
             self._specification.binary_symbol,
             self._specification.unary_symbol,
@@ -90,7 +102,8 @@ class GrammarParts(Structure):
         width = len(self.binary_symbols) + len(self.unary_symbols)
         kinds = [RowKind("word", len(self.word_symbols)), RowKind("span", width)]
         self.kinds = (
-            *kinds, *[RowKind("split", 1)] * self.splits, RowKind("rule", self.n_rules, tied=True)
+            *kinds, *[RowKind("split", 1)] * self.splits, *[RowKind("anchored", 1)] * self.anchored,
+            RowKind("rule", self.n_rules, tied=True),
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -106,11 +119,14 @@ class GrammarParts(Structure):
         return self._specification
 
     def workspace(self, shapes: Shapes, specification: Any = None) -> GrammarWorkspace:
-        return make_workspace(self._specification, int(shapes.lengths.max(initial=1)))
+        most = int(n_listed(shapes).max(initial=0)) if self.anchored else 0
+        return make_workspace(self._specification, int(shapes.lengths.max(initial=1)), most)
 
     # Shapes.
 
     def table_cells(self, shapes: Shapes) -> float:
+        if self.anchored:
+            return float(n_listed(shapes).sum())
         return len(self.rules) * float((shapes.lengths.astype(np.float64) ** 3).sum()) / 6
 
     def why_slow(self, shapes: Shapes) -> tuple[str, str]:
@@ -118,8 +134,9 @@ class GrammarParts(Structure):
         return size, "shorter sentences or fewer rules"
 
     def shapes(self, lengths: Any) -> Shapes:
-        """Shapes with every span."""
-        return all_spans(np.asarray(lengths, np.int64))
+        """Shapes with every span, and with every anchored rule that some derivation uses if these are parts."""
+        spans = all_spans(np.asarray(lengths, np.int64))
+        return all_rules(self._specification, spans) if self.anchored else spans
 
     def span_shapes(self, lengths: Any, span_ptr: Any, first: Any, last: Any) -> Shapes:
         """Shapes with the spans that pruning has left.
@@ -132,7 +149,39 @@ class GrammarParts(Structure):
         first, last : array_like of int (span_ptr[n],)
             Spans of two or more words, in any order within an example; single words are never pruned.
         """
-        return some_spans(*(np.asarray(each, np.int64) for each in (lengths, span_ptr, first, last)))
+        spans = some_spans(*(np.asarray(each, np.int64) for each in (lengths, span_ptr, first, last)))
+        return all_rules(self._specification, spans) if self.anchored else spans
+
+    def anchored_shapes(self, lengths: Any, ptr: Any, rule: Any, first: Any, cut: Any, last: Any) -> Shapes:
+        """Shapes with exactly these anchored rules, and with the spans of their parents.
+
+        Parameters
+        ----------
+        lengths : array_like of int (n,)
+        ptr : array_like of int (n + 1,)
+            The anchored rules of each example.
+        rule, first, cut, last : array_like of int (ptr[n],)
+            As in :class:`AnchoredRules`, in any order within an example.
+        """
+        self._need_anchored("anchored_shapes")
+        lengths, ptr = np.asarray(lengths, np.int64), np.asarray(ptr, np.int64)
+        rules = [np.asarray(each, np.int64) for each in (rule, first, cut, last)]
+        checked_list(self.n_rules, len(self.rules), lengths, ptr, rules)
+        return shapes_of_list(self._ranks, lengths, ptr, rules)
+
+    def anchored_of(self, shapes: Shapes) -> tuple[np.ndarray, ...]:
+        """The anchored rules of shapes, in the order of their parts: offsets (n + 1,), rule, first, cut and last."""
+        self._need_anchored("anchored_of")
+        listed, (_, first, last) = listed_in(shapes), self.spans_of(shapes)
+        return listed.ptr, self._ranks.rule_of[listed.rank], first[listed.row], listed.cut, last[listed.row]
+
+    def n_anchored(self, shapes: Shapes) -> np.ndarray:
+        """Anchored rules of each example, int64 (n,)."""
+        return n_listed(shapes) if self.anchored else np.zeros(len(shapes.ptr) - 1, np.int64)
+
+    def _need_anchored(self, what: str) -> None:
+        if not self.anchored:
+            raise InputError(f"{what} needs a grammar with anchored=True")
 
     def spans_of(self, shapes: Shapes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Spans of the rows of kind "span", single words included: their offsets (n + 1,), first and last words."""
@@ -148,14 +197,16 @@ class GrammarParts(Structure):
         return np.diff(offsets(last - first)[ptr])
 
     def row_counts(self, shapes: Shapes) -> tuple[np.ndarray, ...]:
-        counts = shapes.lengths, self.n_spans(shapes)
-        return (*counts, self.n_split_rows(shapes)) if self.splits else counts
+        counts = [shapes.lengths, self.n_spans(shapes)]
+        counts += [self.n_split_rows(shapes)] * self.splits
+        return (*counts, *[self.n_anchored(shapes)] * self.anchored)
 
     def most_parts(self, shapes: Shapes) -> np.ndarray:
         """A node and a rule for each of n − 1 binary and at most 2n − 1 unary steps, and n words."""
         most_unary = 2 * shapes.lengths - 1 if len(self.unaries) else 0
         n_binary = shapes.lengths - 1
-        return 2 * (n_binary + most_unary) + shapes.lengths + (n_binary if self.splits else 0)
+        n_used = n_binary + most_unary
+        return (2 + self.anchored) * n_used + shapes.lengths + (n_binary if self.splits else 0)
 
     def most_tied(self, shapes: Shapes) -> np.ndarray:
         return shapes.lengths - 1 + (2 * shapes.lengths - 1 if len(self.unaries) else 0)
@@ -200,8 +251,11 @@ class GrammarParts(Structure):
         example, s = block_of(ptr), self._specification
         first, last, _, rule = labels.T
         own = self._own_parts(labels, example, shapes)
-        part_ptr = self.n_parts(shapes) - self.n_rules
-        owners, parts = [example, example[rule >= 0]], [own, part_ptr[example[rule >= 0]] + rule[rule >= 0]]
+        part_ptr, built = self.n_parts(shapes) - self.n_rules, rule >= 0
+        owners, parts = [example, example[built]], [own, part_ptr[example[built]] + rule[built]]
+        if self.anchored:
+            owners.append(example[built])
+            parts.append(part_ptr[example[built]] + self._anchored_of(labels, ptr, shapes))
         if self.splits:
             node = np.flatnonzero((rule >= 0) & (rule < len(self.rules)))
             at = self._split_rows(labels, example, shapes)[node] + last[children_of(labels, ptr)[0][node]]
@@ -211,6 +265,21 @@ class GrammarParts(Structure):
         owner, part = np.concatenate(owners), np.concatenate(parts)
         order = np.lexsort((part, owner))
         return PartLists(offsets(np.bincount(owner, minlength=len(shapes.ptr) - 1)), part[order])
+
+    def _anchored_of(self, labels: np.ndarray, ptr: np.ndarray, shapes: Shapes) -> np.ndarray:
+        """The "anchored" part of every node that a rule built, counted from the first rule of its example: negative."""
+        built, example = labels[:, 3] >= 0, block_of(ptr)
+        first, last, _, rule = labels[built].T
+        cut = np.where(rule < len(self.rules), labels[children_of(labels, ptr)[0][built], 1], last)
+        listed, row = listed_in(shapes), rows_of_spans(shapes, example[built], first, last)
+        at = positions_in_list(listed, row, self._ranks.rank_of[rule], cut)
+        if (at < 0).any():
+            k = int((at < 0).argmax())
+            raise InputError(
+                f"labels: example {example[built][k]}: rule {rule[k]} over {first[k]} … {last[k]} is not among the "
+                "example's anchored rules (pruning removed it)"
+            )
+        return at - listed.ptr[1:][example[built]]
 
     def _own_parts(self, labels: np.ndarray, example: np.ndarray, shapes: Shapes) -> np.ndarray:
         """The "word" or "span" part of every node."""
@@ -223,22 +292,15 @@ class GrammarParts(Structure):
 
     def _rows_of(self, labels: np.ndarray, example: np.ndarray, shapes: Shapes) -> np.ndarray:
         """The row of kind "span" of every node, within its example."""
-        ptr, first, last = self.spans_of(shapes)
-        base = int(shapes.lengths.max(initial=1)) + 1
-
-        def keys(example: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-            return (example * base + last - first) * base + first
-
-        known, wanted = keys(block_of(ptr), first, last), keys(example, labels[:, 0], labels[:, 1])
-        at = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
-        missing = np.flatnonzero(known[at] != wanted) if len(wanted) else np.zeros(0, np.int64)
+        at = rows_of_spans(shapes, example, labels[:, 0], labels[:, 1])
+        missing = np.flatnonzero(at < 0)
         if missing.size:
             k = int(missing[0])
             raise InputError(
                 f"labels: example {example[k]}: the span {labels[k, 0]} … {labels[k, 1]} is not among the "
                 "example's spans (pruning removed it)"
             )
-        return at - ptr[:-1][example]
+        return at - offsets(self.n_spans(shapes))[:-1][example]
 
     def _split_rows(self, labels: np.ndarray, example: np.ndarray, shapes: Shapes) -> np.ndarray:
         """The first "split" row of every node's span, within its example."""
@@ -266,30 +328,49 @@ class GrammarParts(Structure):
     # Costs.
 
     def checked_cost(self, cost: Any) -> str:
-        """ "constituents" (or "hamming") or "rules"."""
+        """ "constituents" (or "hamming"), "rules" or "rules_bound"."""
         if not isinstance(cost, str) or cost not in COSTS:
             raise InputError(f"cost must be one of {', '.join(map(repr, COSTS))} for {self!r}, not {cost!r}")
+        if cost == "rules" and not self.anchored:
+            raise InputError(
+                "cost='rules' counts wrong anchored rules, which are parts with anchored=True only; 'rules_bound' is "
+                "an upper bound of it that needs none"
+            )
         return cost
 
     def part_costs(self, labels: Any, shapes: Shapes, cost: Any) -> np.ndarray:
-        """Half of what is wrong and half of what is missing: ½ for every node, −½ for true ones.
+        """Costs of wrong constituents, or of wrong anchored rules (Bartlett et al. 2004, example 2).
 
-        Where two derivations have equally many nodes, that is the number of wrong nodes, the constituent errors of
-        Bartlett et al. (2004). Their rule errors, anchored rules with a wrong node in them, are no sum over parts;
-        "rules" is a bound from above that is one: each node counts once for each rule that it is part of, nodes that
-        a rule built for that rule and the one above it, word nodes for the one above.
+        "constituents" counts half of what is wrong and half of what is missing: ½ for every node, −½ for true ones. If
+        two derivations have equally many nodes, that is the number of wrong nodes, their constituent errors. "rules"
+        is the number of wrong anchored rules, which must be parts: each costs 1 unless it is true.
+
+        "rules_bound" is an upper bound of "rules" without these parts, up to three times as large. Each node counts
+        once for each rule that it is part of: nodes that a rule built for that rule and the one above it, word nodes
+        for the one above.
         """
         labels, ptr = self.check_gold(labels, shapes)
+        if cost == "rules":
+            return self._costs_of_anchored(labels, ptr, shapes)
         part_ptr, result = (
             offsets(self.n_parts(shapes)),
             untouched(int(self.n_parts(shapes).sum()), np.float32),  # rules cost nothing
         )
         n_words, n_spans = shapes.lengths * len(self.word_symbols), self.n_spans(shapes) * self.kinds[1].width
         result[ranges(part_ptr[:-1], n_words)] = 0.5
-        result[ranges(part_ptr[:-1] + n_words, n_spans)] = 1.0 if cost == "rules" else 0.5
+        result[ranges(part_ptr[:-1] + n_words, n_spans)] = 1.0 if cost == "rules_bound" else 0.5
         example = block_of(ptr)
         true = part_ptr[:-1][example] + self._own_parts(labels, example, shapes)
         result[true] = -result[true]
+        return result
+
+    def _costs_of_anchored(self, labels: np.ndarray, ptr: np.ndarray, shapes: Shapes) -> np.ndarray:
+        """One for every anchored rule that is not true."""
+        ends = offsets(self.n_parts(shapes))[1:] - self.n_rules
+        result, counts = untouched(int(self.n_parts(shapes).sum()), np.float32), self.n_anchored(shapes)
+        result[ranges(ends - counts, counts)] = 1.0
+        built = labels[:, 3] >= 0
+        result[ends[block_of(ptr)[built]] + self._anchored_of(labels, ptr, shapes)] = 0.0
         return result
 
 

@@ -1,4 +1,7 @@
-"""Shapes of sentences: ``[n, m, first, last, …]``, the m spans of two or more words that may be constituents."""
+"""Shapes of sentences: ``[n, m, first, last, …]``, the m spans of two or more words that may be constituents.
+
+Lists of anchored rules may follow (`anchoring.py`).
+"""
 
 from __future__ import annotations
 

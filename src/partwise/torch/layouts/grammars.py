@@ -23,8 +23,10 @@ class GrammarLayout(Layout):
     structure: Grammar
 
     def __init__(self, structure: Grammar):
-        if structure.splits:
-            raise InputError("layers are for grammars without scores of splits (splits=False)")
+        if structure.splits or structure.anchored:
+            raise InputError(
+                "layers are for grammars without scores of splits or anchored rules (splits=False, anchored=False)"
+            )
         super().__init__(structure)
 
     def read(self, scores: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], int, bool]:

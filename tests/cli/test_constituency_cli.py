@@ -32,7 +32,8 @@ def trained(tmp_path_factory):
 def test_train_and_evaluate(run, trained):  # noqa: F811
     code, out, err = run(
         "train", "constituency", trained / "train.mrg", "--model", "h.pw", "--dev", trained / "train.mrg", "--loss",
-        "hinge", "--tol", "0.05", "--cost", "rules", "--split-templates", "default", "--max-length", "7", "--json",
+        "hinge", "--tol", "0.05", "--cost", "rules", "--rule-templates", "default", "--rule-threshold", "1e-3",
+        "--split-templates", "default", "--max-length", "7", "--json",
     )  # fmt: skip
     summary = json.loads(out)
     assert code == 0 and summary["converged"] and summary["dev"]["f1"] > 0.8 and "dev F1" in err

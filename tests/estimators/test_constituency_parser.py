@@ -72,6 +72,9 @@ def test_all_that_users_may_write_is_the_same_problem() -> None:
             "min_count": 2,
         },
         {"loss": "hinge", "cost": "rules", "tol": 0.05},
+        {"loss": "hinge", "cost": "rules_bound", "tol": 0.05},
+        {"rule_templates": ["rule + split.form", "parent + right + length", "left + shape"], "tol": 0.01},
+        {"rule_templates": "default", "rule_threshold": 1e-4, "split_templates": "default", "tol": 0.01},
         {"loss": "softmax_margin", "tol": 0.01},
     ],
 )
@@ -133,6 +136,8 @@ def test_a_file_brings_back_the_same_parser(tmp_path: Any, tagged: ConstituencyP
     for parser, X in (
         (tagged, TREES),
         (ConstituencyParser("hinge", tol=0.1, split_templates="default"), None),
+        (ConstituencyParser("hinge", tol=0.1, cost="rules", rule_threshold=1e-3), None),
+        (ConstituencyParser(tol=0.1, rule_templates="default", rule_threshold=1e-3), None),
     ):
         fitted = parser if X else parser.fit(WORDS, TREES)
         inputs = [Tree.of(tree) for tree in TREES]
@@ -186,7 +191,9 @@ def test_bad_data_is_refused(X: Any, y: Any, words: str) -> None:
     "settings",
     [
         {"direction": "up"}, {"horizontal": -1}, {"vertical": 0}, {"cost": "hamming"}, {"span_templates": ["x"]},
-        {"split_templates": "x"}, {"word_templates": None}, {"loss": "x"}, {"l2": 0}, {"min_count": 0},
+        {"split_templates": "x"}, {"rule_templates": ["split.x"]}, {"rule_threshold": 1.0},
+        {"rule_threshold": "none"}, {"cost": {"rule": "hamming"}},
+        {"word_templates": None}, {"loss": "x"}, {"l2": 0}, {"min_count": 0},
     ],
 )  # fmt: skip
 def test_bad_settings_are_refused(settings: dict[str, Any]) -> None:
@@ -203,3 +210,50 @@ def test_questions_that_have_no_answer_are_refused(tagged: ConstituencyParser) -
         ConstituencyParser().predict(WORDS)
     with pytest.raises(InputError, match="zero for all"):
         ConstituencyParser().fit(WORDS, TREES, np.zeros(len(WORDS)))
+
+
+# -- anchored rules -----------------------------------------------------------------------------------
+
+
+def test_costs_of_rules_are_those_of_the_paper() -> None:
+    """`cost="rules"` costs one for each wrong anchored rule, and the bound is above it; without γ both are no cost."""
+    settings: dict[str, Any] = {"loss": "hinge", "l2": 1.0, "tol": 1e-3, "solver": "bcfw"}
+    costs = ("rules", {"anchored": "hamming"}, "rules_bound")
+    rules, named, bound = (ConstituencyParser(cost=cost, **settings).fit(WORDS, TREES) for cost in costs)
+    assert math.isclose(rules.objective_, named.objective_, rel_tol=2e-3)
+    assert rules.objective_ < 0.9 * bound.objective_
+    log = [ConstituencyParser(cost=cost, tol=1e-3).fit(WORDS, TREES) for cost in ("rules", "constituents")]
+    assert log[0].objective_ == log[1].objective_
+    assert not any(each._model.structure.anchored for each in log)
+
+
+def test_features_of_rules_at_places_are_explained() -> None:
+    parser = ConstituencyParser(rule_templates=["rule + split+1.form"], l2=0.1, tol=1e-3).fit(WORDS, TREES)
+    sentence = WORDS[0]
+    found = parser.explain(sentence)
+    assert math.isclose(sum(term.contribution for term in found.terms), found.score, rel_tol=1e-9)
+    own = [
+        term for term in found.terms if term.feature.startswith("rule=") and "split+1.form=" in term.feature
+    ]
+    assert own and all(term.end <= len(sentence) for term in own)
+    assert any(feature.startswith("rule=") for feature, _, _ in parser.top_features(1000))
+    [marginals] = parser.predict_marginals([sentence])
+    expected: dict[Any, float] = {}
+    for tree, p in parser.predict_kbest([sentence], k=2000)[0]:
+        for span in set(tree.spans()):
+            expected[span] = expected.get(span, 0.0) + p
+    assert all(math.isclose(p, expected[span], abs_tol=1e-8) for span, p in marginals.items())
+
+
+def test_pruned_rules_leave_a_tree_of_every_sentence_that_has_one() -> None:
+    every = ConstituencyParser(rule_templates="default", rule_threshold=None, tol=0.01).fit(None, TREES)
+    few = ConstituencyParser(rule_templates="default", rule_threshold=0.5, tol=0.01).fit(None, TREES)
+    assert every._pruner is None and few._pruner is not None
+    sentences = [("dog", "PRP"), ("runs", "VBZ"), (".", ".")], [("a", "."), ("b", "."), ("c", "DT")]
+    for parser in (every, few):
+        parsed = parser.parse(sentences)
+        assert parsed.fallback.tolist() == [False, True]
+        assert [tag for _, tag in parsed.trees[0].tagged_words()] == ["PRP", "VBZ", "."]
+        assert [str(tree) for tree in parser.predict([Tree.of(tree) for tree in TREES])] == TREES
+    assert parser.predict_kbest([sentences[1]]) == [[]]
+    assert isinstance(ConstituencyParser(rule_templates="default").fit(None, TREES)._pruner, type(None))

@@ -223,7 +223,9 @@ def test_costs_count_constituent_errors_and_bound_rule_errors(grammar: Grammar) 
             assert found["constituents"] == len(nodes - built_nodes(grammar, gold))  # as in the paper
             wrong = rule_errors(grammar, y, gold)
             assert wrong <= found["rules_bound"] <= 3 * wrong
-    with pytest.raises(InputError, match="cost must be one of 'hamming', 'constituents', 'rules', 'rules_bound'"):
+    with pytest.raises(
+        InputError, match="cost must be one of 'hamming', 'constituents', 'rules', 'rules_bound'"
+    ):
         grammar.checked_cost("brackets")
 
 

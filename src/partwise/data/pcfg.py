@@ -16,6 +16,13 @@ MOST_RARE = 1
 class PCFG:
     """Log-probabilities of a treebank grammar, with classes of unknown words.
 
+    Parameters
+    ----------
+    grammar : TreebankGrammar
+    rare_are_unknown : bool
+        Whether words seen once have the scores of their class only, so that sentences of the training trees are treated
+        as others are.
+
     Attributes
     ----------
     rule, unary : float64 (n_rules,) and (n_unary,)
@@ -26,8 +33,9 @@ class PCFG:
         log P(symbol at the top), -inf if it never was.
     """
 
-    def __init__(self, grammar: TreebankGrammar):
+    def __init__(self, grammar: TreebankGrammar, rare_are_unknown: bool = False):
         self.grammar, n = grammar, grammar.n_symbols
+        self._rare_are_unknown = rare_are_unknown
         total = np.bincount(grammar.rules[:, 0], grammar.rule_counts, n)
         total += np.bincount(grammar.unary_rules[:, 0], grammar.unary_counts, n)
         total += np.bincount(grammar.word_symbols, grammar.word_symbol_counts, n)
@@ -55,6 +63,8 @@ class PCFG:
             for word, n in words.items():
                 self._known.setdefault(word, {})[tag] = np.log(n / self._total[tag])
                 if n_seen[word] <= MOST_RARE:
+                    if self._rare_are_unknown:
+                        del self._known[word]
                     fine = word_class(word)
                     for name in (fine, coarse_class(fine), ""):
                         classes.setdefault(name, Counter())[tag] += n

@@ -153,6 +153,13 @@ SPLITS = [
     "split.form + split+1.form", "split.tag + split+1.tag", "first.tag + split+1.tag", "split.tag + last.tag",
     "split+1.form", "split.form", "first.tag + split.tag + split+1.tag + last.tag", "split.class + split+1.class",
 ]  # fmt: skip
+# After Bartlett et al. (2004), example 2: the rule together with the words at s, m and e and beside them.
+RULES = [
+    "rule + first.tag", "rule + last.tag", "rule + split.tag", "rule + split+1.tag", "rule + first-1.tag",
+    "rule + last+1.tag", "rule + first.form", "rule + last.form", "rule + split.form", "rule + split+1.form",
+    "rule + first-1.form", "rule + last+1.form", "rule + length", "rule + split.tag + split+1.tag",
+    "rule + first.tag + last.tag",
+]  # fmt: skip
 
 SEGMENTS: dict[str, str] = {
     "length": "length",

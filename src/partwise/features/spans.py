@@ -1,8 +1,9 @@
-"""Features of words, spans and splits of sentences for constituency parsing, numbered by templates."""
+"""Features of words, spans, splits and anchored rules of sentences for constituency parsing, numbered by templates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any, ClassVar, NamedTuple
 
@@ -38,7 +39,7 @@ def look(form: str) -> str:
 def _kind(name: str, places: tuple[str, ...], preset: Sequence[str], examples: str) -> Kind:
     return Kind(
         name=name,
-        parameter=f"{name}_templates",
+        parameter=f"{'rule' if name == 'anchored' else name}_templates",
         places=places,
         examples=examples,
         columns={
@@ -63,7 +64,15 @@ LANGUAGES = {
     "split": _kind(
         "split", ("first", "last", "split"), sets.SPLITS, "first.tag, split.form, split+1.tag, length"
     ),
+    "anchored": _kind(
+        "anchored", ("first", "last", "split"), sets.RULES, "rule, parent, first.tag, split+1.form, length"
+    ),
 }
+# Relations of anchored rules; their values are those of a grammar.
+OF_RULES = ("rule", "parent", "left", "right")
+LANGUAGES["anchored"] = replace(
+    LANGUAGES["anchored"], relations={**LANGUAGES["anchored"].relations, **dict.fromkeys(OF_RULES, ())}
+)
 
 
 class Sentences(NamedTuple):
@@ -86,19 +95,22 @@ class Sentences(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Rows of some sentences: words, spans or splits.
+    """Rows of some sentences: words, spans, splits or anchored rules.
 
     Attributes
     ----------
     row_ptr : int64 (n_sentences + 1,)
     first, last, split : int32 (n_rows,)
         Within the sentence, from 0; `split` is the last word of the left part, 0 if there is none.
+    rule : int32 (n_rows,), or None
+        The number of the rule.
     """
 
     row_ptr: np.ndarray
     first: np.ndarray
     last: np.ndarray
     split: np.ndarray
+    rule: np.ndarray | None = None
 
     @classmethod
     def of_words(cls, lengths: np.ndarray) -> Places:
@@ -164,7 +176,7 @@ class SpanFeatures(ListedFeatures):
 
     def _span_rows(self, rows: Places) -> SpanRows:
         """Rows as compiled code reads them, without what all words of each are together."""
-        first, last, split = (np.ascontiguousarray(each, np.int32) for each in rows[1:])
+        first, last, split = (np.ascontiguousarray(each, np.int32) for each in rows[1:4])
         return SpanRows(
             np.ascontiguousarray(rows.row_ptr, np.int64), first, last, split, np.zeros((0, 0), np.int64)
         )
@@ -182,13 +194,17 @@ class SpanFeatures(ListedFeatures):
     def from_state(cls, state: Mapping[str, Any]) -> SpanFeatures:
         """Rebuild from what `state` returned."""
         features = cls(state["what"], state["templates"], int(state["min_count"]))
+        features._restore(state)
+        return features
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state` returned."""
         strings = dict(zip(state["sources"], state["strings"], strict=True))
         if "shape" in strings:
             looks = strings["look"] if "look" in strings else list(dict.fromkeys("".join(strings["shape"])))
-            codes = dict(zip(looks, map(str, count(features._first_code)), strict=False))
+            codes = dict(zip(looks, map(str, count(self._first_code)), strict=False))
             if not codes.keys() >= set("".join(strings["shape"])):
                 raise InputError("damaged features of spans: shapes of unknown words")
             shapes = [" ".join(codes[each] for each in shape) for shape in strings["shape"]]
             strings |= {"look": looks, "shape": shapes}
-        features._set_state({**state, "sources": list(strings), "strings": list(strings.values())})
-        return features
+        self._set_state({**state, "sources": list(strings), "strings": list(strings.values())})

@@ -124,6 +124,7 @@ _PARAMETERS: dict[str, tuple[type, ...]] = {
     "relation_templates": (str, list), "prune": (int, str, type(None)), "non_projective": (str,),
     "direction": (str,), "horizontal": (int, type(None)), "vertical": (int,), "functions": (bool,),
     "word_templates": (str, list), "span_templates": (str, list), "split_templates": (str, list, type(None)),
+    "rule_templates": (str, list, type(None)), "rule_threshold": (int, float, str, type(None)),
     "algorithm": (str, type(None)), "c1": (int, float, type(None)), "c2": (int, float, type(None)),
     "min_freq": (int, float, type(None)), "all_possible_states": (bool, type(None)),
     "all_possible_transitions": (bool, type(None)), "max_iterations": (int, float, type(None)),

@@ -101,6 +101,25 @@ class SpanRows(NamedTuple):
     window: np.ndarray
 
 
+class RuleRows(NamedTuple):
+    """Anchored rules of sentences: fields as of :class:`SpanRows`, then
+
+    Attributes
+    ----------
+    rule : int32 (n_rows,)
+        The number of each rule.
+    n_rules : int
+    """
+
+    row_ptr: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    split: np.ndarray
+    window: np.ndarray
+    rule: np.ndarray
+    n_rules: int
+
+
 class Table(NamedTuple):
     """Keys, and how to find them.
 

@@ -20,7 +20,7 @@ import numpy as np
 from partwise.compiled.dispatch import chosen_by_type, fragment, inner
 from partwise.core.arc_triples import ArcTriples
 from partwise.core.arcs import Arcs
-from partwise.features.keys.records import SpanRows, TokenRows
+from partwise.features.keys.records import RuleRows, SpanRows, TokenRows
 
 ABSENT = -(2**62)
 NOWHERE = -1000  # outside the sentence, however far one looks from there
@@ -198,6 +198,25 @@ def triple_keys(triples, program, words, sentence, number, work):
 @keys_of.register(SpanRows)
 @inner
 def span_keys(spans, program, words, sentence, number, work):
+    length = spans.last[number] - spans.first[number]
+    return place_keys(
+        spans, program, words, sentence, number, min(length, len(program.relation_part) - 1), work
+    )
+
+
+@keys_of.register(RuleRows)
+@inner
+def rule_keys(rules, program, words, sentence, number, work):
+    """Relations are numbered by rule, then by length."""
+    furthest = (len(program.relation_part) - 1) // rules.n_rules
+    length = min(rules.last[number] - rules.first[number], furthest - 1)
+    relation = np.int64(rules.rule[number]) * furthest + length
+    return place_keys(rules, program, words, sentence, number, relation, work)
+
+
+@inner
+def place_keys(spans, program, words, sentence, number, relation, work):
+    """Keys of a row with a first and a last word and a split; `relation` is the number of its relations."""
     begin, first = words.sentence_ptr[sentence], np.int64(spans.first[number]) + 1
     last = np.int64(spans.last[number]) + 1
     first_part, last_part, split_part = (
@@ -205,13 +224,13 @@ def span_keys(spans, program, words, sentence, number, work):
         work.part[1, last],
         work.part[2, spans.split[number] + 1],
     )
-    length_part = program.relation_part[min(last - first + 1, len(program.relation_part)) - 1]
+    relation_part = program.relation_part[relation]
     keys, n_keys = work.keys, 0
     for t in range(len(program.base)):
         key = first_part[t] + last_part[t]
         if key < 0:
             continue
-        key += split_part[t] + length_part[t]
+        key += split_part[t] + relation_part[t]
         for k in range(program.window_ptr[t], program.window_ptr[t + 1]):
             code = spans.window[program.window_row[k], number]
             key = key + code * program.window_stride[k] if code >= 0 else np.int64(ABSENT)

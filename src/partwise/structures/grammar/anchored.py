@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Sums over a list of anchored rules ⟨A → B C, i, m, j⟩, each with a score of its own (Bartlett et al. 2004, example 2).
+"""Sums over a list of anchored rules ⟨A → B C, i, m, j⟩, each with its own score (Bartlett et al. 2004, example 2).
 
 Sums over splits cannot be shared by the rules of a pair of children as in `sparse.py`. Time is proportional to the
 length of the list. The weights of a cell's rules are divided by the largest, and kept for the outside pass.

@@ -122,7 +122,9 @@ def with_list(spans: Shapes, row: np.ndarray, rank: np.ndarray, cut: np.ndarray)
     return Shapes(ptr, values)
 
 
-def all_rules(s: Any, spans: Shapes, built: np.ndarray | None = None, unary: np.ndarray | None = None) -> Shapes:
+def all_rules(
+    s: Any, spans: Shapes, built: np.ndarray | None = None, unary: np.ndarray | None = None
+) -> Shapes:
     """Shapes with the anchored rules that some derivation of its example uses.
 
     Parameters
@@ -137,7 +139,9 @@ def all_rules(s: Any, spans: Shapes, built: np.ndarray | None = None, unary: np.
 
     n, n_rows = len(spans.ptr) - 1, spans.lengths + spans.values[spans.ptr[:-1] + 1]
     row_ptr, found = offsets(n_rows), []
-    check_room(float(n_rows.max(initial=0)) * s.n_symbols / BYTES_OF_RULE, spans.lengths, "symbols over spans")
+    check_room(
+        float(n_rows.max(initial=0)) * s.n_symbols / BYTES_OF_RULE, spans.lengths, "symbols over spans"
+    )
     nothing, total = np.zeros(0, np.int32), 0
     for e in range(n):
         shape = np.ascontiguousarray(spans.values[spans.ptr[e] : spans.ptr[e + 1]])
@@ -168,8 +172,9 @@ def check_room(n_rules: float, lengths: np.ndarray, what: str) -> None:
     n_bytes = BYTES_OF_RULE * n_rules
     if n_bytes > machine_bytes():
         raise InputError(
-            f"{len(lengths):,} sentences of up to {int(lengths.max()):,} words have {n_rules:,.0f} {what} or more, which "
-            f"take {n_bytes / 1e9:.1f} GB: prune the chart (prune_rules), or use shorter sentences or fewer rules"
+            f"{len(lengths):,} sentences of up to {int(lengths.max()):,} words have {n_rules:,.0f} {what} or more, "
+            f"which take {n_bytes / 1e9:.1f} GB: prune rules (prune_rules; rule_threshold of a parser), or use shorter "
+            "sentences or fewer rules"
         )
 
 
@@ -224,9 +229,7 @@ def rows_of_spans(shapes: Shapes, example: np.ndarray, first: np.ndarray, last: 
     return np.where(known[at] == wanted, at, -1)
 
 
-def positions_in_list(
-    listed: Listed, row: np.ndarray, rank: np.ndarray, cut: np.ndarray
-) -> np.ndarray:
+def positions_in_list(listed: Listed, row: np.ndarray, rank: np.ndarray, cut: np.ndarray) -> np.ndarray:
     """Where anchored rules stand in the list of all examples; −1 if they are not listed."""
     if not len(listed.row):
         return np.full(len(row), -1)
@@ -239,4 +242,3 @@ def positions_in_list(
     known, wanted = keys(listed.row, listed.rank, listed.cut), keys(row, rank, cut)
     at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
     return np.where(known[at] == wanted, at, -1)
-

@@ -133,7 +133,9 @@ class SingleDerivations(GrammarParts):
         """Rule, first word, last word of the left node, and last word of every node that a rule built."""
         labels = zip(self.labels_of(y).tolist(), self._cuts(y), strict=True)
         return [
-            (rule, first, last if cut < 0 else cut, last) for (first, last, _, rule), cut in labels if rule >= 0
+            (rule, first, last if cut < 0 else cut, last)
+            for (first, last, _, rule), cut in labels
+            if rule >= 0
         ]
 
     def _with_rules(

@@ -254,7 +254,8 @@ class Grammar(SingleDerivations):
         span[first[:, None], last[:, None], self.unary_symbols] += rows[:, n_binary:]
         if not self.anchored:
             return GrammarMarginals(word, own[end:], span)
-        _, *places = self.anchored_of(shapes)
+        _, rule, first, cut, last = self.anchored_of(shapes)
+        places = rule, first, cut, last
         listed = own[end - len(places[0]) : end]
         if given is None or isinstance(given, AnchoredRules):
             return AnchoredMarginals(word, own[end:], span, AnchoredRules(*places, listed.copy()))

@@ -169,7 +169,9 @@ class GrammarParts(Structure):
         checked_list(self.n_rules, len(self.rules), lengths, ptr, rules)
         return shapes_of_list(self._ranks, lengths, ptr, rules)
 
-    def anchored_of(self, shapes: Shapes) -> tuple[np.ndarray, ...]:
+    def anchored_of(
+        self, shapes: Shapes
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The anchored rules of shapes, in the order of their parts: offsets (n + 1,), rule, first, cut and last."""
         self._need_anchored("anchored_of")
         listed, (_, first, last) = listed_in(shapes), self.spans_of(shapes)

@@ -143,7 +143,9 @@ def prune_rules(
     gold, best : labels (n_nodes, 4), optional
         Derivations whose rules stay in any case: true ones, as training needs, and the first grammar's best ones.
     """
-    same = np.array_equal(structure.rules, anchored.rules) and np.array_equal(structure.unaries, anchored.unaries)
+    same = np.array_equal(structure.rules, anchored.rules) and np.array_equal(
+        structure.unaries, anchored.unaries
+    )
     if structure.anchored or not anchored.anchored or not same:
         raise InputError(
             "prune_rules needs a first grammar without anchored rules, and one of the same rules with anchored=True"

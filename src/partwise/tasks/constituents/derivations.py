@@ -11,6 +11,7 @@ from partwise.data.binary_form import CHAIN, MARK, PARENT, BinaryForm
 from partwise.data.constituents import Tree, tree_from_lists
 from partwise.data.treebank_grammar import TreebankGrammar, tag_of
 from partwise.errors import InputError
+from partwise.features.anchored import RuleNames
 from partwise.storage.checks import expect_array, expect_text, expect_texts
 from partwise.structures import Grammar
 from partwise.tasks.constituents.data import ROOT
@@ -62,7 +63,7 @@ class Derivations:
     def _built(self) -> list[int]:
         return np.unique(np.concatenate([self.rules[:, 0], self.unaries[:, 0]])).tolist()
 
-    def structure(self, splits: bool) -> Grammar:
+    def structure(self, splits: bool, anchored: bool = False) -> Grammar:
         return Grammar(
             len(self.symbols),
             self.rules,
@@ -70,7 +71,15 @@ class Derivations:
             unaries=self.unaries,
             word_symbols=self.word_symbols,
             splits=splits,
+            anchored=anchored,
         )
+
+    def rule_names(self) -> RuleNames:
+        """The rules for templates of anchored rules."""
+        parent, left, right = np.concatenate(
+            [self.rules, np.insert(self.unaries, 2, -1, axis=1).astype(np.int64)]
+        ).T
+        return RuleNames(self.shown_rules(), self.symbols, parent, left, right)
 
     def nodes_of(self, trees: Sequence[Tree]) -> np.ndarray:
         """Labels of trees in binary form as the structure reads them, int64 (n_nodes, 4)."""

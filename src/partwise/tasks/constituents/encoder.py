@@ -1,8 +1,8 @@
-"""Words, spans and splits of sentences as rows of a grammar's structure."""
+"""Words, spans, splits and anchored rules of sentences as rows of a grammar's structure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,25 @@ from partwise.core.arrays import offsets, positions
 from partwise.errors import InputError
 from partwise.estimators.encoded import Encoded, OwnRows
 from partwise.estimators.place_encoder import PlaceEncoder
+from partwise.features.anchored import RuleFeatures, RuleNames
 from partwise.features.spans import Places, Sentences, SpanFeatures
 from partwise.structures import Grammar
 from partwise.structures.contract import Shapes
 
-KINDS = ("word", "span", "split")
+# The kinds of rows, and the parameters for their templates.
+TEMPLATES = {
+    "word": "word_templates",
+    "span": "span_templates",
+    "split": "split_templates",
+    "anchored": "rule_templates",
+}
 
 
 class SpanEncoder(PlaceEncoder):
-    """Features of words and spans, and of splits if splits are parts."""
+    """Features of words and spans, and of splits and anchored rules if they are parts."""
 
     def transform(self, structure: Grammar, sentences: Sentences, shapes: Shapes) -> Encoded:
-        """Rows of all candidate words, spans and splits."""
+        """Rows of all candidate words, spans, splits and anchored rules."""
         own = tuple(
             OwnRows(features.transform(sentences, places_of(kind, structure, shapes)))
             for kind, features in self.features.items()
@@ -30,14 +37,17 @@ class SpanEncoder(PlaceEncoder):
         return Encoded(sentences.lengths, own, shapes)
 
     @classmethod
-    def from_state(cls, header: Any, arrays: Mapping[str, np.ndarray], splits: bool) -> SpanEncoder:
+    def from_state(
+        cls, header: Any, arrays: Mapping[str, np.ndarray], kinds: Sequence[str], names: RuleNames
+    ) -> SpanEncoder:
         """From what a model file holds, everything in it checked."""
-        found = {}
-        for kind in KINDS if splits else KINDS[:2]:
+        found: dict[str, SpanFeatures] = {}
+        for kind in kinds:
             stored = cls._stored(header, arrays, kind)
             if stored.get("what") != kind:
                 raise InputError(f"the features of {kind} are missing")
-            found[kind] = SpanFeatures.from_state(stored)
+            is_rule = kind == "anchored"
+            found[kind] = RuleFeatures.of_state(stored, names) if is_rule else SpanFeatures.from_state(stored)
         return cls(found)
 
 
@@ -45,6 +55,10 @@ def places_of(kind: str, structure: Grammar, shapes: Shapes) -> Places:
     """Where the rows of a kind lie in their sentences."""
     if kind == "word":
         return Places.of_words(shapes.lengths)
+    if kind == "anchored":
+        ptr, rule, *places = structure.anchored_of(shapes)
+        first, cut, last = (each.astype(np.int32) for each in places)
+        return Places(ptr, first, last, cut, rule.astype(np.int32))
     ptr, first, last = structure.spans_of(shapes)
     if kind == "span":
         return Places(ptr, first.astype(np.int32), last.astype(np.int32), np.zeros(len(first), np.int32))
@@ -74,16 +88,18 @@ def gold_places(
 
     def places(chosen: np.ndarray, split: np.ndarray) -> Places:
         counts = np.bincount(example[chosen], minlength=len(lengths))
-        own = [each[chosen].astype(np.int32) for each in (first, last, split)]
+        own = [each[chosen].astype(np.int32) for each in (first, last, split, rule)]
         return Places(np.append(0, np.cumsum(counts)), *own)
 
     none = np.zeros(len(nodes), np.int64)
     result = {"word": (places(is_word, none), columns["word"][is_word])}
     result["span"] = places(~is_word, none), columns["span"][~is_word]
+    # In preorder the left child comes next.
+    left_end = np.append(last[1:], 0)
     if structure.splits:
-        # In preorder the left child comes next.
-        left_end = np.append(last[1:], 0)
         result["split"] = places(is_binary, left_end), none[is_binary]
+    if structure.anchored:
+        result["anchored"] = places(~is_word, np.where(is_binary, left_end, last)), none[~is_word]
     return result
 
 

@@ -28,12 +28,15 @@ from partwise.estimators.model import Excluded
 from partwise.estimators.predictions import Predictions, Query
 from partwise.features.spans import Sentences
 from partwise.scoring.brackets import bracket_scores
+from partwise.structures.contract import Shapes
 from partwise.tasks.constituents.data import ROOT, as_sentences, as_trees, by_sentence, pieces
 from partwise.tasks.constituents.derivations import Derivations, flat_tree, with_outer
 from partwise.tasks.constituents.encoder import SpanEncoder, places_of
 from partwise.tasks.constituents.explain import TreeExplanation, TreeTerm
+from partwise.tasks.constituents.rule_pruning import RulePruner
 
 MOST_SPANS = 200_000  # encoded at a time
+MOST_SPANS_WITH_RULES = 10_000  # the same, if anchored rules are parts
 _SMALLEST_SHOWN = 1e-4
 
 
@@ -57,6 +60,7 @@ class ConstituencyPredictions(Predictions):
 
     _encoder: SpanEncoder
     _derivations: Derivations
+    _pruner: RulePruner | None
     has_tags_: bool
     fixed_tags_: bool
     functions: bool
@@ -124,10 +128,17 @@ class ConstituencyPredictions(Predictions):
         return sentences
 
     def _pieces(self, source: Sentences) -> Iterable[Sentences]:
-        return pieces(source, MOST_SPANS)
+        structure: Any = self._model.structure
+        return pieces(source, MOST_SPANS_WITH_RULES if structure.anchored else MOST_SPANS)
 
     def _encode(self, source: Sentences, encoder: SpanEncoder, structure: Any) -> Encoded:
-        return encoder.transform(structure, source, structure.shapes(source.lengths))
+        return encoder.transform(structure, source, self._shapes_of(structure, source))
+
+    def _shapes_of(self, structure: Any, source: Sentences, gold: np.ndarray | None = None) -> Shapes:
+        """Shapes of sentences, with the anchored rules that pruning leaves if there are any."""
+        if self._pruner is None:
+            return structure.shapes(source.lengths)
+        return self._pruner.shapes(structure, source, gold)
 
     def _constrained(self, query: Query, *constraints: Any) -> Query:
         return replace(query, excluded=self._excluded(query.source))
@@ -285,7 +296,7 @@ class ConstituencyPredictions(Predictions):
         structure: Any = self._model.structure
         names, spans = self._derivations.symbols, (*structure.binary_symbols, *structure.unary_symbols)
         columns = {"word": [names[k] for k in structure.word_symbols], "span": [names[k] for k in spans]}
-        return columns | {"split": ["split"]}
+        return columns | {"split": ["split"], "anchored": ["rule at a place"]}
 
     def _term(self, use: Use, attribute: str, value: float, weight: float) -> TreeTerm:
         first, end = use.position

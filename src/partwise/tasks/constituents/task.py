@@ -120,9 +120,11 @@ class ConstituentTrees(Task):
         X = [[("the", "D"), ("old", "A"), ("dog", "N"), ("barks", "V")], [("cats", "N"), ("sleep", "V")]] * 3
         trees = ["(S (NP (D the) (A old) (N dog)) (V barks))", "(S (NP (N cats)) (V sleep))"] * 3
         answers, splits = ("predict", "predict_marginals", "predict_kbest"), {"split_templates": "default"}
+        rules = {"rule_templates": "default", "rule_threshold": 1e-4}
         return [
             SmallProblem("constituents", ConstituencyParser, {}, X, trees, answers[:2], True),
             SmallProblem("constituents with splits", ConstituencyParser, splits, X, trees, answers),
+            SmallProblem("constituents with anchored rules", ConstituencyParser, rules, X, trees, answers),
         ]
 
     # -- predictions for files ------------------------------------------------------------------

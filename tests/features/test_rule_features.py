@@ -16,7 +16,7 @@ NAMES = RuleNames(
     np.array([1, 3, 1]),
     np.array([2, 4, -1]),
 )
-SENTENCES = Sentences("the dog barks the dog barks loud".split(), None, np.array([0, 3, 7]))
+SENTENCES = Sentences(["the", "dog", "barks", "the", "dog", "barks", "loud"], None, np.array([0, 3, 7]))
 FIRST, LAST, CUT, RULE = (
     np.array(each, np.int32) for each in ([0, 0, 0, 0], [1, 2, 3, 3], [0, 1, 2, 3], [1, 0, 0, 2])
 )
@@ -51,7 +51,7 @@ def test_templates_see_the_rule_and_its_places(one_rule: bool) -> None:
             f"rule={rule_name} & last.form={own[LAST[row]]}",
         }
         if right >= 0:  # unary rules have no right child, so that such features are absent
-            after = own[CUT[row] + 1]
+            after = [*own, "<outside>"][CUT[row] + 1]
             expected |= {
                 f"right={names.symbols[right]} & split+1.form={after}",
                 f"left={names.symbols[left]} & right={names.symbols[right]}",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from contract_structures import Case, StructureContract, checks, generators, score_makers
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from partwise.core.maps import FeatureMap
@@ -94,8 +94,7 @@ class TestAnchoredRules(StructureContract):
         value = grammar.log_partition(*case.scores, **listed)
         expected = Brute(grammar, n).log_partition(*case.scores, **named)
         np.testing.assert_allclose(value, expected, rtol=1e-10, atol=1e-10)
-        if value == -np.inf:
-            return
+        assume(value > -np.inf)
         ours, theirs = grammar.marginals(*case.scores, **listed), grammar.marginals(*case.scores, **named)
         for a, b in zip(ours[:3], theirs[:3], strict=True):
             np.testing.assert_allclose(a, b, atol=case.tolerance)

@@ -34,7 +34,7 @@ test-torch: $(VENV)-torch/.installed
 
 $(VENV)-torch/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-torch
-	$(VENV)-torch/bin/python -m pip install --quiet --editable '.[jit,test]' $(TORCH)
+	$(VENV)-torch/bin/python -m pip install --quiet --editable '.[jit,test,test-torch]' $(TORCH)
 	touch $@
 
 # Training on a Ray cluster (docs/scaling.md), also one whose network is cut, if root runs this: an environment of its

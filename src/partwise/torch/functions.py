@@ -24,6 +24,7 @@ from partwise.torch.layouts.chains import ChainLayout
 from partwise.torch.layouts.classes import ClassLayout
 from partwise.torch.layouts.grammars import GrammarLayout
 from partwise.torch.layouts.graphs import GraphLayout
+from partwise.torch.layouts.kept import Kept
 from partwise.torch.layouts.segments import SegmentLayout
 from partwise.torch.layouts.trees import TreeLayout
 from partwise.torch.packed import unpacked
@@ -53,13 +54,16 @@ def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_batch(
-    structure: Structure, scores: tuple[Any, ...], lengths: Any, validate: bool | None
+    structure: Structure, scores: tuple[Any, ...], lengths: Any, validate: bool | None, mask: Any = None
 ) -> ScoreBatch:
     """Checked scores of a batch; raises :class:`InputError` naming the argument."""
     scores, lengths = unpacked(scores, lengths)
     if any(map(is_batched, scores)):
         raise InputError("scores are a batch already: instead of vmap, let the examples be one axis")
-    return layout_for(structure).batch(scores, lengths, validate)
+    layout = layout_for(structure)
+    if mask is None:
+        return layout.batch(scores, lengths, validate)
+    return layout.masked_batch(scores, lengths, mask, validate)
 
 
 def layout_for(structure: Structure) -> Layout:
@@ -78,7 +82,7 @@ def _layout_of(structure: type[Structure]) -> type[Layout] | None:
 
 @not_compiled
 def log_partition(
-    structure: Structure, *scores: Any, lengths: Any = None, validate: bool | None = None
+    structure: Structure, *scores: Any, lengths: Any = None, mask: Any = None, validate: bool | None = None
 ) -> torch.Tensor:
     """log Σ_y exp(score of y) of every example.
 
@@ -93,6 +97,10 @@ def log_partition(
         which brings its lengths along.
     lengths : Tensor of int (B,), or of bool (B, length), optional
         How much of the padding each example fills; a mask is True at its first positions.
+    mask : Tensor of bool or of 0 and 1 (B, length), optional
+        The positions that count. Chains may have holes: other positions are left out, and the chain connects their
+        neighbours. A transition of its own scores, (B, T − 1, L, L), is then that into the later position.
+        An example without any position has one labelling, with score 0.
     validate : bool, optional
         Whether numbers are checked as well as shapes: NaN and +inf, lengths. The default is to do so on the CPU, and
         not on a GPU, because that costs a transfer. Invalid numbers there give invalid results.
@@ -102,11 +110,14 @@ def log_partition(
     Tensor (B,)
         −inf where nothing is possible, with gradient 0.
     """
-    return values_of(read_batch(structure, scores, lengths, validate), "sums")
+    batch = read_batch(structure, scores, lengths, validate, mask)
+    return batch.values(values_of(batch, "sums"))
 
 
 @not_compiled
-def marginals(structure: Structure, *scores: Any, lengths: Any = None, validate: bool | None = None) -> Any:
+def marginals(
+    structure: Structure, *scores: Any, lengths: Any = None, mask: Any = None, validate: bool | None = None
+) -> Any:
     """Probabilities of all parts: the gradient of :func:`log_partition`, and differentiable itself.
 
     Returns
@@ -114,47 +125,60 @@ def marginals(structure: Structure, *scores: Any, lengths: Any = None, validate:
     Tensor, or tuple of Tensor
         In the shapes of the scores, 0 in the padding; one for each tensor of scores if there are several. A chain's
         edges have a block (L, L) for every pair of neighbours even where their scores are shared; shared transitions
-        of segments and rules of grammars have expected numbers for every example.
+        of segments and rules of grammars have expected numbers for every example. Positions that a mask leaves out
+        have 0. The block of two neighbours with a hole between them is that of the later one.
     """
-    batch = read_batch(structure, scores, lengths, validate)
+    batch = read_batch(structure, scores, lengths, validate, mask)
     found = answer(batch.layout.for_marginals(batch), "sums")[1:]
+    if batch.kept is not None:
+        found = batch.layout.back(found, batch.kept)
     return found[0] if len(found) == 1 else found
 
 
 @not_compiled
 def entropy(
-    structure: Structure, *scores: Any, lengths: Any = None, validate: bool | None = None
+    structure: Structure, *scores: Any, lengths: Any = None, mask: Any = None, validate: bool | None = None
 ) -> torch.Tensor:
     """Entropy in nats of the distribution over labellings, (B,): A(s) − s·μ, differentiable; −inf where there is
     none."""
-    batch = read_batch(structure, scores, lengths, validate)
+    batch = read_batch(structure, scores, lengths, validate, mask)
     values, *counts = answer(batch, "sums")
     for own, amount in zip(batch.scores, counts, strict=True):
         finite = torch.where(own == -torch.inf, torch.zeros_like(own), own)
         values = values - (finite * amount).flatten(1).sum(1)
-    return values
+    return batch.values(values)
 
 
 @not_compiled
 def max_score(
-    structure: Structure, *scores: Any, lengths: Any = None, validate: bool | None = None
+    structure: Structure, *scores: Any, lengths: Any = None, mask: Any = None, validate: bool | None = None
 ) -> torch.Tensor:
     """The largest score of a labelling, (B,); its gradient counts the parts of one that has it."""
-    return values_of(read_batch(structure, scores, lengths, validate), "best")
+    batch = read_batch(structure, scores, lengths, validate, mask)
+    return batch.values(values_of(batch, "best"))
 
 
 @not_compiled
 @torch.no_grad()
-def argmax(structure: Structure, *scores: Any, lengths: Any = None, validate: bool | None = None) -> Any:
+def argmax(
+    structure: Structure, *scores: Any, lengths: Any = None, mask: Any = None, validate: bool | None = None
+) -> Any:
     """A best labelling of every example.
 
     Returns
     -------
     Tensor of int64, or what the structure has
-        Classes (B,); chains (B, T) and heads of trees (B, n), −1 in the padding; with relations a pair of such; graphs
-        (B, V); segmentations as a list of tensors (k, 3); derivations as a list of lists of nodes.
+        Classes (B,); chains (B, T) and heads of trees (B, n), −1 in the padding and in holes of a mask; with relations
+        a pair of such; graphs (B, V); segmentations as a list of tensors (k, 3); derivations as a list of lists of
+        nodes.
     """
-    batch = read_batch(structure, scores, lengths, validate)
+    batch = read_batch(structure, scores, lengths, validate, mask)
+    found = _best_labels(batch)
+    return found if batch.kept is None else batch.kept.back(found, -1)
+
+
+def _best_labels(batch: ScoreBatch) -> Any:
+    """A best labelling of every example, without the positions that a mask leaves out."""
     kernels = device_kernels(batch)
     if hasattr(kernels, "best_labels"):
         labels, values = kernels.best_labels(batch)
@@ -172,6 +196,7 @@ def sample(
     structure: Structure,
     *scores: Any,
     lengths: Any = None,
+    mask: Any = None,
     n_samples: int = 1,
     generator: torch.Generator | None = None,
     validate: bool | None = None,
@@ -190,39 +215,60 @@ def sample(
     n_samples = checked_samples(n_samples)
     device = "cpu" if generator is None else generator.device
     seed = int(torch.randint(2**62, (1,), generator=generator, device=device))
-    batch = read_batch(structure, scores, lengths, validate)
+    batch = read_batch(structure, scores, lengths, validate, mask)
     kernels = device_kernels(batch)
     if hasattr(kernels, "drawn"):
         there = torch.Generator(batch.scores[0].device).manual_seed(seed)
         labels, values = kernels.drawn(batch, n_samples, there)
         require_possible(values.cpu().numpy(), False)
-        return labels
+        return labels if batch.kept is None else [batch.kept.back(each, -1) for each in labels]
     own_random = np.random.default_rng(seed).spawn(batch.n_examples)  # the same for any number of threads
     drawn = _of_each(
         batch,
         lambda i, *own: batch.layout.structure.sample(*own, n_samples=n_samples, random_state=own_random[i]),
     )
     lengths, device = batch.host_lengths(), batch.scores[0].device
-    return [batch.layout.stacked([own[k] for own in drawn], lengths, device) for k in range(n_samples)]
+    found = [batch.layout.stacked([own[k] for own in drawn], lengths, device) for k in range(n_samples)]
+    return found if batch.kept is None else [batch.kept.back(each, -1) for each in found]
 
 
 @not_compiled
 @torch.no_grad()
 def kbest(
-    structure: Structure, *scores: Any, lengths: Any = None, k: int = 5, validate: bool | None = None
+    structure: Structure,
+    *scores: Any,
+    lengths: Any = None,
+    mask: Any = None,
+    k: int = 5,
+    validate: bool | None = None,
 ) -> list[list[tuple[Any, float]]]:
     """The k best labellings of every example with their scores, best first; fewer if the example has fewer labellings.
 
     Returns
     -------
     list of B lists of (labelling, score)
-        Labellings as the structure's own ``kbest`` gives them.
+        Labellings as the structure's own ``kbest`` gives them; with holes of a mask arrays (T,) with −1 there.
     """
-    k, batch = checked_count(k, "k"), read_batch(structure, scores, lengths, validate)
+    k, batch = checked_count(k, "k"), read_batch(structure, scores, lengths, validate, mask)
     ranking = device_ranking(batch, k)
     if ranking is not None:
-        return ranking.kbest(batch, k)
-    return _of_each(batch, lambda i, *own: batch.layout.structure.kbest(*own, k=k))
+        found = ranking.kbest(batch, k)
+    else:
+        found = _of_each(batch, lambda i, *own: batch.layout.structure.kbest(*own, k=k))
+    return found if batch.kept is None else [spread(own, batch.kept, i) for i, own in enumerate(found)]
+
+
+def spread(ranked: list[tuple[Any, float]], kept: Kept, i: int) -> list[tuple[np.ndarray, float]]:
+    """Ranked labellings of example i, with −1 at positions that the mask leaves out."""
+    where = kept.mask[i].cpu().numpy()
+    if not where.any():
+        return [(np.full(len(where), -1, np.int64), 0.0)]
+    result = []
+    for labels, score in ranked:
+        whole = np.full(len(where), -1, np.int64)
+        whole[where] = labels
+        result.append((whole, score))
+    return result
 
 
 def _of_each(batch: ScoreBatch, work: Callable[..., Any]) -> list[Any]:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
-
 import torch
 import triton
 
-from partwise.structures.chain.chain import Chain
 from partwise.torch.gpu.chain_each_kernel import backward_each, forward_each, join_each
 from partwise.torch.gpu.chain_kernel import backward, forward, join
 from partwise.torch.gpu.launch import launcher_for, specialisation
 from partwise.torch.gpu.viterbi_kernel import viterbi
 from partwise.torch.layouts.base import ScoreBatch
-from partwise.torch.layouts.chains import is_last
+from partwise.torch.layouts.chain_truth import masked
 
 # Warps of a program, and blocks of transitions under way, by the padded number of labels.
 _WARPS = {16: 1, 32: 1, 64: 2, 128: 4}
@@ -31,30 +27,6 @@ MOST_LABELS = 128  # Labels whose table of transitions fits into the registers o
 def fits(batch: ScoreBatch) -> bool:
     """Whether the kernels take this batch."""
     return 1 <= batch.scores[0].shape[2] <= MOST_LABELS and batch.n_examples > 0
-
-
-@lru_cache(maxsize=16)
-def _masks(structure: Chain, device: torch.device) -> tuple[torch.Tensor | None, ...]:
-    """Forbidden pairs of neighbours, first labels and last labels, on the device."""
-    masks = structure.allowed, structure.allowed_start, structure.allowed_end
-    return tuple(None if each is None else ~torch.as_tensor(each, device=device) for each in masks)
-
-
-def masked(batch: ScoreBatch, node: torch.Tensor, edge: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scores, with −inf for forbidden labels and pairs."""
-    structure: Any = batch.layout.structure
-    if structure.allowed is structure.allowed_start is structure.allowed_end is None:
-        return node, edge
-    between, first, last = _masks(structure, node.device)
-    if between is not None:
-        is_shared = edge.ndim == 3 and edge.stride(0) == 0  # and stays so
-        edge = (edge[:1] if is_shared else edge).masked_fill(between, -torch.inf).expand(edge.shape)
-    if first is not None:
-        node = node.clone()
-        node[:, 0].masked_fill_(first, -torch.inf)
-    if last is not None:
-        node = node.masked_fill(is_last(node, batch.lengths).bool() & last, -torch.inf)
-    return node, edge
 
 
 class ChainSums:

@@ -7,10 +7,10 @@ import triton
 
 from partwise.torch.gpu import tied_steps_kernel as kernel
 from partwise.torch.gpu import wide_chain
-from partwise.torch.gpu.chain import masked
 from partwise.torch.gpu.launch import launcher_for, specialisation
 from partwise.torch.gpu.segment_sums import SegmentSums
 from partwise.torch.layouts.base import ScoreBatch
+from partwise.torch.layouts.chain_truth import masked
 
 best, best_labels, drawn = wide_chain.best, wide_chain.best_labels, wide_chain.drawn
 

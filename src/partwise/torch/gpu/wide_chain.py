@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from partwise.torch.gpu.chain import MOST_LABELS, masked, trimmed
+from partwise.torch.gpu.chain import MOST_LABELS, trimmed
 from partwise.torch.gpu.segment_sums import SegmentSums
 from partwise.torch.layouts.base import ScoreBatch
+from partwise.torch.layouts.chain_truth import masked
 
 
 def fits(batch: ScoreBatch) -> bool:

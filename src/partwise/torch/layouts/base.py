@@ -12,6 +12,7 @@ from partwise.core.arrays import offsets
 from partwise.errors import InputError
 from partwise.structures.contract import Structure
 from partwise.torch.layouts.arrangement import CACHE, Arrangement
+from partwise.torch.layouts.kept import Kept, read_mask
 
 _HALF = (torch.float16, torch.bfloat16)
 _FLOATS = (torch.float32, torch.float64, *_HALF)
@@ -30,6 +31,8 @@ class ScoreBatch(NamedTuple):
         The scores before shared ones were expanded over the batch; empty if that is not known.
     costs : float64 array (n_parts,), or None
         Costs that are added to the scores of parts, if they cannot be added to entries. Only compiled code reads them.
+    kept : Kept, or None
+        The positions that scores and lengths are of, if a mask has left others out.
     """
 
     layout: Layout
@@ -37,6 +40,7 @@ class ScoreBatch(NamedTuple):
     lengths: torch.Tensor | None
     unexpanded: tuple[torch.Tensor, ...] = ()
     costs: np.ndarray | None = None
+    kept: Kept | None = None
 
     @property
     def sizes(self) -> tuple[tuple[int, ...], ...]:
@@ -51,6 +55,10 @@ class ScoreBatch(NamedTuple):
         if self.lengths is None:
             return np.full(self.n_examples, self.layout.longest(self.sizes), np.int64)
         return on_host(self.lengths)
+
+    def values(self, values: torch.Tensor) -> torch.Tensor:
+        """Values (B,) with 0 for examples without positions."""
+        return values if self.kept is None else self.kept.values(values)
 
     def arrangement(self) -> Arrangement:
         lengths = self.host_lengths()
@@ -67,6 +75,7 @@ class Layout(ABC):
     """
 
     names: tuple[str, ...] = ()
+    can_skip = False  # Whether a mask may leave out positions in the middle.
 
     def __init__(self, structure: Structure):
         self.structure = structure
@@ -107,11 +116,22 @@ class Layout(ABC):
         structure = arrangement.structure
         return structure.costs_of_parts(labels, arrangement.shapes, structure.read_cost(cost))
 
+    def keep(self, scores: tuple[Any, ...], kept: Kept) -> tuple[Any, ...]:
+        """Scores of the kept positions alone, if `can_skip`."""
+        raise NotImplementedError
+
+    def back(self, found: tuple[torch.Tensor, ...], kept: Kept) -> tuple[torch.Tensor, ...]:
+        """Marginals of the kept positions in the places that these had, if `can_skip`."""
+        raise NotImplementedError
+
     def truth(
-        self, batch: ScoreBatch, target: Any, cost: Any
-    ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...] | np.ndarray | None, torch.Tensor | None]:
+        self, batch: ScoreBatch, target: Any, cost: Any, checked: bool = True, weights: Any = None
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor | None, ...] | np.ndarray | None, torch.Tensor | None]:
         """Scores of the true labels, (B,). Unless `cost` is None, also the cost of every entry of the scores (or of
-        every part, if entries are not enough), and the cost of the true labels (B,), which is to be subtracted."""
+        every part, if entries are not enough), and the cost of the true labels (B,), which is to be subtracted.
+        None stands for a tensor or a number of zeros."""
+        if weights is not None:
+            raise InputError("weights of labels and positions are for chains")
         plan, like = batch.arrangement(), batch.scores[0]
         labels = self.flat_labels(target, batch.host_lengths())
         found = plan.counts_of(plan.structure.encode_all(labels, plan.shapes))
@@ -169,6 +189,26 @@ class Layout(ABC):
             return self._numbers(batch)
         return batch
 
+    def masked_batch(
+        self, scores: tuple[Any, ...], lengths: Any, mask: Any, validate: bool | None
+    ) -> ScoreBatch:
+        """Checked scores of the positions that a mask keeps."""
+        if not self.can_skip:
+            if lengths is not None:
+                raise InputError(f"{self.structure!r} takes lengths or a mask, not both")
+            given = whole_numbers(mask, "mask")
+            return self.batch(scores, given if given.ndim < 2 else given != 0, validate)
+        tensors, n_examples, _ = self.read(scores)
+        longest = self.longest(tuple(tuple(each.shape) for each in tensors))
+        device = tensors[0].device
+        checked = validate if validate is not None else device.type == "cpu"
+        if lengths is not None:
+            lengths = read_lengths(lengths, n_examples, longest, device, checked)
+        kept, lengths = read_mask(mask, lengths, n_examples, longest, device, checked)
+        if kept is None:
+            return self.batch(scores, lengths, validate)
+        return self.batch(self.keep(scores, kept), lengths, validate)._replace(kept=kept)
+
     def _numbers(self, batch: ScoreBatch) -> ScoreBatch:
         """The batch with zeros in place of NaN and +inf behind the lengths; raises if there are others."""
         plan, scores = batch.arrangement(), []
@@ -204,7 +244,8 @@ def read_lengths(
             raise InputError(f"the mask has shape {tuple(given.shape)}, expected ({n_examples}, {longest})")
         if checked and bool((given[:, 1:] & ~given[:, :-1]).any()):
             raise InputError(
-                "the mask must be True at the first positions of an example and False behind them"
+                "the mask must be True at the first positions of an example and False behind them; chains take masks "
+                "with holes as mask="
             )
         given = given.sum(1)
     if given.shape != (n_examples,) or given.is_floating_point() or given.is_complex():

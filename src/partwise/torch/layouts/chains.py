@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 from partwise.errors import InputError
 from partwise.structures.chain.chain import Chain
+from partwise.structures.costs import cost_matrix
 from partwise.torch.layouts.arrangement import Arrangement
 from partwise.torch.layouts.base import (
     Layout,
@@ -19,6 +21,8 @@ from partwise.torch.layouts.base import (
     require_tensor,
     unpadded,
 )
+from partwise.torch.layouts.chain_truth import gold_scores, is_last, true_labels
+from partwise.torch.layouts.kept import Kept
 from partwise.torch.layouts.part_map import PartMap
 
 
@@ -30,6 +34,7 @@ class ChainLayout(Layout):
     """
 
     names = ("node_scores", "edge_scores", "start_scores", "end_scores")
+    can_skip = True
     structure: Chain
 
     def __init__(self, structure: Chain, per_position: bool = False):
@@ -97,6 +102,35 @@ class ChainLayout(Layout):
             node = node + torch.where(is_last(node, batch.lengths), next(remaining), 0.0)
         return batch._replace(scores=(node, edge), unexpanded=(node, batch.unexpanded[1]))
 
+    def keep(self, scores: tuple[Any, ...], kept: Kept) -> tuple[Any, ...]:
+        """The chain connects kept positions. Own edges of a pair are those into the later position."""
+        node, edge, *ends = scores
+        return kept.front_scores(node), kept.front_pairs(edge) if edge.ndim == 4 else edge, *ends
+
+    def back(self, found: tuple[torch.Tensor, ...], kept: Kept) -> tuple[torch.Tensor, ...]:
+        """Marginals of nodes and of pairs of neighbours, in the places of the positions before some were left out."""
+        return kept.back(found[0]), *(kept.back_pairs(each) for each in found[1:])
+
+    def truth(
+        self, batch: ScoreBatch, target: Any, cost: Any, checked: bool = True, weights: Any = None
+    ) -> tuple[torch.Tensor, Any, torch.Tensor | None]:
+        """By PyTorch's own operations, unless costs are of kinds of rows. `weights` (B, T) multiply costs."""
+        labels, counts = true_labels(batch, target, checked)
+        own, pairs = gold_scores(batch, labels, counts, checked)
+        gold = own.sum(1) + pairs.sum(1)
+        if cost is None:
+            return gold, None, None
+        if isinstance(cost, Mapping):
+            if weights is not None:
+                raise InputError(
+                    "weights of labels and positions multiply a matrix of costs, not those of kinds"
+                )
+            flat = torch.where(counts, labels, 0)
+            return gold, *super().truth(batch, flat, cost)[1:]
+        matrix = torch.as_tensor(cost_matrix(cost, self.structure.n_labels)).to(batch.scores[0])
+        costs = torch.where(counts[:, :, None], matrix[labels], 0.0)
+        return gold, (costs if weights is None else costs * weights[:, :, None], None), None
+
     def arrange(self, sizes: tuple[tuple[int, ...], ...], lengths: np.ndarray) -> Arrangement:
         structure, (n, longest, L) = self.structure, sizes[0]
         n_nodes = lengths * L
@@ -134,11 +168,6 @@ class ChainLayout(Layout):
         node, edge = batch.scores
         n, length, L = node.shape
         spread = edge[:, None].expand(n, length - 1, L, L)
-        return ScoreBatch(ChainLayout(self.original, per_position=True), (node, spread), batch.lengths)
-
-
-def is_last(node: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-    """Whether each position is the last of its example: bool (B or 1, T, 1)."""
-    position = torch.arange(node.shape[1], device=node.device)
-    last = position == node.shape[1] - 1 if lengths is None else position[None] == (lengths[:, None] - 1)
-    return last.reshape(-1, node.shape[1], 1)
+        return ScoreBatch(
+            ChainLayout(self.original, per_position=True), (node, spread), batch.lengths, kept=batch.kept
+        )

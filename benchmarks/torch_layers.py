@@ -3,6 +3,7 @@
     python benchmarks/torch_layers.py chains [--device cuda]
     python benchmarks/torch_layers.py trees grammars
     python benchmarks/torch_layers.py segments labellings
+    python benchmarks/torch_layers.py modules --device cpu
 
 The loop is what CRF layers in plain PyTorch do: a log-sum-exp over (B, L, L) at every position, differentiated by
 autograd; `graph` is the same replayed as a CUDA graph, without Python in between. Figures of torch-struct are ones that
@@ -30,6 +31,7 @@ WIDE = ((256, 128, 200), (64, 64, 500))
 SEGMENTS = ((256, 64, 8, 9), (64, 128, 16, 20), (16, 128, 8, 100))
 TREES = ((256, 20), (256, 40), (64, 80))
 GRAMMARS = ((64, 20), (16, 40))
+MODULES = ((32, 50, 9), (64, 128, 20), (128, 128, 32), (32, 50, 100))
 NONTERMINALS = PRETERMINALS = 30
 # torch-struct on an H200 with torch 2.11, forward and backward, milliseconds.
 PUBLISHED = {
@@ -226,11 +228,71 @@ def grammars(device: str) -> None:
             print_beside(structure, f"B{n} n{words}, {whose}", (n, words), ours, device)
 
 
+def modules(device: str) -> None:
+    """`CRF` beside pytorch-crf and beside the functions that it calls, on ragged batches, in alternation.
+
+    On the CPU times are of the processor, with one thread.
+    """
+    import torchcrf
+
+    if device == "cpu":
+        torch.set_num_threads(1)
+    print("B T L: ms forward + backward of CRF, of its functions (ratio), of pytorch-crf (ratio); decode")
+    for n, length, width in MODULES:
+        ours, theirs = (kind(width, batch_first=True).to(device) for kind in (layers.CRF, torchcrf.CRF))
+        theirs.load_state_dict(ours.state_dict())
+        emissions = scores_of(n, length, width, device=device)
+        tags = torch.randint(width, (n, length), device=device)
+        lengths = torch.randint(length // 2, length + 1, (n,), device=device)
+        mask = torch.arange(length, device=device) < lengths[:, None]
+        own = [ours.transitions, ours.start_transitions, ours.end_transitions]
+        criterion = layers.StructuredLoss(Chain(width), reduction="sum", ignore_index=None)
+
+        def loss_of(crf: torch.nn.Module, given: tuple = (emissions, tags, mask)) -> Callable[[], object]:
+            inputs = [given[0], *crf.parameters()]
+            return lambda: torch.autograd.grad(-crf(*given), inputs)
+
+        def functions(
+            given: tuple = (emissions, *own),
+            criterion: torch.nn.Module = criterion,
+            rest: tuple = (tags, lengths),
+        ) -> object:
+            return torch.autograd.grad(criterion(*given, target=rest[0], lengths=rest[1]), given)
+
+        spent = alternating(device, loss_of(ours), functions, loss_of(theirs))
+        decoded = alternating(
+            device, *[partial(crf.decode, emissions.detach(), mask) for crf in (ours, theirs)], repeats=3
+        )
+        print(
+            f"B{n} T{length} L{width}: {spent[0]:.2f}, {spent[1]:.2f} ({spent[0] / spent[1]:.2f}), "
+            f"{spent[2]:.1f} ({spent[2] / spent[0]:.1f}×); decode {decoded[0]:.2f}, {decoded[1]:.0f} "
+            f"({decoded[1] / decoded[0]:.0f}×)",
+            flush=True,
+        )
+
+
+def alternating(device: str, *works: Callable[[], object], repeats: int = 15) -> list[float]:
+    """Median milliseconds of each work; processor time on the CPU."""
+    times: list[list[float]] = [[] for _ in works]
+    pairs = list(zip(times, works, strict=True))
+    for repeat in range(repeats + 2):
+        pairs = pairs[1:] + pairs[:1]  # what runs after a large allocation is slower, so each has its turn
+        for own, work in pairs:
+            begin = time.process_time() if device == "cpu" else time.perf_counter()
+            work()
+            if device != "cpu":
+                torch.cuda.synchronize()
+            end = time.process_time() if device == "cpu" else time.perf_counter()
+            if repeat > 1:
+                own.append(1e3 * (end - begin))
+    return [statistics.median(own) for own in times]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    kinds = {each.__name__: each for each in (chains, segments, trees, grammars, labellings)}
+    kinds = {each.__name__: each for each in (chains, segments, trees, grammars, labellings, modules)}
     parser.add_argument("what", choices=tuple(kinds), nargs="+")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()

@@ -15,6 +15,7 @@ import partwise.torch as layers  # noqa: E402
 from partwise.core.losses import Loss  # noqa: E402
 from partwise.errors import InputError  # noqa: E402
 from partwise.structures import Chain, Multiclass, Projective  # noqa: E402
+from partwise.torch.layouts import kept as kept_positions  # noqa: E402
 
 B, T, L = 4, 5, 3
 HOLES = [[1, 0, 1, 1, 0], [0, 1, 0, 0, 1], [1, 1, 1, 1, 1], [0, 0, 0, 1, 0]]
@@ -158,6 +159,29 @@ def test_answers_with_holes_are_those_of_the_positions_that_are_kept() -> None:
     assert torch.autograd.gradcheck(lambda each: crf.entropy(each, MARKS), emissions, fast_mode=True)
 
 
+def test_without_a_look_at_numbers_answers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where the mask is moved to the front whether or not it has holes, and nothing is checked."""
+    marks = MARKS.clone()
+    marks[1] = False
+    found, looking = [], kept_positions.Kept.of
+    for blind in (False, True):
+        if blind:
+            monkeypatch.setattr(kept_positions.Kept, "of", lambda mask, on_host: looking(mask, False))
+        crf, emissions, tags = made(loss="softmax_margin", validate=not blind)
+        own = []
+        for mask in (marks, torch.arange(T) < torch.tensor([5, 3, 0, 2])[:, None]):
+            value = crf(emissions, torch.where(mask, tags, -100), mask, "none")
+            own += [value, *torch.autograd.grad(value.sum(), [emissions, *crf.parameters()])]
+            own += [crf.marginals(emissions, mask), crf.entropy(emissions, mask)]
+            own += [crf.decode(emissions, mask, pad_tag=-1)]
+            own += layers.marginals(Chain(L), emissions, crf.transitions, mask=mask)
+        found.append(own)
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+    tags[0, 0] = 7  # no label: no index out of range either
+    assert made(validate=False)[0](emissions, tags, reduction="none").isnan().tolist() == [True, *[False] * 3]
+
+
 def test_own_edges_of_a_hole_are_those_into_the_later_position() -> None:
     _, emissions, _ = made()
     edges = torch.randn(B, T - 1, L, L, dtype=torch.float64, requires_grad=True)
@@ -280,6 +304,27 @@ def test_weights_multiply_conditional_probabilities(mask: object, allowed: objec
         plain(emissions, tags, mask, position_weights=ones), plain(emissions, tags, mask)
     )
     assert torch.autograd.gradcheck(lambda each: crf(each, tags, mask), emissions, fast_mode=True)
+
+
+def test_weights_stand_labels_without_a_successor_and_impossible_sequences() -> None:
+    crf, emissions, _ = made(label_weights=[1, 2, 3])
+    crf.constrain(allowed=[[0, 0, 0], [1, 1, 1], [1, 1, 1]])
+    tags = torch.tensor([[1, 2, 1, 2, 0], [2] * 5, [1] * 5, [1] * 5])
+    given = emissions.detach().clone()
+    given[2], given[3, 1, 1] = -math.inf, -math.inf
+    values = crf(given.requires_grad_(), tags, reduction="none")
+    assert torch.isfinite(values[:2]).all() and values[2:].tolist() == [-math.inf] * 2
+    for each in torch.autograd.grad(values[:2].sum(), [given, *crf.parameters()]):
+        assert torch.isfinite(each).all()
+
+
+def test_compiled_modules_train_and_decode() -> None:
+    crf, emissions, tags = made()
+    found = torch.compile(lambda given: crf(2 * given, tags, MARKS), backend="eager")(emissions)
+    torch.testing.assert_close(found, crf(2 * emissions, tags, MARKS))
+    assert torch.compile(lambda given: crf.decode(2 * given), backend="eager")(emissions) == crf.decode(
+        emissions * 2
+    )
 
 
 @pytest.mark.parametrize("loss", ["hinge", "softmax_margin"])

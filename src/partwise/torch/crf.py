@@ -145,6 +145,7 @@ class CRF(torch.nn.Module):
         self.criterion.structure = forbidding if training else Chain(self.num_tags)
         return self
 
+    @functions.not_compiled
     def forward(
         self,
         emissions: torch.Tensor,
@@ -179,6 +180,7 @@ class CRF(torch.nn.Module):
         average = self.criterion.length_average
         return -reduced(values, batch, reduction, average, sample_weights, self.validate)
 
+    @functions.not_compiled
     @torch.no_grad()
     def decode(self, emissions: torch.Tensor, mask: Any = None, pad_tag: int | None = None) -> Any:
         """Best labels.
@@ -193,6 +195,7 @@ class CRF(torch.nn.Module):
         best = functions.argmax(self.structure, *scores, mask=mask, validate=self.validate)
         return self._labels(best, emissions, pad_tag)
 
+    @functions.not_compiled
     @torch.no_grad()
     def kbest(
         self, emissions: torch.Tensor, mask: Any = None, k: int = 5
@@ -202,6 +205,7 @@ class CRF(torch.nn.Module):
         found = functions.kbest(self.structure, *scores, mask=mask, k=k, validate=self.validate)
         return [[(labels[labels >= 0].tolist(), score) for labels, score in own] for own in found]
 
+    @functions.not_compiled
     @torch.no_grad()
     def sample(
         self,
@@ -219,6 +223,7 @@ class CRF(torch.nn.Module):
         )  # fmt: skip
         return [self._labels(each, emissions, pad_tag) for each in drawn]
 
+    @functions.not_compiled
     def marginals(self, emissions: torch.Tensor, mask: Any = None) -> torch.Tensor:
         """Probability of each label at each position, in the shape of `emissions`; 0 where nothing counts."""
         batch = functions.read_batch(

@@ -13,7 +13,7 @@ from partwise.structures.contract import Structure
 from partwise.torch.functions import layout_for, not_compiled, read_batch
 from partwise.torch.label_sets import costs_of_sets, is_set, known_scores
 from partwise.torch.layouts.base import ScoreBatch, whole_numbers
-from partwise.torch.layouts.chain_truth import true_labels, weighted_log_losses
+from partwise.torch.layouts.chain_truth import TrueLabels, true_labels, weighted_log_losses
 from partwise.torch.layouts.chains import ChainLayout
 from partwise.torch.loss_weights import label_weights_of, on_positions, reduced
 from partwise.torch.packed import padded_target, unpacked
@@ -144,10 +144,12 @@ class StructuredLoss(torch.nn.Module):
         if position_weights is not None or self.label_weights is not None:
             if not isinstance(batch.layout, ChainLayout):
                 raise InputError("weights of labels and positions are for chains")
-            labels, counts = true_labels(batch, target, checked)
-            weights = on_positions(batch, labels, self.label_weights, position_weights, self.loss, checked)
+            true = true_labels(batch, target, checked)
+            weights = on_positions(
+                batch, true.labels, self.label_weights, position_weights, self.loss, checked
+            )
             if not self.loss.gamma:
-                return self._weighted_log_losses(batch, labels, counts, weights)
+                return self._weighted_log_losses(batch, true, weights)
         cost = self.cost if self.loss.gamma else None
         gold, costs, base = batch.layout.truth(batch, target, cost, checked, weights)
         totals = self._sums(self._with_costs(batch, costs))
@@ -155,12 +157,12 @@ class StructuredLoss(torch.nn.Module):
         return values if base is None else values - self.loss.gamma * base
 
     def _weighted_log_losses(
-        self, batch: ScoreBatch, labels: torch.Tensor, counts: torch.Tensor, weights: torch.Tensor
+        self, batch: ScoreBatch, true: TrueLabels, weights: torch.Tensor
     ) -> torch.Tensor:
         beta = self.loss.beta
         scaled = tuple(beta * own for own in batch.scores)
         batch = batch._replace(scores=scaled, unexpanded=())
-        return weighted_log_losses(batch, labels, counts, weights, self._is_checked(batch)) / beta
+        return weighted_log_losses(batch, true, weights, self._is_checked(batch)) / beta
 
     def _of_sets(self, batch: ScoreBatch, target: torch.Tensor) -> torch.Tensor:
         """(1/β) [ A(β(s + γ cost)) − A(βs restricted to what is known) ]; labels that are allowed cost nothing."""

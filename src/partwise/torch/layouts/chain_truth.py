@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn.functional import pad
@@ -44,8 +44,26 @@ def is_last(node: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
     return last.reshape(-1, node.shape[1], 1)
 
 
-def true_labels(batch: ScoreBatch, target: Any, checked: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Labels (B, T) of the positions that count, 0 elsewhere, and whether each position counts."""
+class TrueLabels(NamedTuple):
+    """True labels of a batch.
+
+    Attributes
+    ----------
+    labels : Tensor of int64 (B, T)
+        In the range of labels everywhere, so that they may be indices; 0 where nothing counts.
+    counts : Tensor of bool (B, T)
+        Whether each position counts.
+    wrong : Tensor of bool (B, T)
+        Whether the label given at a position that counts is none. Nowhere if that was checked.
+    """
+
+    labels: torch.Tensor
+    counts: torch.Tensor
+    wrong: torch.Tensor
+
+
+def true_labels(batch: ScoreBatch, target: Any, checked: bool) -> TrueLabels:
+    """The labels of a target (B, T)."""
     node, longest = batch.scores[0], batch.scores[0].shape[1]
     given = whole_numbers(target, "target")
     if given.ndim != 2 or len(given) != len(node) or given.dtype == torch.bool or given.is_floating_point():
@@ -78,18 +96,15 @@ def true_labels(batch: ScoreBatch, target: Any, checked: bool) -> tuple[torch.Te
         i, t, where = _position(batch, wrong)
         raise InputError(f"{where} has label {int(given[i, t])}, but labels run from 0 to {n_labels - 1}")
     labels = torch.where(counts, given, 0)
-    if not checked:  # a label that is none must not be used as an index on a GPU
-        labels = labels.clamp(0, n_labels - 1)
-    return labels, counts
+    return TrueLabels(labels if checked else labels.clamp(0, n_labels - 1), counts, wrong)
 
 
-def gold_scores(
-    batch: ScoreBatch, labels: torch.Tensor, counts: torch.Tensor, checked: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
+def gold_scores(batch: ScoreBatch, true: TrueLabels, checked: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """Scores of the true label at every position, (B, T), and of its pair with the label before, (B, T − 1).
 
-    Both are 0 where nothing counts. Forbidden ones are −inf, or raise if `checked`.
+    Both are 0 where nothing counts. Forbidden ones are −inf, or raise if `checked`; wrong labels have NaN.
     """
+    labels, counts, wrong = true
     node, edge = batch.scores[0], (batch.unexpanded or batch.scores)[1]
     own = node.gather(2, labels[:, :, None])[:, :, 0]
     before, after = labels[:, :-1], labels[:, 1:]
@@ -115,6 +130,8 @@ def gold_scores(
             _refuse_forbidden(batch, labels, (rules[0], rules[1], rules[2]))
         own = own.masked_fill(rules[0] | rules[2], -torch.inf)
         pairs = pairs.masked_fill(rules[1][:, 1:], -torch.inf)
+    if not checked:
+        own = own.masked_fill(wrong, torch.nan)
     return torch.where(counts, own, 0.0), torch.where(counts[:, 1:], pairs, 0.0)
 
 
@@ -143,23 +160,34 @@ def _refuse_forbidden(
 
 
 def weighted_log_losses(
-    batch: ScoreBatch, labels: torch.Tensor, counts: torch.Tensor, weights: torch.Tensor, checked: bool
+    batch: ScoreBatch, true: TrueLabels, weights: torch.Tensor, checked: bool
 ) -> torch.Tensor:
     """Σ_t w_t (−log p(y_t | y_1 … y_{t−1})) of every example, (B,). With weights 1 this is −log p(y).
 
     p(y_t | y_{t−1}) ∝ exp(node_t(y_t) + edge(y_{t−1}, y_t) + b_t(y_t)), where b_t(i) is the log-sum over all labels
     behind position t if label t is i. Its sum over y_t is exp b_{t−1}(y_{t−1}).
     """
-    own, pairs = gold_scores(batch, labels, counts, checked)
+    own, pairs = gold_scores(batch, true, checked)
+    labels, counts, _ = true
     node, edge = masked(batch, torch.where(counts[:, :, None], batch.scores[0], 0.0), batch.scores[1])
     length = node.shape[1]
     behind = [torch.zeros_like(node[:, 0])]
     for t in range(length - 2, -1, -1):
         block = edge[:, t] if edge.ndim == 4 else edge
-        following = torch.logsumexp(block + (node[:, t + 1] + behind[-1])[:, None, :], dim=2)
+        following = _log_sum(block + (node[:, t + 1] + behind[-1])[:, None, :])
         behind.append(torch.where(counts[:, t + 1, None], following, 0.0))
-    total = torch.logsumexp(node[:, 0] + behind[-1], dim=1)
+    total = _log_sum(node[:, 0] + behind[-1])
     ahead = torch.stack(behind[::-1], dim=1).gather(2, labels[:, :, None])[:, :, 0]
     before = torch.cat([total[:, None], ahead[:, :-1]], dim=1)
     terms = before - own - pad(pairs, (1, 0)) - ahead
-    return (weights * torch.where(counts, terms, 0.0)).sum(1)
+    losses = (weights * torch.where(counts, terms, 0.0)).sum(1)
+    return torch.where(total == -torch.inf, torch.inf, losses)
+
+
+def _log_sum(scores: torch.Tensor) -> torch.Tensor:
+    """log Σ exp over the last axis. Unlike that of `torch.logsumexp`, the gradient is 0 where all scores are −inf."""
+    top = scores.detach().amax(-1, keepdim=True)
+    top = torch.where(top == -torch.inf, 0.0, top)
+    total = (scores - top).exp().sum(-1)
+    possible = total > 0
+    return torch.where(possible, torch.where(possible, total, 1.0).log() + top[..., 0], -torch.inf)

@@ -115,8 +115,8 @@ class ChainLayout(Layout):
         self, batch: ScoreBatch, target: Any, cost: Any, checked: bool = True, weights: Any = None
     ) -> tuple[torch.Tensor, Any, torch.Tensor | None]:
         """By PyTorch's own operations, unless costs are of kinds of rows. `weights` (B, T) multiply costs."""
-        labels, counts = true_labels(batch, target, checked)
-        own, pairs = gold_scores(batch, labels, counts, checked)
+        true = true_labels(batch, target, checked)
+        own, pairs = gold_scores(batch, true, checked)
         gold = own.sum(1) + pairs.sum(1)
         if cost is None:
             return gold, None, None
@@ -125,10 +125,9 @@ class ChainLayout(Layout):
                 raise InputError(
                     "weights of labels and positions multiply a matrix of costs, not those of kinds"
                 )
-            flat = torch.where(counts, labels, 0)
-            return gold, *super().truth(batch, flat, cost)[1:]
+            return gold, *super().truth(batch, true.labels, cost)[1:]
         matrix = torch.as_tensor(cost_matrix(cost, self.structure.n_labels)).to(batch.scores[0])
-        costs = torch.where(counts[:, :, None], matrix[labels], 0.0)
+        costs = torch.where(true.counts[:, :, None], matrix[true.labels], 0.0)
         return gold, (costs if weights is None else costs * weights[:, :, None], None), None
 
     def arrange(self, sizes: tuple[tuple[int, ...], ...], lengths: np.ndarray) -> Arrangement:

@@ -32,7 +32,8 @@ class CrfsuiteTagger:
     def _open(self, model: CRF | None) -> None:
         self._opened = model
         self._sequence: list[Any] | None = None
-        self._marginals: np.ndarray | None = None
+        self._marginals: list[list[float]] | None = None
+        self._numbers: dict[Any, int] = {}
 
     @property
     def _model(self) -> CRF:
@@ -56,13 +57,14 @@ class CrfsuiteTagger:
 
     def marginal(self, y: Any, pos: int) -> float:
         """Probability of label `y` at position `pos`."""
-        labels = self.labels()
         if self._marginals is None:
-            self._marginals = self._answer(lambda model, x: model.predict_marginals_array([x])[0])
-        length = len(self._marginals)
-        if not 0 <= pos < length or y not in labels:
-            raise TaggerError(f"there is no position {pos!r:.20} of {length} with a label {y!r:.60}")
-        return float(self._marginals[pos, labels.index(y)])
+            self._marginals = self._answer(lambda model, x: model.predict_marginals_array([x])[0].tolist())
+            self._numbers = {label: number for number, label in enumerate(self.labels())}
+        if not 0 <= pos < len(self._marginals) or y not in self._numbers:
+            raise TaggerError(
+                f"there is no position {pos!r:.20} of {len(self._marginals)} with a label {y!r:.60}"
+            )
+        return self._marginals[pos][self._numbers[y]]
 
     def probability(self, yseq: Any) -> float:
         """Probability of a whole sequence of labels; 0 for an empty sequence, as in python-crfsuite."""

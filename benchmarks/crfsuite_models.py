@@ -40,9 +40,9 @@ def main() -> None:
 
 def sentences(path: Path) -> list[tuple[list[dict[str, Any]], list[str]]]:
     """Features and labels."""
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else open(path, encoding="utf-8")
-    with opened as handle:
-        blocks = handle.read().strip().split("\n\n")
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    blocks = text.strip().split("\n\n")
     rows = [[line.split() for line in block.split("\n")] for block in blocks]
     return [(tutorial_features([(r[0], r[1]) for r in each]), [r[-1] for r in each]) for each in rows]
 
@@ -82,7 +82,10 @@ def compared(name: str, path: str, X: list[Any]) -> list[dict[str, Any]]:
                 tagger.marginal(y, t)
 
     n_tokens = sum(map(len, X))
-    asked: dict[str, Callable[[Any, Any], Any]] = {"labels": lambda t, x: t.tag(x), "probabilities": marginals}
+    asked: dict[str, Callable[[Any, Any], Any]] = {
+        "labels": lambda t, x: t.tag(x),
+        "probabilities": marginals,
+    }
     rows = [{"data": name, "what": "open", "unit": "ms", "peer": 1e3 * opening[0], "own": 1e3 * opening[1]}]
     for what, ask in asked.items():
         total = [0.0, 0.0]

@@ -22,3 +22,7 @@ class InputError(ValueError):
         self.message = " ".join(str(message).split())
         place = "" if path is None else f"{path}:{line}: " if line is not None else f"{path}: "
         super().__init__(place + self.message)
+
+
+class MissingFileError(InputError, FileNotFoundError):
+    """A file that does not exist: an `InputError` that is also Python's own error."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from partwise.data.encodings import reading, recoded
 from partwise.data.line_ends import with_newlines
-from partwise.errors import InputError
+from partwise.errors import InputError, MissingFileError
 
 if TYPE_CHECKING:
     from partwise.data.binary_form import BinaryForm
@@ -284,7 +284,7 @@ def readable(path: object) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise InputError("no such file", path) from None
+        raise MissingFileError("no such file", path) from None
     except IsADirectoryError:
         raise InputError("this is a directory; a file is needed", path) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

@@ -1,4 +1,7 @@
-"""Input from pandas: Series, DataFrames and groups. They are recognised by their methods; pandas is not imported."""
+"""Data from and for pandas: Series, DataFrames and groups.
+
+Input is recognised by its methods; pandas is imported for output alone.
+"""
 
 from __future__ import annotations
 
@@ -77,3 +80,12 @@ def only_column(frame: Any, name: str) -> list[Any]:
 def _columns(frame: Any) -> tuple[list[list[Any]], Any]:
     """The columns as lists, and a mask of missing values, bool (n_rows, n_columns)."""
     return [frame.iloc[:, k].tolist() for k in range(frame.shape[1])], frame.isna().to_numpy()
+
+
+def frame_of(rows: list[dict[str, Any]]) -> Any:
+    """Rows as a DataFrame."""
+    try:
+        import pandas
+    except ImportError:
+        raise InputError("frames need pandas: pip install pandas") from None
+    return pandas.DataFrame(rows)

@@ -24,6 +24,7 @@ from partwise.estimators.answers import Answers
 from partwise.estimators.checks import check_cost
 from partwise.estimators.docstrings import completed
 from partwise.estimators.parameters import check_parameters
+from partwise.estimators.pictures import Pictures
 from partwise.estimators.protocol import Estimator, not_fitted
 from partwise.estimators.saving import Saved
 from partwise.report.compiling import CompilingLine
@@ -81,7 +82,7 @@ class Fitted:
 
 
 @dataclass(eq=False, repr=False)
-class StructuredEstimator(Fitted, Saved, Answers, Estimator):
+class StructuredEstimator(Fitted, Saved, Answers, Pictures, Estimator):
     """Base of all estimators: parameters, training with a certificate, model files.
 
     Solvers are imported when training begins: prediction does not need them.

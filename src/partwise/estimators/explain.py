@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from partwise.core.maps import FeatureMap
+from partwise.data.frames import frame_of
 from partwise.errors import InputError
 from partwise.estimators.encoded import OwnRows
 from partwise.estimators.labels import known_labels
@@ -83,12 +84,30 @@ class Explanation:
             "contributions": [each._asdict() for each in self.contributions],
         }
 
+    def to_frame(self) -> Any:
+        """The contributions as a pandas DataFrame, one row each."""
+        return frame_of([each._asdict() for each in self.contributions])
+
     def __str__(self) -> str:
         """A table of the largest contributions at every position."""
+        lines = [self._head()]
+        for heading, terms in self._blocks():
+            lines.append(heading)
+            lines += [f"        {contribution:+9.4f}  {name}" for name, contribution in terms]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The same table with bars, for notebooks."""
+        from partwise.report.notebook import explanation_html
+
+        return explanation_html(self._head(), self._blocks())
+
+    def _head(self) -> str:
         head = f"score {self.score:+.4f} of {' '.join(map(str, self.labels))}"
-        if self.against is not None:
-            head = f"{head}\nabove {' '.join(map(str, self.against))}"
-        lines = [head]
+        return head if self.against is None else f"{head}\nabove {' '.join(map(str, self.against))}"
+
+    def _blocks(self) -> Iterator[tuple[str, list[tuple[str, float]]]]:
+        """A heading and the largest terms, (name, contribution), of every position that has terms."""
         for position, label in enumerate(self.labels):
             terms = [each for each in self.contributions if each.position == position]
             if not terms:
@@ -97,13 +116,12 @@ class Explanation:
             other = ""
             if self.against is not None and self.against[position] != label:
                 other = f" (not {self.against[position]})"
-            lines.append(f"{position:4d}  {label}{other}  {total:+.4f}")
             shown = self.top(8, position)
-            lines += [f"        {t.contribution:+9.4f}  {_term(t)}" for t in shown]
+            rows = [(_term(each), each.contribution) for each in shown]
             if len(terms) > len(shown):
-                rest = math.fsum(t.contribution for t in self.top(len(terms), position)[len(shown) :])
-                lines.append(f"        {rest:+9.4f}  in {len(terms) - len(shown)} smaller terms")
-        return "\n".join(lines)
+                rest = math.fsum(each.contribution for each in self.top(len(terms), position)[len(shown) :])
+                rows.append((f"in {len(terms) - len(shown)} smaller terms", rest))
+            yield f"{position:4d}  {label}{other}  {total:+.4f}", rows
 
 
 class Use(NamedTuple):

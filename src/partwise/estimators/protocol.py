@@ -65,7 +65,11 @@ class Estimator:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """What notebooks show."""
+        """What notebooks show: facts about a fitted estimator, scikit-learn's view of any other."""
+        if hasattr(self, "objective_"):
+            from partwise.report.notebook import estimator_html
+
+            return {"text/plain": repr(self), "text/html": estimator_html(self)}
         from sklearn.utils import estimator_html_repr
 
         return {"text/plain": repr(self), "text/html": estimator_html_repr(self)}

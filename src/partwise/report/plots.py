@@ -5,14 +5,18 @@ from __future__ import annotations
 import io
 import math
 import os
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from partwise.errors import InputError
 from partwise.report import palette
 from partwise.storage.atomic import write_atomically
+
+if TYPE_CHECKING:
+    from partwise.scoring.reliability import Reliability
 
 STYLE = {
     "font.family": "sans-serif",
@@ -34,6 +38,16 @@ STYLE = {
     "text.color": palette.INK,
     "figure.facecolor": "white",
 }
+
+
+_NO_BOUNDS = "there is no finite primal and dual in the history to draw"
+
+
+class Picture(bytes):
+    """A PNG image, which notebooks show."""
+
+    def _repr_png_(self) -> bytes:
+        return bytes(self)
 
 
 def plot_convergence(
@@ -60,7 +74,7 @@ def plot_convergence(
     runs = {name: _finite(history) for name, history in histories.items()}
     runs = {name: records for name, records in runs.items() if len(records["passes"])}
     if not runs:
-        raise InputError("there is no finite primal and dual in the history to draw")
+        raise InputError(_NO_BOUNDS)
     pyplot = load_pyplot()
     with pyplot.rc_context(STYLE):
         figure, axes = pyplot.subplots(
@@ -124,6 +138,81 @@ def _draw_gaps(panel: Any, runs: Mapping[str, Mapping[str, np.ndarray]], tol: fl
     panel.set_xlabel("passes over the data")
     panel.set_ylabel("relative duality gap")
     panel.legend(frameon=False, loc="upper right")
+
+
+def plot_bounds(
+    history: Sequence[Mapping[str, float]], path: str | os.PathLike[str] | None = None
+) -> Picture:
+    """Draw primal and dual of one run.
+
+    Parameters
+    ----------
+    history : list of records
+        As in ``history_``.
+    path : path or None
+        PNG file to write.
+    """
+    records = _finite(history)
+    if not len(records["passes"]):
+        raise InputError(_NO_BOUNDS)
+    pyplot = load_pyplot()
+    with pyplot.rc_context(STYLE):
+        figure, panel = pyplot.subplots(figsize=(5.4, 3.9), layout="constrained")
+        _draw_meeting(panel, "Objective and lower bound", records)
+        return finish(pyplot, figure, path)
+
+
+def plot_confusion(
+    labels: Sequence[str], matrix: np.ndarray, path: str | os.PathLike[str] | None = None
+) -> Picture:
+    """Draw a confusion matrix; each row is shaded by its shares.
+
+    Parameters
+    ----------
+    labels : list of str (n_labels,)
+    matrix : ndarray of int (n_labels, n_labels)
+        Rows are true labels, columns predicted ones.
+    path : path or None
+        PNG file to write.
+    """
+    pyplot = load_pyplot()
+    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    size = 1.6 + 0.42 * len(labels)
+    with pyplot.rc_context({**STYLE, "axes.grid": False}):
+        figure, panel = pyplot.subplots(figsize=(size + 0.6, size), layout="constrained")
+        panel.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
+        for row, column in np.argwhere(matrix):
+            color = "white" if shares[row, column] > 0.55 else palette.INK
+            panel.text(
+                column, row, f"{matrix[row, column]:,}", ha="center", va="center", color=color, fontsize=8
+            )
+        panel.set_xticks(range(len(labels)), labels, rotation=90, parse_math=False)
+        panel.set_yticks(range(len(labels)), labels, parse_math=False)
+        panel.set_xlabel("predicted")
+        panel.set_ylabel("true")
+        panel.set_title("Confusion matrix")
+        return finish(pyplot, figure, path)
+
+
+def plot_reliability(found: Reliability, path: str | os.PathLike[str] | None = None) -> Picture:
+    """Draw a reliability diagram: the share of parts that are true, by their probability.
+
+    Parameters
+    ----------
+    found : Reliability
+    path : path or None
+        PNG file to write.
+    """
+    pyplot = load_pyplot()
+    with pyplot.rc_context(STYLE):
+        figure, panel = pyplot.subplots(figsize=(4.6, 4.4), layout="constrained")
+        panel.plot([0, 1], [0, 1], color=palette.SOFT_INK, linewidth=1.0, linestyle=(0, (4, 3)))
+        sizes = 12 + 160 * found.count / max(found.count.max(initial=1), 1)
+        panel.plot(found.probability, found.frequency, color=palette.DUAL, linewidth=1.6)
+        panel.scatter(found.probability, found.frequency, s=sizes, color=palette.DUAL, zorder=3)
+        panel.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), xlabel="probability", ylabel="share that is true")
+        panel.set_title(f"Calibration error {100 * found.expected_error:.1f} %, {found.n_parts:,} parts")
+        return finish(pyplot, figure, path)
 
 
 def value_range(primal: np.ndarray, dual: np.ndarray) -> tuple[float, float]:
@@ -237,12 +326,12 @@ def _finite(history: Sequence[Mapping[str, float]]) -> dict[str, np.ndarray]:
     return dict(zip(keys, columns, strict=True))
 
 
-def finish(pyplot: Any, figure: Any, path: str | os.PathLike[str] | None) -> bytes:
+def finish(pyplot: Any, figure: Any, path: str | os.PathLike[str] | None) -> Picture:
     """The figure as a PNG image, written to `path` if given."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=140)
     pyplot.close(figure)
-    data = buffer.getvalue()
+    data = Picture(buffer.getvalue())
     if path is not None:
         write_atomically(path, lambda handle: handle.write(data))
     return data
@@ -254,7 +343,9 @@ def load_pyplot() -> Any:
         import matplotlib
     except ImportError:
         raise InputError("pictures need matplotlib: pip install 'partwise[plots]'") from None
-    matplotlib.use("Agg")
+    # A notebook has chosen how its own pictures are shown.
+    if "matplotlib.pyplot" not in sys.modules and not os.environ.get("MPLBACKEND"):
+        matplotlib.use("Agg")
     from matplotlib import pyplot
 
     return pyplot

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from partwise.errors import InputError
+from partwise.errors import InputError, MissingFileError
 from partwise.storage.atomic import writable_target, write_atomically
 from partwise.storage.checks import expect_header
 from partwise.storage.header import is_packed, plain, restored
@@ -146,7 +146,7 @@ def load_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
     except InputError as error:
         raise InputError(str(error), path) from None
     except FileNotFoundError:
-        raise InputError("no such file", path) from None
+        raise MissingFileError("no such file", path) from None
     except IsADirectoryError:
         raise InputError("this is a directory; a model file is needed", path) from None
     except OSError as error:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from partwise.core.problem import Problem
+from partwise.data.frames import frame_of
 from partwise.errors import InputError
 from partwise.estimators.base import StructuredEstimator, n_threads
 from partwise.estimators.protocol import Estimator, not_fitted
@@ -248,12 +249,30 @@ class RegularizationPath(Estimator):
         self._require_fitted()
         return self.best_estimator_.score(X, y)
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> bytes:
-        """A picture of scores, objectives and passes over l2, as a PNG image; written to `path` if given."""
+    def plot_path(self, path: str | os.PathLike[str] | None = None) -> bytes:
+        """Draw scores, objectives and passes over l2.
+
+        Parameters
+        ----------
+        path : path, optional
+            PNG file to write.
+
+        Returns
+        -------
+        Picture
+            The PNG image as bytes, which notebooks show.
+        """
         from partwise.report.path_plot import plot_path
 
         self._require_fitted()
         return plot_path(self.results_, path, self._prepared.estimator._score_name)
+
+    plot = plot_path
+
+    def to_frame(self) -> Any:
+        """The points of the path as a pandas DataFrame: the entries of `results_`."""
+        self._require_fitted()
+        return frame_of(self.results_)
 
     def _require_fitted(self) -> None:
         if "l2_" not in self.__dict__:

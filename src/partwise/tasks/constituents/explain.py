@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from partwise.data.constituents import Tree
+from partwise.data.frames import frame_of
 
 
 class TreeTerm(NamedTuple):
@@ -62,6 +63,10 @@ class TreeExplanation:
             "score": self.score,
             "terms": [term._asdict() for term in self.terms],
         }
+
+    def to_frame(self) -> Any:
+        """The terms as a pandas DataFrame, one row each."""
+        return frame_of([term._asdict() for term in self.terms])
 
     def __str__(self) -> str:
         """The largest contributions, a line each."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from partwise.errors import InputError
+from partwise.errors import InputError, MissingFileError
 from partwise.estimators.encoders import smallest
 from partwise.storage.crfsuite_file import (
     MAGIC,
@@ -62,7 +62,7 @@ def crfsuite_file(path: str | os.PathLike[str]) -> bytes | None:
         with open(path, "rb") as handle:
             return handle.read() if handle.peek(len(MAGIC))[: len(MAGIC)] == MAGIC else None
     except FileNotFoundError:
-        raise InputError("no such file", path) from None
+        raise MissingFileError("no such file", path) from None
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror or error})", path) from None
 

@@ -92,6 +92,8 @@ class SequencePredictions(SequenceEntities, Predictions):
             return found
         return self._over(self._marginals, X, fixed, forbid)
 
+    predict_proba = predict_marginals_array  # scikit-learn's name
+
     def _marginals(self, query: Query) -> list[np.ndarray]:
         return split(self._counts(query).reshape(-1, len(self.classes_)), query.lengths)
 

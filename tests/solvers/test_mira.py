@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 from contract_solvers import model_point, optimum, problem_of
 from problems import WrittenOut, small, soft_maximum
+from scipy.optimize import minimize
 
 from partwise.core.losses import Loss
 from partwise.core.problem import Problem
 from partwise.errors import InputError
-from partwise.solvers import MIRA, SOLVERS, KBestMIRA, Perceptron, solve
+from partwise.solvers import MIRA, SOLVERS, ExactMIRA, KBestMIRA, Perceptron, solve
 from partwise.solvers.dual.simplex_qp import simplex_qp
 from partwise.solvers.primal.mira_pass import exchange
 
-ONLINE = ("mira", "kbest-mira", "perceptron")
+ONLINE = ("mira", "kbest-mira", "exact-mira", "perceptron")
 
 
 class InTurn:
@@ -205,6 +206,60 @@ def test_more_labels_than_there_are() -> None:
     assert np.abs(found.weights).max() > 0.0
 
 
+# -- exact steps ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["log", "hinge", "softmax_margin", "between"])
+@pytest.mark.parametrize("case", ["multiclass", "tied", "masked"])
+def test_exact_steps_minimise_the_loss_near_the_weights(case: str, loss: str) -> None:
+    """Against a general optimiser over all weights, or for β = ∞ a quadratic programme over all labels; and below
+    what `mira` finds."""
+    data = problem_of(case, loss)
+    problem, written = data.problem, data.written_out
+    exact, plain = ExactMIRA(tolerance=1e-10), MIRA()
+    states = [start(problem, each) for each in (exact, plain)]
+    for i in range(4):
+        weights = states[0].weights.copy()
+        states[1].weights[:] = weights
+        largest = written.weight[i] / problem.l2
+
+        def objective(
+            w: np.ndarray, i: int = i, weights: np.ndarray = weights, largest: float = largest
+        ) -> float:
+            near = 0.5 * float((w - weights) @ (w - weights))
+            return near + largest * soft_maximum(written.margins(w, i), problem.loss.beta)
+
+        one = np.array([i])
+        exact._visit(problem, states[0], one, states[0].v.copy())
+        plain._visit(problem, states[1], one, states[1].v.copy())
+        found = objective(states[0].weights)
+        features = written.features[i]
+        if problem.loss.is_hard:
+            moves = features[written.gold[i]] - features
+            margins = written.margins(weights, i)
+            qp = simplex_qp(
+                largest * moves @ moves.T, -margins, [len(moves)], tol=1e-12, max_iterations=50_000
+            )
+            best = largest * -qp.value
+        else:
+            best = minimize(objective, weights, method="BFGS", options={"gtol": 1e-9}).fun
+        assert found == pytest.approx(best, rel=1e-6, abs=1e-9)
+        assert found <= objective(states[1].weights) + 1e-9
+
+
+def test_one_half_space_is_mira() -> None:
+    for loss in ("log", "hinge", "between"):
+        problem = problem_of("tied", loss).problem
+        states = []
+        for each in (MIRA(), ExactMIRA(k=1)):
+            state = start(problem, each)
+            for _ in range(3):
+                state, _ = each.step(problem, state, InTurn())  # type: ignore[arg-type]
+            states.append(state)
+        for ours, theirs in zip(*states, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-9)
+
+
 # -- perceptron --------------------------------------------------------------------------------------
 
 
@@ -299,6 +354,8 @@ def test_resumes_bit_for_bit(name: str, tmp_path: Path) -> None:
     [
         (KBestMIRA(), "log", "needs beta = inf .*: use"),
         (KBestMIRA(k=0), "hinge", "k must"),
+        (ExactMIRA(k=0), "log", "k must"),
+        (ExactMIRA(tolerance=-1.0), "log", "tolerance must"),
         (KBestMIRA(k=True), "hinge", "k must"),
         (KBestMIRA(labels="best"), "hinge", "labels must"),  # type: ignore[arg-type]
     ],

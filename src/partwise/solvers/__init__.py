@@ -34,6 +34,7 @@ _HOMES = {
     "ExponentiatedGradient": "dual.exponentiated_gradient",
     "Extragradient": "saddle.extragradient",
     "HardAuto": "choice",
+    "ExactMIRA": "primal.exact_mira",
     "KBestMIRA": "primal.mira",
     "MixtureAscent": "dual.mixtures",
     "Needs": "needs",

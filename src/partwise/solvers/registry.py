@@ -125,6 +125,7 @@ _ENTRIES = {
     ),
     "mira": Entry("primal.mira", "MIRA", (), "passive-aggressive visits, averaged"),
     "kbest-mira": Entry("primal.mira", "KBestMIRA", (), "the same, against the k best labellings"),
+    "exact-mira": Entry("primal.exact_mira", "ExactMIRA", (), "the same, every step solved exactly"),
     "perceptron": Entry("primal.mira", "Perceptron", (), "perceptron visits, averaged"),
     "svm-struct": Entry(
         "bundle.cutting_plane", "SVMStruct", (), "cutting planes, a working set per example"

@@ -10,11 +10,17 @@ import numpy as np
 import pytest
 
 import partwise
+from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.rows import RowData
 from partwise.errors import InputError
-from partwise.guarantees import beside_what_happened, generalization_bound, predicted_rates
+from partwise.guarantees import (
+    beside_what_happened,
+    generalization_bound,
+    orders_of_convergence,
+    predicted_rates,
+)
 from partwise.guarantees.generalization import _Sample, largest_with_divergence
 from partwise.solvers import BatchEG, solve, solver_for
 from partwise.solvers.saddle.excessive_gap import ExcessiveGap
@@ -171,7 +177,7 @@ def test_bartletts_step_keeps_to_his_theorem() -> None:
 
 def test_the_smaller_of_two_theorems_counts() -> None:
     """For a short run eq. 14 of Collins et al. (2008) says more than eq. 15, for a long one less."""
-    rate, _ = predicted_rates(class_problem(30, "log"))
+    rate, *_ = predicted_rates(class_problem(30, "log"))
 
     def linear(passes: float) -> float:
         return rate.constant * math.exp(-rate.decay * passes)
@@ -185,13 +191,68 @@ def test_the_smaller_of_two_theorems_counts() -> None:
 
 def test_table_one_follows_from_the_theorems() -> None:
     problem = class_problem(30, "log")
-    batch, online = predicted_rates(problem)
+    batch, online, _ = predicted_rates(problem)
     A = float(problem.squared_radii().max()) / problem.l2
     assert batch.step == pytest.approx(1.0 / (1.0 + 30 * A)) and online.step == pytest.approx(1.0 / (1.0 + A))
     assert batch.constant == pytest.approx((1.0 + 30 * A) * 30 * math.log(3.0), rel=1e-6)
     assert online.passes(0.1) < batch.passes(0.1)
     text = beside_what_happened(problem, {"eg": solved(problem, "eg")})
     assert "Theorem 2" in text and len(text.splitlines()) == 2
+
+
+@pytest.mark.parametrize("loss", ["log", "hinge", "softmax_margin"])
+def test_the_optimum_makes_the_rates_tighter_and_runs_keep_to_them(loss: str) -> None:
+    """Zhang et al. (2011), eq. 16: the divergence of the optimum takes the place of its largest value."""
+    problem = class_problem(30, loss)
+    found = solve(problem, solver_for(problem, "auto", 1e-6), tol=1e-6)
+    best = found.certificate.dual
+    loose, tight = predicted_rates(problem), predicted_rates(problem, at_optimum=True)
+    assert [rate.solver for rate in loose] == [rate.solver for rate in tight]
+    for wide, near in zip(loose, tight, strict=True):
+        assert near.offset <= 1.1e-3 * found.certificate.primal
+        if near.solver == "bmrm":
+            continue
+        assert 0.0 < near.constant < wide.constant
+        assert ("eq. 16" in near.source) == (near.solver == "excessive-gap")
+        assert near.passes(near.offset) == math.inf
+        some = near.offset + 1.0
+        assert near.bound(near.passes(some)) == pytest.approx(some) or near.passes(some) == 0.0
+        solver = ExcessiveGap(rule="fixed") if near.is_quadratic else solver_for(problem, near.solver, 1e-3)
+        run = solve(problem, solver, tol=1e-9, max_passes=40)
+        for record in run.history:
+            assert best - record.dual <= near.bound(record.passes) + 1e-6
+
+
+@pytest.mark.parametrize("loss", ["log", "hinge", "between"])
+def test_cutting_planes_keep_to_their_rate(loss: str) -> None:
+    for l2 in (0.01, 1.0, 100.0):
+        problem = class_problem(30, Loss(3.0, 0.5) if loss == "between" else loss).with_l2(l2)
+        (rate,) = (each for each in predicted_rates(problem) if each.solver == "bmrm")
+        best = solved(problem).certificate.dual
+        solver, random, passes = solver_for(problem, "bmrm", 1e-3), np.random.default_rng(0), 0.0
+        state = solver.init(problem, random)
+        for _ in range(15):
+            state, info = solver.step(problem, state, random)
+            passes += info.passes
+            _, certificate = solver.certificate(problem, state)
+            assert best - certificate.dual <= rate.bound(passes) + 1e-6 * abs(best)
+
+
+def test_orders_of_table_one_follow_their_formulas() -> None:
+    problem = class_problem(30, "hinge")
+    orders = {each.solver: each for each in orders_of_convergence(problem, 1e-2)}
+    tighter = {each.solver: each.iterations for each in orders_of_convergence(problem, 1e-4)}
+    powers = {"bmrm": 1, "svm-struct": 2, "extragradient": 1, "eg": 1, "smo": 1, "excessive-gap": 0.5}
+    assert orders.keys() == powers.keys()
+    for name, power in powers.items():
+        assert tighter[name] / orders[name].iterations == pytest.approx(100.0**power)
+    accuracy = 1e-2 * problem.primal(np.zeros(problem.n_weights)) / 30
+    assert orders["extragradient"].iterations == pytest.approx(math.log(3.0) / accuracy)
+    assert orders["smo"].iterations == pytest.approx(30 * 3 / (problem.l2 / 30 * accuracy))
+    ratio = orders["excessive-gap"].iterations ** 2 / orders["eg"].iterations
+    assert ratio == pytest.approx(1.0)
+    smooth = {each.solver: each.iterations for each in orders_of_convergence(class_problem(30, "log"))}
+    assert smooth["bmrm"] == smooth["eg"] > 0.0 and math.isnan(smooth["smo"])
 
 
 # -- the bound --------------------------------------------------------------------------------------

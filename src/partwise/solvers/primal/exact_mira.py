@@ -42,10 +42,9 @@ class ExactMIRA(_Averaged):
     def _visit(self, problem: Problem, state: OnlineState, order: np.ndarray, v: np.ndarray) -> float:
         loss, scratch = problem.loss, problem.scorer.scratch(np.float64, asks=problem.asks)
         size, rows = len(scratch.delta), self.k + 1
-        bundle = LocalBundle(
-            np.zeros(problem.n_weights), np.zeros(size), *np.zeros((2, rows, size)), np.zeros((rows, rows)),
-            *np.zeros((3, rows)),
-        )  # fmt: skip
+        (delta, image), (level, slope, share) = np.zeros((2, rows, size)), np.zeros((3, rows))
+        vector, base, gram = np.zeros(problem.n_weights), np.zeros(size), np.zeros((rows, rows))
+        bundle = LocalBundle(vector, base, delta, image, gram, level, slope, share)
         return float(
             exact_mira_pass(
                 problem.batch, order, state.weights, state.moments, int(state.n_visits[0]), 1.0 / problem.l2,

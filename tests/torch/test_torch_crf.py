@@ -195,6 +195,23 @@ def test_own_edges_of_a_hole_are_those_into_the_later_position() -> None:
     torch.testing.assert_close(both[0], layers.log_partition(Chain(L), node[:, :2], into[:, :1])[0])
 
 
+@pytest.mark.parametrize("lengths", [None, [5, 1, 3, 1]])
+def test_start_and_end_scores_may_be_given_alone_and_be_infinite(lengths: object) -> None:
+    crf, emissions, _ = made()
+    start, end = crf.start_transitions.detach(), crf.end_transitions.detach()
+    start[0], end[1] = -math.inf, -math.inf
+    node = emissions.detach()
+    for i, n in enumerate(lengths or [T] * B):
+        for first, last in ((start, None), (None, end), (start, end)):
+            ends = [None if each is None else each.numpy() for each in (first, last)]
+            expected = Chain(L).log_partition(node[i, :n].numpy(), crf.transitions.detach().numpy(), *ends)
+            given = (node, crf.transitions, first, last)
+            found = layers.log_partition(
+                Chain(L), *given, lengths=None if lengths is None else torch.tensor(lengths)
+            )
+            assert found[i].item() == pytest.approx(expected, abs=1e-9)
+
+
 def test_numbers_where_nothing_counts_are_not_looked_at() -> None:
     crf, emissions, tags = made()
     dirty = torch.where(MARKS[:, :, None], emissions.detach(), math.nan).requires_grad_()

@@ -24,7 +24,6 @@ from partwise.torch.layouts.chains import ChainLayout
 from partwise.torch.layouts.classes import ClassLayout
 from partwise.torch.layouts.grammars import GrammarLayout
 from partwise.torch.layouts.graphs import GraphLayout
-from partwise.torch.layouts.kept import Kept
 from partwise.torch.layouts.segments import SegmentLayout
 from partwise.torch.layouts.trees import TreeLayout
 from partwise.torch.packed import unpacked
@@ -255,12 +254,13 @@ def kbest(
         found = ranking.kbest(batch, k)
     else:
         found = _of_each(batch, lambda i, *own: batch.layout.structure.kbest(*own, k=k))
-    return found if batch.kept is None else [spread(own, batch.kept, i) for i, own in enumerate(found)]
+    if batch.kept is None:
+        return found
+    return [_spread(own, where) for own, where in zip(found, batch.kept.mask.cpu().numpy(), strict=True)]
 
 
-def spread(ranked: list[tuple[Any, float]], kept: Kept, i: int) -> list[tuple[np.ndarray, float]]:
-    """Ranked labellings of example i, with −1 at positions that the mask leaves out."""
-    where = kept.mask[i].cpu().numpy()
+def _spread(ranked: list[tuple[Any, float]], where: np.ndarray) -> list[tuple[np.ndarray, float]]:
+    """Ranked labellings of one example, with −1 at positions that the mask (T,) leaves out."""
     if not where.any():
         return [(np.full(len(where), -1, np.int64), 0.0)]
     result = []

@@ -21,7 +21,7 @@ from partwise.torch.layouts.base import (
     require_tensor,
     unpadded,
 )
-from partwise.torch.layouts.chain_truth import gold_scores, is_last, true_labels
+from partwise.torch.layouts.chain_truth import gold_scores, true_labels
 from partwise.torch.layouts.kept import Kept
 from partwise.torch.layouts.part_map import PartMap
 
@@ -95,11 +95,8 @@ class ChainLayout(Layout):
         given = dict(zip(self.names[2:], scores[2:], strict=False))
         node, edge, *rest = batch.scores
         remaining = iter(rest)
-        if given.get("start_scores") is not None:
-            first = torch.arange(node.shape[1], device=node.device)[:, None] == 0
-            node = node + torch.where(first, next(remaining), 0.0)  # not a product: 0 · −inf is no number
-        if given.get("end_scores") is not None:
-            node = node + torch.where(is_last(node, batch.lengths), next(remaining), 0.0)
+        start, end = (None if given.get(name) is None else next(remaining) for name in self.names[2:])
+        node = with_ends(node, start, end, batch.lengths)
         return batch._replace(scores=(node, edge), unexpanded=(node, batch.unexpanded[1]))
 
     def keep(self, scores: tuple[Any, ...], kept: Kept) -> tuple[Any, ...]:
@@ -170,3 +167,22 @@ class ChainLayout(Layout):
         return ScoreBatch(
             ChainLayout(self.original, per_position=True), (node, spread), batch.lengths, kept=batch.kept
         )
+
+
+def with_ends(
+    node: torch.Tensor, start: torch.Tensor | None, end: torch.Tensor | None, lengths: torch.Tensor | None
+) -> torch.Tensor:
+    """Node scores with `start` (L,) added at the first and `end` at the last position, in one copy."""
+    if (start is None and end is None) or not len(node):
+        return node
+    n, length, width = node.shape
+    zeros = node.new_zeros(width)
+    start, end = (zeros if each is None else each for each in (start, end))
+    last = torch.full((n,), length, device=node.device) if lengths is None else lengths
+    last = (last - 1).clamp(0, length - 1)  # lengths that were not checked
+    is_one = (last == 0)[
+        :, None
+    ]  # both at one position: added together, so that the order is always the same
+    added = torch.stack([start + torch.where(is_one, end, 0.0), torch.where(is_one, 0.0, end)], dim=1)
+    index = torch.stack([torch.zeros_like(last), last], dim=1)[:, :, None]
+    return node.scatter_add(1, index.expand(n, 2, width), added)

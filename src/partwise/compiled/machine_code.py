@@ -29,17 +29,21 @@ _LIST = os.environ.get(
 )  # a file that names every kernel that is asked for, see `build.py`
 _lock = threading.RLock()
 _addresses: dict[str, int] = {}
+_known: dict[Kernel, int] = {}  # the same by kernel object: to name a kernel takes longer than some calls
 _said: list[str] = []
 
 
 def address_of(kernel: Kernel) -> int:
     """The address of a kernel's machine code. Compiles the kernel if there is none."""
+    if (known := _known.get(kernel)) is not None:
+        return known
     with _lock:
         found = find(kernel)
         if found is None:
             with compiling(kernels=1):
                 found = _compiled(kernel)
             _addresses[kernel.symbol] = found
+        _known[kernel] = found
         return found
 
 

@@ -276,7 +276,7 @@ def test_half_open_connections_lock_nobody_out(server, monkeypatch):
     monkeypatch.setattr(request_head, "SECONDS", 3600.0)  # waiting does not help
     held = []
     try:
-        for _ in range(100):
+        for _ in range(200):
             held.append(socket.create_connection(server.server_address[:2], timeout=10))
             held[-1].sendall(b"GET /health")
         assert ask(server) == (200, {"status": "ok"})

@@ -26,8 +26,8 @@ from partwise.web.request_head import Head, Refusal, names_server, parsed_head, 
 from partwise.web.service import Service
 from partwise.web.work import Busy, TooSlow
 
-_MOST_CONNECTIONS = 64  # open connections; each has a thread
-_MOST_OF_CLIENT = 48  # open connections of one address
+_MOST_CONNECTIONS = 128  # open connections; each has a thread
+_MOST_OF_CLIENT = 96  # open connections of one address
 _IDLE = 15.0  # seconds after which a silent connection is closed
 _DROPPED = 16_000_000  # bytes that are read of a body that is too large, so that the client sees the error
 _GRACE = 5.0  # seconds that a stopping server waits for requests being answered

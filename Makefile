@@ -49,10 +49,11 @@ $(VENV)-ray/.installed: pyproject.toml
 	touch $@
 
 # Every attack on files, inputs, certificates, the server and its pages, also those that take minutes (docs/reliability.md).
-hostile: $(STAMP)
+hostile: $(STAMP) $(VENV)-torch/.installed
 	$(BIN)/pytest -n 2 --dist loadfile -m "hostile or not hostile" \
 		tests/storage tests/*/test_hostile_*.py tests/solvers/test_certificates.py tests/solvers/test_rounding.py \
 		tests/solvers/test_independent_optimum.py tests/web/test_serve.py
+	$(VENV)-torch/bin/pytest -n 2 --dist loadfile -m "hostile or not hostile" tests/torch/test_torch_hostile*.py
 
 # The pages and the API reference as a site, in site/; a broken link is an error.
 docs: $(STAMP)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from partwise.torch.gpu.chain_kernel import finite, largest, length_of, sum_of
+from partwise.torch.gpu.chain_kernel import finite, largest, length_of, share_of, sum_of
 
 
 @triton.jit
@@ -136,7 +136,7 @@ def _outwards(
         g = tl.load(alpha + h * L + j, mask=inside, other=float("-inf"))
         x = a[:, None] + _block(tables, h - 1, 0, 1, L, LANES) + g[None, :]
         pair = tl.exp(x - finite(tl.max(tl.max(x, 1), 0)))
-        pair = pair * (scale / tl.sum(tl.sum(pair, 1), 0))
+        pair = pair * share_of(scale, tl.sum(tl.sum(pair, 1), 0))
         mu = tl.sum(pair, 1 - SIDE)
         if SIDE == 0:
             tl.store(edge_count + (h - 1) * size + entry, pair, mask=square)
@@ -144,7 +144,7 @@ def _outwards(
             a = g
     else:
         mu = tl.exp(a)
-        mu = mu * (scale / tl.sum(mu, 0))
+        mu = mu * share_of(scale, tl.sum(mu, 0))
     if count > 0:
         tl.store(node_count + mine * L + j, mu, mask=inside)
     for step in range(1, count):

@@ -36,6 +36,12 @@ def finite(x):
 
 
 @triton.jit
+def share_of(scale, total):
+    """scale / total, and 0 for an example in which nothing is possible, whose total is 0."""
+    return tl.where(total > 0.0, scale / tl.where(total > 0.0, total, 1.0), 0.0)
+
+
+@triton.jit
 def largest(x):
     return finite(tl.max(x, 0))
 
@@ -228,7 +234,7 @@ def _outwards(at, known, moved, out, table, result, scale, n, L, LANES: tl.const
         count, t, beyond, turn = n - h, h, h - 1, 1
     p, g = _product(at, known, moved, t, inside, L), _product(at, known, moved, beyond, inside, L)
     mu = p * _times(X, g, 1 - SIDE)
-    share = scale / tl.sum(mu, 0)
+    share = share_of(scale, tl.sum(mu, 0))
     mu = mu * share
     counts = X * 0.0
     if SIDE == 0:
@@ -268,7 +274,7 @@ def _backwards(at, known, moved, out, table, result, scale, is_linear, n, L, LAN
     if is_linear:  # a single position
         a = tl.load(at, mask=inside, other=float("-inf")) - tl.load(moved)
     mu = tl.exp(a)
-    mu = mu * (scale / tl.sum(mu, 0))
+    mu = mu * share_of(scale, tl.sum(mu, 0))
     tl.store(out + (n - 1) * L, mu, mask=inside)
     counts = tl.zeros([LANES, LANES], at.dtype.element_ty)
     for step in range(1, n):

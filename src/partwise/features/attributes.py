@@ -17,7 +17,8 @@ import numpy as np
 from partwise.core.arrays import offsets, positions
 from partwise.core.rows import AttributeRows
 from partwise.errors import InputError
-from partwise.features.engine import Features, Interned
+from partwise.features.engine import Interned
+from partwise.features.gazetteers import GazetteerSources, matchers_of
 from partwise.features.keys.counter import KeyCounter
 from partwise.features.keys.hashes import hash_rows
 from partwise.features.keys.program import KEY_LIMIT
@@ -27,6 +28,7 @@ from partwise.features.templates import (
     TOKENS,
     Field,
     Template,
+    checked_gazetteer,
     names_of_columns,
     parse_crfpp,
     parse_template,
@@ -44,7 +46,7 @@ __all__ = ["AttributeExtractor", "AttributeRows"]
 Batches = Iterable[tuple[Mapping[Any, Interned], np.ndarray]]  # columns and offsets of sequences
 
 
-class AttributeExtractor(Features):
+class AttributeExtractor(GazetteerSources):
     """Attributes of every token (or edge) of a corpus, by a template.
 
     Parameters
@@ -66,7 +68,7 @@ class AttributeExtractor(Features):
 
     def __init__(self, template: Template, part: Literal["node", "edge"] = "node"):
         super().__init__()
-        self.template = template
+        self.template, self._matchers = template, matchers_of(template.gazetteers)
         self.part = part
         self._hash_size: int | None = None
         self._joints: dict[
@@ -138,7 +140,9 @@ class AttributeExtractor(Features):
                 label = {name: min(met) if each in met else each for name, each in label.items()}
         symbols = [f"_B{sign}{k}" for sign in "-+" for k in range(1, self._reach + 1)]
         spaces = {each: dict(zip(symbols, count(), strict=False)) for each in label.values()}
-        return {name: spaces[each] for name, each in label.items()}
+        found = {name: spaces[each] for name, each in label.items()}
+        self._add_marks(found)
+        return found
 
     def _distinct_spaces(self) -> list[dict[str, int]]:
         return list({id(space): space for space in self._spaces.values()}.values())
@@ -306,7 +310,8 @@ class AttributeExtractor(Features):
         if not hasattr(self, "_bound"):
             raise InputError("the vocabulary is not learnt yet; call fit_transform first")
         ptr = np.array(sequence_ptr, dtype=np.int64)
-        needed = 1 + max((int(source.column) for source in self._sources.values()), default=-1)
+        used = [source.column for source in self._sources.values()]
+        needed = 1 + max((0 if each in self._matchers else int(each) for each in used), default=-1)
         if len(columns) < needed and ptr[-1] > 0:
             raise InputError(f"the data has {len(columns)} columns; the template needs {needed}")
         if ptr.ndim != 1 or len(ptr) == 0 or ptr[0] != 0 or (np.diff(ptr) < 0).any():
@@ -325,8 +330,9 @@ class AttributeExtractor(Features):
 
     @property
     def is_plain(self) -> bool:
-        """Whether keys are sums of codes that each word has for itself: no hashing, and no joined fields."""
-        return self._hash_size is None and not self._joints and self.n_attributes > 0
+        """Whether keys are sums of codes that each word has for itself: no hashing, joined fields or gazetteers."""
+        is_hashed = self._hash_size is not None
+        return not (is_hashed or self._joints or self.uses_gazetteers) and self.n_attributes > 0
 
     @property
     def source_names(self) -> list[str]:
@@ -393,6 +399,7 @@ class AttributeExtractor(Features):
             "template": self.template.text,
             "template_syntax": self.template.syntax,
             "column_names": list(self.template.column_names),
+            "gazetteers": [[each.name, list(each.entries)] for each in self.template.gazetteers],
             "part": self.part,
             "n_columns": self.n_columns,
             "hash_size": self._hash_size or 0,
@@ -410,7 +417,8 @@ class AttributeExtractor(Features):
         if state["template_syntax"] == "crf++":
             template = parse_crfpp(state["template"])
         else:
-            template = parse_template(state["template"], state["column_names"])
+            lists = [checked_gazetteer(*each) for each in state.get("gazetteers", ())]
+            template = parse_template(state["template"], state["column_names"], gazetteers=lists)
         extractor = cls(template, state["part"])
         extractor._bind(int(state["n_columns"]), int(state["hash_size"]) or None)
         extractor.n_attributes = extractor._hash_size or 0

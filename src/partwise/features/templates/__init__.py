@@ -11,10 +11,11 @@ out if the data have no such column. A *relation*, such as ``length`` or ``direc
 A `Kind` lists the positions, columns and relations of one kind of row; docs/templates.md shows them all. A feature is
 absent if one of its fields has no value.
 
-Tokens have files of templates with three more lines::
+Tokens have files of templates with four more lines::
 
     columns: word pos        what the columns are called (default: word, pos, col2, col3 ...)
     boundary: symbol         places outside the sentence are called _B-1, _B+1 ...; with "skip" they have no value
+    gazetteer: city FILE     a word list, whose column says which words are in an entry (`gazetteers.py`)
     edge: pos[0]             a feature of the pair of labels at the previous and this token
 
 CRF++'s files are a second spelling of the same templates (`crfpp.py`).
@@ -43,13 +44,15 @@ from partwise.features.templates.fields import (
     names_of_columns,
 )
 from partwise.features.templates.files import PRESETS, load_template, parse_template, read_file
+from partwise.features.templates.gazetteers import Gazetteer, checked_gazetteer, read_gazetteer
 from partwise.features.templates.lines import parse_line, parse_list, parse_text
 
 # fmt: off
 __all__ = [
     "ALL", "ANY", "BETWEEN", "FUNCTIONS", "PRESETS", "RELATION", "SEVERAL", "TOKENS",
-    "Column", "Combination", "Field", "Kind", "Template",
-    "affixes", "bind", "load_template", "looks_like_crfpp", "names_of_columns", "parse_crfpp",
-    "parse_line", "parse_list", "parse_template", "parse_text", "read_file",
+    "Column", "Combination", "Field", "Gazetteer", "Kind", "Template",
+    "affixes", "bind", "checked_gazetteer", "load_template", "looks_like_crfpp", "names_of_columns", "parse_crfpp",
+    "parse_line", "parse_list", "parse_template", "parse_text",
+    "read_file", "read_gazetteer",
 ]
 # fmt: on

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from partwise.errors import InputError
 from partwise.features.functions import apply, written_call
@@ -205,6 +205,8 @@ class Template:
         Names of the first columns; empty for the default names.
     text, syntax, path
         What it was read from: syntax is "partwise" or "crf++".
+    gazetteers : tuple of Gazetteer
+        Word lists, whose names are columns, too.
     """
 
     nodes: tuple[Combination, ...]
@@ -215,11 +217,14 @@ class Template:
     text: str
     syntax: Literal["partwise", "crf++"]
     path: str | None = None
+    gazetteers: tuple[Any, ...] = ()
 
     def bind(self, n_columns: int) -> Template:
         """Resolve every column to its number in data of ``n_columns`` columns."""
-        where = self.path or "template"
-        nodes, edges = (bind(part, n_columns, self.column_names, where) for part in (self.nodes, self.edges))
+        where, lists = self.path or "template", [each.name for each in self.gazetteers]
+        nodes, edges = (
+            bind(part, n_columns, self.column_names, where, lists) for part in (self.nodes, self.edges)
+        )
         return replace(self, nodes=nodes, edges=edges)
 
 
@@ -233,17 +238,27 @@ def names_of_columns(column_names: Sequence[str], n_columns: int) -> list[str]:
 
 
 def bind(
-    combinations: Iterable[Combination], n_columns: int, column_names: Sequence[str], where: object
+    combinations: Iterable[Combination],
+    n_columns: int,
+    column_names: Sequence[str],
+    where: object,
+    lists: Iterable[str] = (),
 ) -> tuple[Combination, ...]:
-    """Replace names of columns by numbers; leave out optional templates whose column is missing."""
+    """Replace names of columns by numbers; leave out optional templates whose column is missing.
+
+    `lists` are the names of gazetteers, which stay as they are.
+    """
     names = names_of_columns(column_names, n_columns)
+    if twice := set(names) & set(lists):
+        raise InputError(f"the gazetteer {min(twice)!r} has the name of a column", where)
     numbers: dict[str | int, int] = {f"col{k}": k for k in range(n_columns)}
     numbers |= {k: k for k in range(n_columns)} | {name: k for k, name in enumerate(names)}
+    columns: dict[str | int, str | int] = {**numbers, **{name: name for name in lists}}
     bound = []
     for each in combinations:
-        missing = [f.column for f in each.fields if f.place != RELATION and f.column not in numbers]
+        missing = [f.column for f in each.fields if f.place != RELATION and f.column not in columns]
         if not missing:
-            fields = (f if f.place == RELATION else replace(f, column=numbers[f.column]) for f in each.fields)
+            fields = (f if f.place == RELATION else replace(f, column=columns[f.column]) for f in each.fields)
             bound.append(replace(each, fields=tuple(fields)))
         elif not each.optional:
             known = ", ".join(names) or "none"

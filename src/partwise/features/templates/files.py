@@ -10,12 +10,18 @@ from partwise.errors import InputError
 from partwise.features import presets
 from partwise.features.templates.crfpp import looks_like_crfpp, parse_crfpp
 from partwise.features.templates.fields import TOKENS, Combination, Template
+from partwise.features.templates.gazetteers import Gazetteer, read_gazetteer
 from partwise.features.templates.lines import numbered_lines, parse_line, refuse_too_many
 
 PRESETS: dict[str, str] = presets.TOKENS
 
 
-def parse_template(text: str, column_names: Sequence[str] = (), path: object = None) -> Template:
+def parse_template(
+    text: str,
+    column_names: Sequence[str] = (),
+    path: object = None,
+    gazetteers: Sequence[Gazetteer] | None = None,
+) -> Template:
     """Read a file of templates of tokens in the syntax described at the top of this module.
 
     Parameters
@@ -24,8 +30,11 @@ def parse_template(text: str, column_names: Sequence[str] = (), path: object = N
     column_names : sequence of str
         Names of the columns, unless the template has a ``columns:`` line.
     path : path-like or None
-        Where the text comes from, for messages.
+        Where the text comes from, for messages and for the files of gazetteers.
+    gazetteers : sequence of Gazetteer, optional
+        The lists of its ``gazetteer:`` lines, which are read from files otherwise.
     """
+    lists: dict[str, Gazetteer] = {each.name: each for each in gazetteers or ()}
     boundary: Literal["skip", "symbol"] = "skip"
     found: dict[str, dict[tuple[str, ...], Combination]] = {"node": {}, "edge": {}}
     for number, line in numbered_lines(text, path, "template"):
@@ -35,8 +44,17 @@ def parse_template(text: str, column_names: Sequence[str] = (), path: object = N
                 column_names = rest.split()
             elif colon and directive == "boundary" and rest in ("skip", "symbol"):
                 boundary = "skip" if rest == "skip" else "symbol"
+            elif colon and directive == "gazetteer" and rest:
+                if gazetteers is None:
+                    found_list = read_gazetteer(rest, path)
+                    if found_list.name in lists:
+                        raise InputError(f"the gazetteer {found_list.name} is there twice")
+                    lists[found_list.name] = found_list
             elif colon and directive != "edge":
-                known = "'columns: NAMES', 'boundary: skip', 'boundary: symbol' and 'edge: ATTRIBUTE'"
+                known = (
+                    "'columns: NAMES', 'boundary: skip', 'boundary: symbol', 'gazetteer: NAME FILE' and "
+                    "'edge: ATTRIBUTE'"
+                )
                 raise InputError(f"cannot read {line!r:.60}; the lines with a colon are {known}")
             elif rest or not colon:
                 part = found["edge" if colon else "node"]
@@ -50,8 +68,15 @@ def parse_template(text: str, column_names: Sequence[str] = (), path: object = N
             "the template has no attributes; write for example word[-2..2]", path or "template", 1
         )
     nodes, edges = (tuple(found[part].values()) for part in ("node", "edge"))
+    for each in (*nodes, *edges):
+        called = [field for field in each.fields if field.column in lists and field.functions]
+        if called:
+            raise InputError(
+                f"{called[0].text()}: gazetteers have no functions", path or "template", each.line
+            )
     where = None if path is None else str(path)
-    return Template(nodes, edges, True, boundary, tuple(column_names), text, "partwise", where)
+    own = tuple(lists.values())
+    return Template(nodes, edges, True, boundary, tuple(column_names), text, "partwise", where, own)
 
 
 def load_template(name: str | Path, column_names: Sequence[str] = ()) -> Template:

@@ -42,7 +42,8 @@ def _train(
 
     task = task_class(name)
     options.check()
-    check_model_path(files.model, {"TRAIN": files.train, "--dev": files.dev, **options.files()})
+    named = {"--cost-file": getattr(options, "cost_file", None), **options.files()}
+    check_model_path(files.model, {"TRAIN": files.train, "--dev": files.dev, **named})
     task.check_format(options.data().format)
     parameters = {**objective.parameters(), **running.parameters(), **options.parameters()}
     if encode_options(name) is not None and os.path.isdir(files.train):

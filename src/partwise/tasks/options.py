@@ -6,6 +6,7 @@ help of the command.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -56,7 +57,9 @@ class TrainOptions:
 
     def parameters(self) -> dict[str, Any]:
         """Parameters of the estimator."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if not each.metadata["reading"]}
+        found = {each.name: getattr(self, each.name) for each in fields(self) if not each.metadata["reading"]}
+        path = found.pop("cost_file", None)
+        return found if path is None else found | {"cost": read_costs(path)}
 
     def data(self) -> DataOptions:
         """How files are read."""
@@ -66,6 +69,44 @@ class TrainOptions:
     def files(self) -> dict[str, str | None]:
         """Files that options name, by the name of the option; None if it names none."""
         return {}
+
+
+def cost_file() -> Any:
+    """The option of tasks whose parts may have costs."""
+    return option(
+        None,
+        'Costs of losses with a margin, as JSON: {"arc": [[0, 2], [1, 0]], "relation": "hamming"}, or a matrix.',
+    )
+
+
+def read_costs(path: str) -> Any:
+    """Costs by kind of parts, or a matrix [true, predicted], from a file of JSON."""
+    from partwise.data import read_text
+
+    try:
+        found = json.loads(read_text(path))
+    except ValueError as error:
+        raise InputError(f"the costs are not JSON: {error}", path) from None
+    if isinstance(found, dict) and found:
+        return {
+            kind: own if own == "hamming" else _cost_matrix(own, kind, path) for kind, own in found.items()
+        }
+    return _cost_matrix(found, "", path)
+
+
+def _cost_matrix(rows: Any, kind: str, path: str) -> Any:
+    """A square matrix of numbers, float64."""
+    import numpy as np
+
+    try:
+        matrix = np.asarray(rows, np.float64)
+    except (ValueError, TypeError):
+        matrix = np.zeros(0)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        what = f"the costs of {kind!r} are" if kind else "the file is"
+        more = ' nor "hamming"' if kind else ' nor an object {"kind": costs}'
+        raise InputError(f"{what} neither a square matrix [[true, predicted], …]{more}", path)
+    return matrix
 
 
 @dataclass

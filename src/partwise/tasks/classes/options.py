@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from partwise.tasks.options import ColumnOptions, DataOptions, option
+from partwise.tasks.options import ColumnOptions, DataOptions, cost_file, option
 
 
 @dataclass
-class ClassOptions(ColumnOptions):
-    """Train a classifier on a libsvm file, a table (CSV, TSV) with a column of classes, or an npz file.
-
-    TRAIN may also be a folder that `partwise encode classify` wrote. Training then reads from the disk, with the
-    --pairs of `partwise encode classify`.
-    """
+class RowOptions(ColumnOptions):
+    """How rows with classes are read."""
 
     label_column: str = option("-1", "Column of the class: a number or, in CSV, a name.", reading=True)
 
@@ -24,7 +20,18 @@ class ClassOptions(ColumnOptions):
 
 
 @dataclass
-class EncodeOptions(ClassOptions):
+class ClassOptions(RowOptions):
+    """Train a classifier on a libsvm file, a table (CSV, TSV) with a column of classes, or an npz file.
+
+    TRAIN may also be a folder that `partwise encode classify` wrote. Training then reads from the disk, with the
+    --pairs of `partwise encode classify`.
+    """
+
+    cost_file: str | None = cost_file()
+
+
+@dataclass
+class EncodeOptions(RowOptions):
     """Encode rows with classes for `partwise train classify`.
 
     TRAIN is read once, in the formats that `partwise train classify` reads, and never held whole: weights and a few

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from partwise.errors import InputError
-from partwise.tasks.options import FormatOption, option, template_lines
+from partwise.tasks.options import FormatOption, cost_file, option, template_lines
 
 
 @dataclass
@@ -41,6 +41,7 @@ class ConstituentOptions(FormatOption):
         True, "Whether tags are part of the input, or of the parse.", switch="--tags/--no-tags", reading=True
     )
     max_length: int | None = option(None, "Train on sentences up to this many words.", min=1, reading=True)
+    cost_file: str | None = cost_file()
     cost: str = option(
         "constituents",
         "The costs of losses with a margin: wrong constituents, wrong anchored rules, or an upper bound of these.",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from partwise.errors import InputError
-from partwise.tasks.options import FormatOption, option, template_lines
+from partwise.tasks.options import FormatOption, cost_file, option, template_lines
 
 
 @dataclass
@@ -37,6 +37,7 @@ class DependencyOptions(FormatOption):
     labelled: bool = option(True, "Learn relations too.", switch="--labelled/--unlabelled")
     templates: str = option("mcdonald", "Arc features: mcdonald, pos, or a file with one template a line.")
     prune: str = option("auto", "Heads that a small model leaves each word; none, auto.")
+    cost_file: str | None = cost_file()
     cost: str = option(
         "auto",
         "The costs of losses with a margin: heads, labelled (relations too), or auto.",

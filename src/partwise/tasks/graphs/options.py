@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from partwise.tasks.options import DataOptions, TrainOptions, option
+from partwise.tasks.options import DataOptions, TrainOptions, cost_file, option
 
 
 @dataclass
@@ -15,6 +15,7 @@ class GraphOptions(TrainOptions):
     of strings or a list of numbers. Edges may have features, too. Ctrl-C saves the model trained so far.
     """
 
+    cost_file: str | None = cost_file()
     inference: str = option(
         "auto",
         "exact, tree-reweighted, loopy, or auto: exact if its tables fit.",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from partwise.errors import InputError
-from partwise.tasks.options import option
+from partwise.tasks.options import cost_file, option
 from partwise.tasks.sequences.options import SequenceFileOptions
 
 
@@ -19,6 +19,7 @@ class SegmentOptions(SequenceFileOptions):
     training starts. Ctrl-C saves the model trained so far.
     """
 
+    cost_file: str | None = cost_file()
     max_length: str = option("auto", "Most positions of a segment; auto covers 99.9 % of those in TRAIN.")
     segment_template: str = option(
         "auto", "Features of segments: default, length, or a file; auto fits the data."

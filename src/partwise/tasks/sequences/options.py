@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from partwise.tasks.options import ColumnOptions, option
+from partwise.tasks.options import ColumnOptions, cost_file, option
 
 # Names of phrases: NP, ADJP, WHNP …, in other treebanks NX, VC …; not CORP or GRP, which are names of entities.
 _PHRASE = re.compile(
@@ -61,6 +61,7 @@ class SequenceOptions(EncodeOptions):
     template, --min-count, --hash-size and --pairs of `partwise encode sequence`.
     """
 
+    cost_file: str | None = cost_file()
     scheme: str | None = option(None, "Labels must obey IOB2, IOBES, BILOU or IOB1.")
     order: int = option(1, "How many labels back transitions look.")
 

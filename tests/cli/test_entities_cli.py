@@ -104,3 +104,64 @@ def test_what_is_refused(run, trained, tmp_path):
         ("c.pw", ["--entities"], "--entities is for models of sequences and segments"),
     ):
         refused(run("predict", model, "in.txt", *options), words)
+
+
+# -- calibration and guarantees -----------------------------------------------------------------------
+
+
+def test_entities_are_scored_and_calibrated(run, trained, tmp_path):
+    data = trained / "train.txt"
+    code, out, _ = run("evaluate", trained / "m.pw", data, "--entities")
+    assert code == 0 and "calibration error of entities" in out and "probability at least" in out
+    _, out, _ = run("evaluate", trained / "m.pw", data, "--entities", "--json")
+    scores = json.loads(out)["entities"]
+    assert scores["n_true"] == 42 and scores["predicted"]["n_parts"] > 0
+    for options, words in (
+        (["--on", "entities"], "temperature"),
+        (["--on", "entities", "--method", "isotonic"], "isotonic regression"),
+    ):
+        code, out, _ = run("calibrate", trained / "m.pw", data, "-o", "c.pw", *options)
+        assert code == 0 and words in out and "possible entities" in out and "model written to c.pw" in out
+        model = partwise.load("c.pw")
+        assert (model.entity_map_ is not None) == ("isotonic" in options) == (model.temperature_ == 1.0)
+
+
+def test_sets_and_risks_in_files(run, trained, tmp_path):
+    data = tmp_path / "many.txt"
+    data.write_text("\n".join(SENTENCES * 60))
+    code, out, _ = run("calibrate", trained / "m.pw", data, "-o", "a.pw", "--coverage", 0.8, "--by-type")
+    assert code == 0 and "sets of entities hold the truth with probability 0.8" in out
+    code, out, _ = run("calibrate", "a.pw", data, "-o", "b.pw", "--risk", 0.4, "--json")
+    found = json.loads(out)
+    assert code == 0 and found["risk"] == 0.4 and found["n_examples"] == 240 and found["model"] == "b.pw"
+    model = partwise.load("b.pw")
+    assert model.conformal_.coverage == 0.8 and model.predict_sets([["Ada"]])[0]
+    (tmp_path / "in.txt").write_text("Love\nis\nBo\n\nOslo\n")
+    _, out, _ = run("predict", "b.pw", "in.txt", "--entities", "--risk", 0.4)
+    expected = model.predict_entities([["Love", "is", "Bo"], ["Oslo"]], risk=0.4)
+    assert [cell for line in out.splitlines() if line and (cell := line.split()[2]) != "_"] == [
+        shown(entity) for own in expected for entity in own
+    ]
+    refused(
+        run("predict", "b.pw", "in.txt", "--entities", "--risk", 0.1),
+        "calibrate --risk",
+        "this model has 0.4",
+    )
+    refused(run("predict", "b.pw", "in.txt", "--risk", 0.4), "--risk is for --entities")
+    refused(run("calibrate", "b.pw", data, "--risk", 0.001), "no threshold keeps")
+    refused(run("calibrate", "b.pw", data, "--coverage", 2), "coverage must be a number between 0 and 1")
+    refused(run("calibrate", "b.pw", data, "--coverage", 0.9, "--risk", 0.1), "two calibrations")
+    refused(run("calibrate", "b.pw", data, "--by-type"), "--sets and --by-type are for --coverage")
+    assert partwise.load("b.pw").risk_controls_ == model.risk_controls_
+
+
+def test_sets_of_classes_in_files(run, tmp_path):
+    rows = "".join(f"{k % 7},{k % 3},{'x' if k % 7 < 3 else 'y'}\n" for k in range(200))
+    (tmp_path / "table.csv").write_text("a,b,class\n" + rows)
+    run("train", "classify", "table.csv", "--model", "c.pw", "-q")
+    code, out, _ = run("calibrate", "c.pw", "table.csv", "--coverage", 0.9)
+    assert code == 0 and "sets of classes" in out
+    assert partwise.load("c.pw").predict_sets([[1.0, 2.0]])[0][0][0] == "x"
+    refused(run("calibrate", "c.pw", "table.csv", "--risk", 0.1), "--risk is for models of sequences")
+    refused(run("calibrate", "c.pw", "table.csv", "--on", "entities"), "are for models of sequences")
+    refused(run("evaluate", "c.pw", "table.csv", "--entities"), "--entities is for models of sequences")

@@ -48,6 +48,12 @@ def predict(
             help="With --entities: all that are at least so probable, also those not in the labels."
         ),
     ] = None,
+    risk: Annotated[
+        float | None,
+        typer.Option(
+            help="With --entities: leave out entities so that at most this share is wrong; see `partwise calibrate`."
+        ),
+    ] = None,
     decode: Annotated[
         str,
         typer.Option(
@@ -83,7 +89,7 @@ def predict(
     check_paths({"--output": output, "--html": html}, {"MODEL": model, "DATA": data})
     task = load_task(model, format)
     task.estimator.set_params(n_jobs=jobs)
-    pieces = task.answers(data, Wanted(marginals, kbest, json, html, entities, threshold, decode))
+    pieces = task.answers(data, Wanted(marginals, kbest, json, html, entities, threshold, decode, risk))
     if output == STANDARD:
         target = text_output()
         for write in pieces:

@@ -3,7 +3,8 @@
 Read `base` first: `StructuredEstimator.fit` reads data, builds a problem and solves it. `linear` adds features and
 weights, `kernel_base` kernel functions, `warm_start` fits that continue, `saving` model files. `encoders` turn tokens
 into rows of features, and `model` is a trained model without its training data. `predictions` and `explain` are what
-all linear models answer, `tagger` is a model for one example at a time. The public classes are in the folders of
+all linear models answer, `tagger` is a model for one example at a time. `entities` are spans with probabilities;
+`isotonic`, `conformal` and `risk` calibrate answers by labelled data. The public classes are in the folders of
 `partwise.tasks`; their former names here still work.
 """
 

@@ -25,6 +25,7 @@ from partwise.estimators.checks import check_cost
 from partwise.estimators.docstrings import completed
 from partwise.estimators.parameters import check_parameters
 from partwise.estimators.pictures import Pictures
+from partwise.estimators.probabilities import GUARANTEES
 from partwise.estimators.protocol import Estimator, not_fitted
 from partwise.estimators.saving import Saved
 from partwise.report.compiling import CompilingLine
@@ -384,7 +385,7 @@ class StructuredEstimator(Fitted, Saved, Answers, Pictures, Estimator):
     def _refitting(self) -> Iterator[None]:
         """Within, the estimator is not fitted; an exception leaves it as it was before, all of it."""
         before = dict(self.__dict__)
-        for name in ("objective_", "coef_", "_model", "_support", "l2_", "l2s_", "scores_"):
+        for name in ("objective_", "coef_", "_model", "_support", "l2_", "l2s_", "scores_", *GUARANTEES):
             self.__dict__.pop(name, None)
         try:
             yield

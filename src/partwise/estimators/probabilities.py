@@ -11,6 +11,9 @@ from partwise.errors import InputError
 if TYPE_CHECKING:
     from partwise.estimators.tagger import Tagger
 
+# Attributes that calibration sets besides the temperature. They are of the model as it was: `fit` removes them.
+GUARANTEES = ("calibration_", "entity_map_", "conformal_", "risk_controls_")
+
 
 class Probabilities:
     """What all estimators' predictions share; their fits set `temperature_` to 1.

@@ -112,9 +112,17 @@ class Saved(Estimator):
         record = {name: getattr(self, f"{name}_") for name in (*_RECORD, "certificate_kind")}
         if self.temperature_ != 1.0:
             record["temperature"] = self.temperature_
+        record |= self._guarantee_state()
         if hasattr(self, "l2_"):
             record["choice"] = {"l2": self.l2_, "l2s": self.l2s_.tolist(), "scores": self.scores_.tolist()}
         return record
+
+    def _guarantee_state(self) -> dict[str, Any]:
+        """What calibration left besides the temperature."""
+        return {}
+
+    def _set_guarantees(self, record: Mapping[str, Any]) -> None:
+        """Take over what `_guarantee_state` returned, from a file, checked."""
 
     def _set_record(self, record: Mapping[str, Any]) -> None:
         for name in _RECORD:
@@ -126,6 +134,7 @@ class Saved(Estimator):
         self.temperature_ = float(expect_number({"temperature": 1.0} | dict(record), "temperature", 0.0))
         if not 0.0 < self.temperature_ < math.inf:
             raise InputError("the temperature must be above 0")
+        self._set_guarantees(record)
         if record.get("choice") is not None:
             choice = record["choice"]
             self.l2_ = float(expect_number(choice, "l2", 0.0))

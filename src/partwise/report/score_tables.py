@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from partwise.scoring.entity_scores import EntityScores
     from partwise.scoring.label_sets import LabelSetScores
     from partwise.scoring.labelling import LabellingScores
 
@@ -31,6 +32,18 @@ def print_label_scores(console: Any, scores: LabellingScores) -> None:
     if scores.confusions:
         console.print("\n[bold]most frequent confusions[/]")
         console.print(_confusion_table(scores))
+
+
+def print_entity_scores(console: Any, scores: EntityScores) -> None:
+    """Print scores of probabilities of entities for people."""
+    found, possible = scores.reliability(), scores.reliability("candidates")
+    console.print(
+        f"\n[bold]calibration error of entities {100 * found.expected_error:.2f} %[/]  of {found.n_parts:,} predicted; "
+        f"{100 * possible.expected_error:.2f} % of {possible.n_parts:,} with a probability of at least 0.01"
+    )
+    console.print(f"expected {scores.expected:,.1f} entities, {scores.n_true:,} are true\n")
+    rows = ((f"{row.threshold:g}", *row[1:]) for row in scores.by_threshold())
+    console.print(number_table(["probability at least"], ["precision", "recall", "F1", "entities"], rows))
 
 
 def print_label_set_scores(console: Any, scores: LabelSetScores) -> None:

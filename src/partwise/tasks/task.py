@@ -43,6 +43,8 @@ class Wanted:
         Write all entities that are at least so probable, instead of those of the labels.
     decode : {"viterbi", "marginal", "mbr"}
         What labels and entities are best at.
+    risk : float or None
+        Leave out entities so that at most this share is wrong.
     """
 
     marginals: bool = False
@@ -52,6 +54,7 @@ class Wanted:
     entities: bool = False
     threshold: float | None = None
     decode: str = "viterbi"
+    risk: float | None = None
 
 
 @dataclass
@@ -220,6 +223,10 @@ class Task(ABC):
     def scores(self, X: Any, truths: Any) -> Scores:
         """Score predictions for X."""
 
+    def entity_scores(self, X: Any, truths: Any) -> Any:
+        """Probabilities of entities beside the truth, if the task finds entities."""
+        raise NotImplementedError
+
     def examples(self, X: Any, truths: Any) -> tuple[Any, Any]:
         """What `labelled` returned, in a form that `pick` and `evidence` take; empty examples may be dropped."""
         return X, truths
@@ -250,8 +257,9 @@ class Task(ABC):
         if (wanted.entities or wanted.decode != "viterbi") and not self.finds_entities:
             option = "--entities" if wanted.entities else "--decode"
             raise InputError(f"{option} is for models of sequences and segments", self.model)
-        if wanted.threshold is not None and not wanted.entities:
-            raise InputError("--threshold is for --entities")
+        for name in ("threshold", "risk"):
+            if getattr(wanted, name) is not None and not wanted.entities:
+                raise InputError(f"--{name} is for --entities")
         needs_probabilities = wanted.marginals or wanted.entities or wanted.decode != "viterbi"
         if needs_probabilities and not self.has_probabilities:
             raise InputError(

@@ -9,6 +9,7 @@ import numpy as np
 
 from partwise.core.losses import Loss
 from partwise.errors import InputError
+from partwise.estimators.conformal import ConformalAnswers, ConformalSets, Truths, within
 from partwise.estimators.explain import INTERCEPT, Contribution, Explanations
 from partwise.estimators.probabilities import Probabilities
 from partwise.estimators.protocol import available_if
@@ -23,12 +24,13 @@ def has_probabilities(estimator: Any) -> bool:
     return True
 
 
-class ClassPredictions(Probabilities):
+class ClassPredictions(ConformalAnswers, Probabilities):
     """Predictions of an estimator that has `classes_`, `loss` and `_scores`."""
 
     classes_: np.ndarray
     loss: str | Loss
     _probability_method = "predict_proba"
+    _set_kinds = ("classes",)
 
     def _scores(self, X: Any) -> np.ndarray:
         """Scores of all classes, (n, n_classes)."""
@@ -58,6 +60,34 @@ class ClassPredictions(Probabilities):
         scores = self._sharpness() * self._scores(X)
         scores -= scores.max(axis=1, keepdims=True)
         return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+
+    # -- sets with guaranteed coverage ------------------------------------------------------------
+
+    def _set_names(self, on: str) -> list[Any]:
+        self._require_fitted()  # type: ignore[attr-defined]
+        return self.classes_.tolist()
+
+    def _set_truths(self, X: Any, y: Any, on: str, k: int) -> Truths:
+        self._sharpness()
+        p, truth = self.predict_proba(X), list(y)
+        if len(truth) != len(p):
+            raise InputError(f"X has {len(p)} examples, y has {len(truth)}")
+        index = {label: k for k, label in enumerate(self.classes_.tolist())}
+        kind = np.array([index.get(label, -1) for label in np.asarray(truth, object).tolist()], np.int64)
+        own = p[np.arange(len(p)), kind]
+        # The probability of better classes; of equally probable ones, the first in order is better.
+        better = (p > own[:, None]) | ((p == own[:, None]) & (np.arange(p.shape[1]) < kind[:, None]))
+        score = np.where(kind >= 0, (p * better).sum(axis=1), np.inf)
+        return Truths(score, np.arange(len(p)), kind)
+
+    def _sets(self, X: Any, sets: ConformalSets) -> list[list[Any]]:
+        p, labels = self.predict_proba(X), self.classes_.tolist()
+        quantile, found = np.array([sets.quantiles[group] for group in sets.groups]), []
+        order = np.argsort(-p, axis=1, kind="stable")
+        for row, own in zip(p, order, strict=True):
+            kept = own[within(row[own], quantile[own])]
+            found.append([(labels[k], float(row[k])) for k in kept.tolist()])
+        return found
 
 
 class ClassExplanations(Explanations):

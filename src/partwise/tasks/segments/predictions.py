@@ -12,7 +12,7 @@ import numpy as np
 from partwise.core.arrays import offsets
 from partwise.core.randomness import random_generator
 from partwise.errors import InputError
-from partwise.estimators.checks import checked_weights
+from partwise.estimators.checks import check_targets, checked_weights
 from partwise.estimators.encoders import as_sequences
 from partwise.estimators.entities import Entity, EntityAnswers
 from partwise.estimators.explain import TopKind, Use
@@ -108,7 +108,11 @@ class SegmentPredictions(EntityAnswers, Predictions):
         return results
 
     def predict_entities(
-        self, X: Any, threshold: float | None = None, decode: str = "viterbi"
+        self,
+        X: Any,
+        threshold: float | None = None,
+        decode: str = "viterbi",
+        risk: float | None = None,
     ) -> list[list[Entity]]:
         """The segments of every sequence as entities, each with the probability of exactly this segment.
 
@@ -120,6 +124,9 @@ class SegmentPredictions(EntityAnswers, Predictions):
         decode : {"viterbi", "mbr"}
             Which segments are returned without `threshold`: those of the best segmentation, or the set with the
             largest expected F1 over all sequences of the call.
+        risk : float, optional
+            Leave out segments of the best segmentation so that at most this share of those returned is wrong; see
+            :meth:`control_risk`, which must have been called with this risk.
 
         Returns
         -------
@@ -130,7 +137,7 @@ class SegmentPredictions(EntityAnswers, Predictions):
             raise InputError(
                 "decode='marginal' is for labels of positions: use 'viterbi' or 'mbr' for segments"
             )
-        return self._entities(X, threshold, decode)
+        return self._entities(X, threshold, decode, risk=risk)
 
     def predict_kbest(self, X: Any, k: int = 5) -> list[list[tuple[list[Segment], float]]]:
         """The k best segmentations of every sequence, best first.
@@ -190,6 +197,19 @@ class SegmentPredictions(EntityAnswers, Predictions):
         kind = tags[first] // 2 - self._n_outside
         columns = example, first - ptr[example], last - ptr[example], kind
         return SpanTable(*columns, np.ones(len(first))).take(kind >= 0)
+
+    def _true_spans(self, X: Any, y: Any) -> SpanTable:
+        lengths = lengths_of(self._source(X))
+        check_targets(y, type(self).__name__)
+        index = {label: k for k, label in enumerate(self._entity_types())}
+        segments = enumerate(read_segments(y, lengths))
+        rows = [(i, a, b, index.get(kind, -1)) for i, own in segments for a, b, kind in own]
+        example, first, last, kind = np.array(rows, np.int64).reshape(-1, 4).T
+        return SpanTable(example, first, last, kind, np.ones(len(rows)))
+
+    def _true_labellings(self, X: Any, y: Any) -> list[list[Segment]]:
+        check_targets(y, type(self).__name__)
+        return read_segments(y, lengths_of(self._source(X)))
 
     def _may_follow(self) -> np.ndarray:
         allowed, n = self._chain.allowed, self._n_outside

@@ -10,8 +10,9 @@ import numpy as np
 
 from partwise.core.arrays import offsets
 from partwise.errors import InputError
+from partwise.estimators.checks import check_targets
 from partwise.estimators.entities import Entity, EntityAnswers, Found, checked_threshold
-from partwise.estimators.labels import flat_labels, in_order, split
+from partwise.estimators.labels import check_hashable, flat_labels, in_order, split
 from partwise.estimators.predictions import Query, blocks
 from partwise.scoring.labelling import looks_like_chunks
 from partwise.scoring.metrics import chunk_boundary, tag_and_type
@@ -97,6 +98,7 @@ class SequenceEntities(EntityAnswers):
         decode: str = "viterbi",
         fixed: Any = None,
         forbid: Any = None,
+        risk: float | None = None,
     ) -> list[list[Entity]]:
         """The entities of every sequence, each with the probability of exactly this entity.
 
@@ -114,13 +116,16 @@ class SequenceEntities(EntityAnswers):
             label at each position, or the set with the largest expected F1 over all sequences of the call.
         fixed, forbid
             As for `predict`.
+        risk : float, optional
+            Leave out entities of the best labelling so that at most this share of those returned is wrong; see
+            :meth:`control_risk`, which must have been called with this risk.
 
         Returns
         -------
         list of lists of Entity
             Named tuples (first, last, type, probability) in order of position; `last` is included.
         """
-        return self._entities(X, threshold, decode, fixed, forbid)
+        return self._entities(X, threshold, decode, fixed, forbid, risk=risk)
 
     def _entity_rules(self) -> Entities:
         self._require_model()  # type: ignore[attr-defined]
@@ -164,11 +169,11 @@ class SequenceEntities(EntityAnswers):
             return super()._found(X, threshold, decode, *constraints)
         [posterior] = answers[0]
         if threshold is not None:
-            found = posterior.candidates(checked_threshold(threshold))
+            found = posterior.candidates(self._model_probability(checked_threshold(threshold)))
         else:
             own = self._entity_rules().rules.spans(np.array(answers[1][0]), np.array([len(X[0])]))
             found = own._replace(probability=posterior.probability(own))
-        return Found(found, 1, posterior.expected())
+        return self._calibrated(Found(found, 1, posterior.expected()))
 
     def _with_best_entities(self, X: Any, fixed: Any, forbid: Any) -> list[list[Any]]:
         """The most probable labellings with the entities of the largest expected F1."""
@@ -182,6 +187,22 @@ class SequenceEntities(EntityAnswers):
             results += split(self.classes_[codes].tolist(), query.lengths)
             first += n
         return results
+
+    def _true_spans(self, X: Any, y: Any) -> SpanTable:
+        lengths = lengths_of(self._source(X))  # type: ignore[attr-defined]
+        if y is None and (labels := getattr(X, "labels", None)) is not None:
+            y = split(labels, lengths)
+        check_targets(y, type(self).__name__)
+        flat = flat_labels(y, lengths)
+        check_hashable(flat, lengths)
+        if None in flat:
+            raise InputError("y must give a label at every position to say which entities are true")
+        return self._entity_rules().spans([flat], lengths)
+
+    def _true_labellings(self, X: Any, y: Any) -> list[list[Any]]:
+        lengths = lengths_of(self._source(X))  # type: ignore[attr-defined]
+        check_targets(y, type(self).__name__)
+        return split(flat_labels(y, lengths), lengths)
 
     def _may_follow(self) -> np.ndarray:
         rules, allowed = self._entity_rules().rules, getattr(self._model.structure, "allowed", None)  # type: ignore[attr-defined]

@@ -11,12 +11,14 @@ from partwise.data import FORMATS
 from partwise.data.conll import Columns
 from partwise.errors import InputError
 from partwise.estimators.checks import check_choice
-from partwise.estimators.entities import DECODERS, Entity, checked_threshold
+from partwise.estimators.entities import DECODERS, Entity
 from partwise.report.output import write_text
 from partwise.report.probabilities import as_text
+from partwise.scoring.entity_scores import EntityScores
 from partwise.tasks.entity_output import entity_column, entity_objects
 from partwise.tasks.labels import LabelTask
 from partwise.tasks.options import DataOptions
+from partwise.tasks.page import Evidence, percent
 from partwise.tasks.sequences.options import (
     EncodeOptions,
     SequenceFileOptions,
@@ -52,14 +54,12 @@ class Sequences(LabelTask):
 
     def entities(self, X: Any, wanted: Wanted) -> list[list[Entity]]:
         """The entities of every sequence."""
-        return self.estimator.predict_entities(X, wanted.threshold, wanted.decode)
+        return self.estimator.predict_entities(X, wanted.threshold, wanted.decode, risk=wanted.risk)
 
     def check_wanted(self, wanted: Wanted) -> None:
         super().check_wanted(wanted)
         if wanted.entities:
-            self.estimator._entity_types()  # raises if labels mark no entities
-        if wanted.threshold is not None:
-            checked_threshold(wanted.threshold)
+            self.estimator.predict_entities([], wanted.threshold, wanted.decode, risk=wanted.risk)  # raises
         check_choice("--decode", wanted.decode, DECODERS)
 
     def tokens(self, x: Any) -> list[str]:
@@ -208,6 +208,18 @@ class Sequences(LabelTask):
     def token_encoder(self) -> Any:
         """What encodes positions."""
         return self.estimator._encoder
+
+    def evidence(self, X: Any, truths: Any) -> Evidence:
+        found = super().evidence(X, truths)
+        if self.has_probabilities:
+            with suppress(InputError):  # labels may mark no entities
+                scores = self.entity_scores(X, truths)
+                found.scores.append(("calibration error of entities", percent(scores.expected_error)))
+        return found
+
+    def entity_scores(self, X: Any, truths: Any) -> EntityScores:
+        """Probabilities of entities beside the truth."""
+        return self.estimator.entity_scores(X, truths)
 
     def answer(self, x: Any, truth: Any = None, kbest: int = 3) -> dict[str, Any]:
         found = super().answer(x, truth, kbest)

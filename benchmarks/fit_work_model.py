@@ -37,7 +37,7 @@ class Sample(NamedTuple):
 
 
 def work_samples(results: list[Result], solver: str, sizes: str) -> list[Sample]:
-    """Nanoseconds of a pass beyond its fixed part and its sums over labellings."""
+    """Nanoseconds of a pass, and the sizes that explain them."""
     from partwise.solvers.work_model import FIXED
 
     found = []
@@ -46,7 +46,7 @@ def work_samples(results: list[Result], solver: str, sizes: str) -> list[Sample]
         if run is None or known["is_hard"] or "l1=" in result["name"]:
             continue
         value = 1e9 * run["cpu"] / run["passes"]
-        found.append(Sample([FIXED + known["sums"], *known[sizes]], value, result["name"], result["data"]))
+        found.append(Sample([FIXED, *known[sizes]], value, result["name"], result["data"]))
     return found
 
 
@@ -88,7 +88,7 @@ def passes_fit(samples: list[Sample]) -> np.ndarray:
     return np.append(found[0], max(found[1], 0.0))
 
 
-def passes_at(fit: np.ndarray, sample: Sample) -> float:
+def fitted_passes(fit: np.ndarray, sample: Sample) -> float:
     return math.exp(min(float(fit @ sample.features), 20.0))
 
 
@@ -126,9 +126,8 @@ def decisions(results: list[Result]) -> None:
     from partwise.solvers.work_model import (
         EVALUATION,
         FIXED,
-        PASSES,
         VISITS,
-        Passes,
+        passes_at,
     )
 
     lines, ratios = [], []
@@ -140,12 +139,11 @@ def decisions(results: list[Result]) -> None:
         done = [run["cpu"] for run in both if run["converged"]]
         if not done:
             continue
-        own: dict[str, Passes] = PASSES[known["told"]]
-        visits = FIXED + known["sums"] + float(np.dot(VISITS, known["visits"]))
-        evaluation = FIXED + known["sums"] + float(np.dot(EVALUATION, known["evaluation"]))
+        visits = FIXED + float(np.dot(VISITS, known["visits"]))
+        evaluation = FIXED + float(np.dot(EVALUATION, known["evaluation"]))
         forecast = [
-            own[ONLINE].at(known["stiffness"]) * visits,
-            own[BATCH].at(known["stiffness"]) * evaluation,
+            passes_at(known["told"], solver, known["stiffness"], known["n_competing"]) * work
+            for solver, work in ((ONLINE, visits), (BATCH, evaluation))
         ]
         begins = int(np.argmin(forecast))
         ratio = both[begins]["cpu"] / min(done)
@@ -176,10 +174,10 @@ def main() -> None:
     for row in ("told, classes", "not told"):  # three datasets with told structures are too few
         for solver in (ONLINE, BATCH):
             samples = passes_samples(results, solver, row)
-            lines.append([f"passes of {solver}, {row}", *errors(samples, passes_fit, passes_at)])
+            lines.append([f"passes of {solver}, {row}", *errors(samples, passes_fit, fitted_passes)])
             least, power = passes_fit(samples)
-            values.append([f"{row}, {solver}", f"{math.exp(least):.2g}", f"{power:.2f}", "", ""])
-    print(table(values, ["coefficients", "examples / least", "sparse / power", "dense", "weights"]))
+            values.append([f"{row}, {solver}", f"{math.exp(least):.2g}", f"{power:.2f}", "", "", ""])
+    print(table(values, ["coefficients", "examples / least", "sparse / power", "dense", "sums", "weights"]))
     print("\nErrors as factors, median / nine tenths:\n")
     print(table(lines, ["model", "runs", "in the fit", "left out", "worst left out"]))
     decisions(results)

@@ -96,12 +96,12 @@ def quantities(problem: Any) -> dict[str, Any]:
     return {
         "visits": visits,
         "evaluation": evaluation,
-        "sums": work_model.sums_work(problem),
         "is_hard": problem.loss.is_hard,
         "told": work_model.told(problem),
         "is_told_all": work_model.is_told_all(problem),
         "is_steep": work_model.weights_are_steep(problem),
         "stiffness": None if problem.loss.is_hard else work_model.stiffness(problem),
+        "n_competing": work_model.n_competing(problem),
         "pull": float(problem.example_weight.mean()) * work_model.pull_of_an_example(problem),
     }
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from regret_data import BETWEEN, Case, Data, chain_data, node_rows, tree_data
+from regret_data import BETWEEN, Case, Data, chain_data, node_rows, tree_data, word_rows
 
 from partwise.core.rows import AttributeRows
 from partwise.structures import Chain, Multiclass, Projective, Spanning
@@ -39,6 +39,20 @@ CASES = [
     Case("crossing arcs", "log", 0.03),
     *(Case("ocr", "log", l2) for l2 in (1.0, 0.01)),
     Case("ocr", "hinge", 10.0),
+    *(Case("blobs that hardly touch", "log", l2) for l2 in (1.0, 0.05, 0.01, 0.003)),
+    *(Case("thirty hypercubes", "log", l2) for l2 in (3.0, 0.02)),
+    Case("thirty hypercubes", BETWEEN, 0.1),
+    *(Case("diabetes in thirds", "log", l2) for l2 in (1.0, 1e-4)),
+    *(Case("iris, standardised", "log", l2) for l2 in (1.0, 1e-3)),
+    *(Case("gaussian states", "log", l2) for l2 in (30.0, 1.0, 0.01)),
+    *(Case("sure gaussian states", "log", l2) for l2 in (3.0, 0.03)),
+    *(Case("vectors and words", "log", l2) for l2 in (3.0, 0.03)),
+    *(Case("a dozen chains", "log", l2) for l2 in (1.0, 0.01)),
+    *(Case("forty long sentences", loss, 0.5) for loss in ("log", BETWEEN)),
+    *(Case("500 short trees", "log", l2) for l2 in (2.0, 0.05)),
+    *(Case("eight paragraphs", "log", l2) for l2 in (3.0, 0.05)),
+    *(Case("gaussian states", "hinge", l2) for l2 in (100.0, 1.0)),
+    Case("thirty hypercubes", "hinge", 1.0),
 ]
 
 
@@ -158,6 +172,56 @@ def _topics() -> Data:
     return _sparse(labels, TfidfTransformer().fit_transform(csr_matrix(counts)), real=True)
 
 
+def _blobs() -> Data:
+    from sklearn.datasets import make_blobs
+
+    columns, labels = make_blobs(6000, 48, centers=25, cluster_std=4.0, random_state=11)
+    return _classes(labels, columns)
+
+
+def _hypercubes() -> Data:
+    from sklearn.datasets import make_classification
+
+    columns, labels = make_classification(
+        9000, 80, n_informative=30, n_redundant=10, n_classes=30, class_sep=3.0, random_state=11
+    )
+    return _classes(labels, 0.2 * columns)
+
+
+def _diabetes() -> Data:
+    from sklearn.datasets import load_diabetes
+
+    columns, target = load_diabetes(return_X_y=True)
+    return _classes(np.digitize(target, np.quantile(target, [1 / 3, 2 / 3])), _standardised(columns))
+
+
+def _iris() -> Data:
+    from sklearn.datasets import load_iris
+
+    columns, labels = load_iris(return_X_y=True)
+    return _classes(labels, np.column_stack([_standardised(columns), np.ones(len(labels))]))
+
+
+def _states(separation: float) -> Data:
+    """1,000 chains of 8 to 20 positions, 12 labels, 40 columns: states that emit Gaussian vectors."""
+    random = np.random.default_rng(11)
+    lengths = random.integers(8, 21, size=1000)
+    labels = np.cumsum(random.choice(4, p=[0.6, 0.2, 0.15, 0.05], size=lengths.sum())) % 12
+    columns = separation * random.normal(size=(12, 40))[labels] + random.normal(size=(len(labels), 40))
+    rows = node_rows(12, 0, None, columns.astype(np.float32))
+    return Data(Chain(12), labels, lengths, rows)
+
+
+def _vectors_and_words() -> Data:
+    """Chains whose words have five sparse attributes and a vector of 50 numbers."""
+    random = np.random.default_rng(11)
+    data = chain_data(9000, 7, "sparse", 4000, 5, seed=11, lengths=(10, 30))
+    vectors = 0.3 * random.normal(size=(4000, 50)).astype(np.float32)
+    words = word_rows(9000, 4000, 5, data.labels, random)
+    rows = node_rows(7, 4000, words, vectors[words.ids[words.row_ptr[:-1]]])
+    return data._replace(rows=rows)
+
+
 def _signals() -> Data:
     """Six signals of 4,000 positions with 12 smoothed columns, and labels that last."""
     random = np.random.default_rng(7)
@@ -198,5 +262,16 @@ MADE: dict[str, Callable[[], Data]] = {
     "tagging": lambda: chain_data(30_000, 40, "sparse", 15_000, 12, seed=7, lengths=(9, 26), skew=2.0),
     "sixty sentences": lambda: tree_data(60, Projective(single_root=False), seed=7, lengths=(8, 30)),
     "crossing arcs": lambda: tree_data(120, Spanning(single_root=False), seed=7, lengths=(6, 20)),
+    "blobs that hardly touch": _blobs,
+    "thirty hypercubes": _hypercubes,
+    "diabetes in thirds": _diabetes,
+    "iris, standardised": _iris,
+    "gaussian states": lambda: _states(0.25),
+    "sure gaussian states": lambda: _states(0.7),
+    "vectors and words": _vectors_and_words,
+    "a dozen chains": lambda: chain_data(360, 15, "sparse", 25_000, 20, seed=11, lengths=(25, 36)),
+    "forty long sentences": lambda: tree_data(40, Projective(single_root=False), seed=11, lengths=(30, 50)),
+    "500 short trees": lambda: tree_data(500, Spanning(single_root=False), seed=11, lengths=(3, 10)),
+    "eight paragraphs": lambda: chain_data(4000, 18, "sparse", 8000, 12, seed=11, lengths=(480, 520)),
 }
 FROM_FOLDER: dict[str, Callable[[Path], Data]] = {"ocr": _ocr}

@@ -8,8 +8,9 @@ expected to need the least work to `tol` goes on:
                                         over the second half of its last turn
 
 The first turn lasts for half of the work that the next best candidate is forecast to need, and each further turn is at
-least twice as long as the turn before, so that wrong guesses cost a bounded share of the run. The best lower bound and
-the best weights of all candidates are shared.
+least twice as long as the turn before, so that wrong guesses cost a bounded share of the run. A candidate that has
+taken over is judged earlier if its gap does not fall. The best lower bound and the best weights of all candidates are
+shared.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from partwise.solvers.needs import Needs, both
 _FIRST_TURN = 0.5  # length of the first turn, as a share of the work forecast for the next best candidate
 _LONGER = 2.0  # least growth of turns
 _FEWEST_STEPS = 4  # steps before a candidate is judged: the first gaps say little
+_FRUITLESS_STEPS = 8  # steps after which a candidate that has taken over is judged if its gap does not fall
 # Begin again if the new l2 is below this share of the old one: warm starts no longer help.
 _FAR_WEAKER = 0.05
 _LONGEST = 64  # gaps of a turn that are kept
@@ -301,12 +303,17 @@ class Race(Solver):
             own.forecast[now] *= more
             own.least[0] = _FIRST_TURN * own.forecast[now]
             state = self._hand_over(problem, state, random, own.forecast, afresh=True)
-        elif own.n_traced[0] >= _FEWEST_STEPS and _spent(own) >= own.least[0]:
+        elif own.n_traced[0] >= _FEWEST_STEPS and (_spent(own) >= own.least[0] or self._is_fruitless(state)):
             own.rate[now], to_go = _measured_rate(own), _last_gap(own) - math.log(self.tol)
             left = _work_left(own, to_go)
             if to_go > 0.0 and left[now] > left.min():
                 state = self._hand_over(problem, state, random, left)
         return state, info
+
+    def _is_fruitless(self, state: RaceState) -> bool:
+        """Whether a candidate that has taken over makes no progress. Its pass may cost more than sizes tell then."""
+        is_later = len(state.states) > 1 and int(state.own.n_traced[0]) >= _FRUITLESS_STEPS
+        return is_later and _measured_rate(state.own) == 0.0
 
     def _hand_over(
         self,

@@ -28,7 +28,7 @@ from partwise.solvers.primal.kronecker import pieces_at
 from partwise.solvers.primal.line_search import LineSearch, Point, SparseLineSearch, pseudo_gradient
 from partwise.solvers.primal.mixture_bound import mixture_bound
 from partwise.solvers.primal.proximal import proximal_direction
-from partwise.solvers.work_model import overlap_decides, passes_expected
+from partwise.solvers.work_model import overlap_decides, passes_expected, stiffness
 
 _STEPS_BETWEEN_LOOKS = 10  # steps before the curvature is computed again, if it was computed at zero weights
 _STEPS_BETWEEN_CLOSE_LOOKS = 25  # the same if it was computed at other weights
@@ -165,9 +165,15 @@ class LBFGS(BatchGradient):
         return passes_expected(problem, "lbfgs")
 
     def gives_way(self, problem: Problem, state: LBFGSState) -> float:
-        """Above 1 if dense classes hardly overlap, as the first step from zero tells: few examples bend P then."""
-        is_told = state.n_steps[0] == 1 and not state.anchor.any() and overlap_decides(problem)
-        return _OF_FITTED if is_told and _FITTED * (1.0 + state.decrease[0]) > 1.0 else 1.0
+        """Above 1 if dense classes hardly overlap, as the first step from zero tells: few examples bend P then.
+
+        An example bends P by p (1 − p), which is less than its loss −log p. So the share of P(0) that is left also
+        bounds the stiffness that is left.
+        """
+        if state.n_steps[0] != 1 or state.anchor.any() or not overlap_decides(problem):
+            return 1.0
+        left = 1.0 / (1.0 + float(state.decrease[0]))
+        return _OF_FITTED if left < _FITTED and left * stiffness(problem) < 1.0 else 1.0
 
     def step(
         self, problem: Problem, state: LBFGSState, random: np.random.Generator

@@ -151,7 +151,8 @@ def test_sparse_attributes_begin_with_visits() -> None:
         return str(Auto().init(problem, random).at_work())
 
     assert begins(200, 8000) == begins(500, 8000) == "eg-gap"
-    assert begins(200, 400) == begins(5, 100_000) == "eg-gap"  # directions would cost more than visits
+    assert begins(5, 100_000) == "eg-gap"  # directions would cost more than visits
+    assert begins(200, 400) == "lbfgs"  # it knows the curvature of 100 attributes
     assert begins(5, 2000, 1000) == "eg-gap"  # long chains are many short ones
 
 

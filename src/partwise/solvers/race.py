@@ -303,17 +303,14 @@ class Race(Solver):
             own.forecast[now] *= more
             own.least[0] = _FIRST_TURN * own.forecast[now]
             state = self._hand_over(problem, state, random, own.forecast, afresh=True)
-        elif own.n_traced[0] >= _FEWEST_STEPS and (_spent(own) >= own.least[0] or self._is_fruitless(state)):
+        elif own.n_traced[0] >= _FEWEST_STEPS and (
+            _spent(own) >= own.least[0] or _is_fruitless(problem, state)
+        ):
             own.rate[now], to_go = _measured_rate(own), _last_gap(own) - math.log(self.tol)
             left = _work_left(own, to_go)
             if to_go > 0.0 and left[now] > left.min():
                 state = self._hand_over(problem, state, random, left)
         return state, info
-
-    def _is_fruitless(self, state: RaceState) -> bool:
-        """Whether a candidate that has taken over makes no progress. Its pass may cost more than sizes tell then."""
-        is_later = len(state.states) > 1 and int(state.own.n_traced[0]) >= _FRUITLESS_STEPS
-        return is_later and _measured_rate(state.own) == 0.0
 
     def _hand_over(
         self,
@@ -387,6 +384,15 @@ def _measured_rate(own: Progress) -> float:
         return 0.0
     work = work - work.mean()
     return max(-float(work @ log_gap) / max(float(work @ work), 1e-300), 0.0)
+
+
+def _is_fruitless(problem: Problem, state: RaceState) -> bool:
+    """Whether a candidate that has taken over makes no progress. Its passes may cost more than sizes tell then.
+
+    For β = ∞ the primal jumps, and gaps often rise before they fall.
+    """
+    is_later = len(state.states) > 1 and int(state.own.n_traced[0]) >= _FRUITLESS_STEPS
+    return is_later and not problem.loss.is_hard and _measured_rate(state.own) == 0.0
 
 
 def _work_left(own: Progress, to_go: float) -> np.ndarray:

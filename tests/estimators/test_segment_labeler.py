@@ -25,6 +25,7 @@ from partwise.features.segments import (
 from partwise.features.templates import parse_text
 from partwise.solvers.memory import memory_estimate
 from partwise.storage.model_file import estimator_from
+from partwise.structures import SemiMarkov
 from partwise.tasks.segments.data import iob2
 
 WORDS = ["in", "New", "York", "Paris", "she", "saw", "the", "San", "Jose", "Mercury"]
@@ -371,3 +372,59 @@ def test_commands(run: Any, trained: Any) -> None:  # noqa: F811
 def test_bad_options(run: Any, trained: Any, options: list[str], message: str) -> None:  # noqa: F811
     code, _, err = run("train", "segments", trained / "data.txt", "-m", "bad.pw", "-q", *options)
     assert code == 2 and message in err and len(err.splitlines()) == 1
+
+
+def _long_segments(n_positions, seed):
+    """Three kinds of segments with lengths of their own, in noise."""
+    rng = np.random.default_rng(seed)
+    X, y, first, kind = rng.normal(size=(n_positions, 3)), [], 0, 0
+    while first < n_positions:
+        last = min(first + int(rng.integers(4, 7) * [2, 4, 8][kind]), n_positions) - 1
+        X[first : last + 1, kind] += 2.0
+        y.append((first, last, "abc"[kind]))
+        first, kind = last + 1, (kind + int(rng.integers(1, 3))) % 3
+    return X, y
+
+
+def test_long_segments_have_a_table_of_durations(tmp_path):
+    """Beyond 32 positions no segment has a row; the same weights mean the same as with rows."""
+    train = [_long_segments(150, seed) for seed in range(6)]
+    X, y = [each for each, _ in train], [each for _, each in train]
+    model = SegmentLabeler(max_length=60, l2=0.3, solver="lbfgs", tol=1e-4, max_passes=500).fit(X, y)
+    rows = SegmentLabeler(
+        max_length=60,
+        l2=0.3,
+        segment_template="length",
+        pairs="all",
+        solver="lbfgs",
+        tol=1e-4,
+        max_passes=500,
+    ).fit(X, y)
+    assert model.converged_ and rows.converged_
+    assert model.duration_coef_.shape == (60, 3)
+    assert (
+        model.objective_ < 1.001 * rows.objective_
+    )  # rows have weights for the lengths of true segments only
+    test_X, test_y = _long_segments(400, 9)
+    assert model.score([test_X], [test_y]) > 0.5
+    # Probabilities of positions are those of the table of all segments, at equal weights.
+    tokens = model._query([test_X[:80]]).scores()[: 80 * 6].reshape(80, 2, 3)
+    scores = np.full((80, 60, 3), -np.inf)
+    for k in range(60):
+        for s in range(80 - k):
+            scores[s, k] = tokens[s, 0] + tokens[s + 1 : s + k + 1, 1].sum(0) + model.duration_coef_[k]
+    table = SemiMarkov(3, 60).marginals(scores, model.transition_coef_).segment
+    found = model.predict_position_marginals_array([test_X[:80]])[0]
+    np.testing.assert_allclose(found[:, :3], table.sum(1), atol=1e-9)
+    np.testing.assert_allclose(found.sum(1), 1.0)
+    with pytest.raises(InputError, match="no probabilities of all segments"):
+        model.predict_marginals([test_X])
+    model.save(tmp_path / "model")
+    again = partwise.load(tmp_path / "model")
+    assert again.predict([test_X]) == model.predict([test_X])
+    np.testing.assert_array_equal(again.duration_coef_, model.duration_coef_)
+    assert "(length" in str(model.explain(test_X[:60]))
+    assert len(model.predict_kbest([test_X[:50]], k=3)[0]) == 3
+    assert len(model.sample([test_X[:50]], n_samples=2, random_state=0)[0]) == 2
+    hinge = SegmentLabeler(max_length=60, l2=3.0, loss="hinge", max_passes=20).fit(X, y)
+    assert hinge.dual_objective_ <= hinge.objective_

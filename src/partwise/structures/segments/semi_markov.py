@@ -21,6 +21,7 @@ from partwise.structures.checks import (
     room_for_best,
 )
 from partwise.structures.packed import Packed
+from partwise.structures.segments.factored import FactoredSemiMarkov
 from partwise.structures.segments.parts import SegmentMarginals, SemiMarkovParts
 from partwise.structures.segments.tags import segments_of_tags, tags_of_segments
 
@@ -52,6 +53,11 @@ class SemiMarkov(SemiMarkovParts):
       not read;
     - `transition_scores` (L, L), from the label of a segment to that of the next.
 
+    Instead of `segment_scores` they take factors by name: `position_scores` (n, L), summed over a segment,
+    `duration_scores` (max_length, L) by [length - 1, label], and `begin_scores` (n, L), optional, of the label that
+    begins at a position. No table of all segments is made: time is n·(max_length·L + L²), memory n·L. Marginals are
+    then :class:`~partwise.structures.segments.factored.FactoredMarginals`.
+
     For many sequences `segment_scores` is a list of such arrays, and `transition_scores` one array for all or a list;
     results are then lists, or arrays of numbers. A segmentation is an int64 array (k, 3) with a row (first, last,
     label) for each segment, from left to right, `last` included; lists of triples are read as well. Scores may be
@@ -66,11 +72,13 @@ class SemiMarkov(SemiMarkovParts):
     [[0, 1, 1], [2, 2, 0]]
     """
 
-    def log_partition(self, segment_scores: Any, transition_scores: Any) -> Any:
+    def log_partition(self, segment_scores: Any = None, transition_scores: Any = None, **factors: Any) -> Any:
         """log Σ_y exp(score of y): a float, or float64 (n,) for a list; −inf if nothing is possible."""
+        if by_factors := self._by_factors(segment_scores, transition_scores, factors):
+            return by_factors[0].log_partition(**by_factors[1])
         return self._pack(segment_scores, transition_scores).log_partition()
 
-    def marginals(self, segment_scores: Any, transition_scores: Any) -> Any:
+    def marginals(self, segment_scores: Any = None, transition_scores: Any = None, **factors: Any) -> Any:
         """Probabilities of all segments.
 
         Returns
@@ -78,6 +86,8 @@ class SemiMarkov(SemiMarkovParts):
         SegmentMarginals, or a list of them
             ``segment`` (n, max_length, L); ``transition`` (L, L), expected numbers over all neighbours.
         """
+        if by_factors := self._by_factors(segment_scores, transition_scores, factors):
+            return by_factors[0].marginals(**by_factors[1])
         packed = self._pack(segment_scores, transition_scores)
         _, counts = packed.expectations()
         results, n_labels = [], self.n_labels
@@ -90,20 +100,25 @@ class SemiMarkov(SemiMarkovParts):
             results.append(SegmentMarginals(segment, transition))
         return results[0] if packed.single else results
 
-    def argmax(self, segment_scores: Any, transition_scores: Any) -> Any:
+    def argmax(self, segment_scores: Any = None, transition_scores: Any = None, **factors: Any) -> Any:
         """A best segmentation, int64 (k, 3), or a list of them."""
+        if by_factors := self._by_factors(segment_scores, transition_scores, factors):
+            return by_factors[0].argmax(**by_factors[1])
         packed = self._pack(segment_scores, transition_scores)
         tags = packed.best()
         found = [segments_of_tags(tags[a:b]) for a, b in pairwise(offsets(packed.lengths).tolist())]
         return found[0] if packed.single else found
 
     def loss_augmented_argmax(
-        self, segment_scores: Any, transition_scores: Any, y: Any, cost: float = 1.0
-    ) -> Any:
+        self, segment_scores: Any = None, transition_scores: Any = None, y: Any = None, cost: float = 1.0,
+        **factors: Any,
+    ) -> Any:  # fmt: skip
         """A segmentation with the largest score plus `cost` for every position that `y` tags otherwise.
 
         A position's tag is the label of its segment, and whether the segment begins there.
         """
+        if by_factors := self._by_factors(segment_scores, transition_scores, factors):
+            return by_factors[0].loss_augmented_argmax(y=y, cost=cost, **by_factors[1])
         scores, transitions, single = self._read(segment_scores, transition_scores)
         truths = [y] if single else list(y)
         if len(truths) != len(scores):
@@ -123,11 +138,15 @@ class SemiMarkov(SemiMarkovParts):
         found = self.argmax(augmented, transitions)
         return found[0] if single else found
 
-    def kbest(self, segment_scores: Any, transition_scores: Any, k: int = 5) -> Any:
+    def kbest(
+        self, segment_scores: Any = None, transition_scores: Any = None, k: int = 5, **factors: Any
+    ) -> Any:
         """The k best segmentations: a list of ((m, 3) array, score), best first, or a list of such lists.
 
         All are distinct. The list is shorter if fewer segmentations are possible.
         """
+        if by_factors := self._by_factors(segment_scores, transition_scores, factors):
+            return by_factors[0].kbest(k=k, **by_factors[1])
         k, packed = checked_count(k, "k"), self._pack(segment_scores, transition_scores)
         found, results = self.kbest_tags(packed, k), []
         require_possible(np.array([0.0 if len(values) else -np.inf for _, values in found]), packed.single)
@@ -136,21 +155,35 @@ class SemiMarkov(SemiMarkovParts):
         return results[0] if packed.single else results
 
     def sample(
-        self, segment_scores: Any, transition_scores: Any, n_samples: int = 1, random_state: Any = None
-    ) -> Any:
+        self, segment_scores: Any = None, transition_scores: Any = None, n_samples: int = 1,
+        random_state: Any = None, **factors: Any,
+    ) -> Any:  # fmt: skip
         """Segmentations drawn with probability ∝ exp(score): a list of n_samples arrays, or a list of such lists."""
+        if by_factors := self._by_factors(segment_scores, transition_scores, factors):
+            own, scores = by_factors
+            return own.sample(n_samples=n_samples, random_state=random_state, **scores)
         n_samples, generator = checked_samples(n_samples), random_generator(random_state)
         packed = self._pack(segment_scores, transition_scores)
         drawn = self.sample_tags(packed, n_samples, generator)
         results = [[segments_of_tags(each) for each in tags] for tags in drawn]
         return results[0] if packed.single else results
 
-    def entropy(self, segment_scores: Any, transition_scores: Any) -> Any:
+    def entropy(self, segment_scores: Any = None, transition_scores: Any = None, **factors: Any) -> Any:
         """Entropy in nats: a float, or float64 (n,). For scores of size s the error is about 1e-16·s·n."""
+        if by_factors := self._by_factors(segment_scores, transition_scores, factors):
+            return by_factors[0].entropy(**by_factors[1])
         return self._pack(segment_scores, transition_scores).entropy()
 
-    def score(self, y: Any, segment_scores: ArrayLike, transition_scores: ArrayLike) -> float:
+    def score(
+        self,
+        y: Any,
+        segment_scores: ArrayLike | None = None,
+        transition_scores: ArrayLike | None = None,
+        **factors: Any,
+    ) -> float:
         """Score of one segmentation of one sequence, −inf if a mask forbids it."""
+        if by_factors := self._by_factors(segment_scores, transition_scores, factors):
+            return by_factors[0].score(y, **by_factors[1])
         segments = np.asarray(y).tolist()
         own, between = np.asarray(segment_scores, float), np.asarray(transition_scores, float)
         total = sum(own[first, last - first, label] for first, last, label in segments)
@@ -162,6 +195,29 @@ class SemiMarkov(SemiMarkovParts):
         packed = Packed(self, self.specification(), shapes, np.array([0, len(flat)]), flat, True)
         [(tags, _)] = self.kbest_tags(packed, k)
         return [self.encode_all(each, shapes).part for each in tags]
+
+    def _by_factors(
+        self, segment_scores: Any, transition_scores: Any, factors: dict[str, Any]
+    ) -> tuple[FactoredSemiMarkov, dict[str, Any]] | None:
+        """The structure with factors and its scores, if factors are given; raises if some are missing or unknown."""
+        if not factors:
+            if segment_scores is None or transition_scores is None:
+                missing = "segment_scores" if segment_scores is None else "transition_scores"
+                raise InputError(f"{missing} must be given, or position_scores and duration_scores by name")
+            return None
+        if segment_scores is not None:
+            raise InputError(
+                f"segment_scores and {next(iter(factors))} were given: a segment has one kind of scores"
+            )
+        given = {"transition_scores": transition_scores} | factors
+        for name in ("position_scores", "duration_scores", "transition_scores"):
+            if given.get(name) is None:
+                raise InputError(f"{name} must be given: scores of segments have factors")
+        unknown = given.keys() - {"position_scores", "duration_scores", "transition_scores", "begin_scores"}
+        if unknown:
+            raise InputError(f"segments have no {min(unknown)}; they take begin_scores besides")
+        masks = {name: getattr(self, name) for name in ("allowed", "allowed_start", "allowed_end")}
+        return FactoredSemiMarkov(self.n_labels, self.label_lengths, **masks), given
 
     # On packed scores, for the methods above and for estimators.
 

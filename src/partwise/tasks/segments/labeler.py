@@ -23,6 +23,7 @@ from partwise.estimators.linear import CompactModel
 from partwise.estimators.saving import prefixed, stored_labels, stored_part, unprefixed
 from partwise.storage.checks import expect_number, expect_text
 from partwise.structures import SemiMarkov
+from partwise.structures.segments.factored import FactoredSemiMarkov
 from partwise.structures.segments.forward_backward import SEMI_MARKOV
 from partwise.tasks.segments.data import Gold, SegmentData, gold_of, labels_of, read_segments
 from partwise.tasks.segments.encoder import SegmentEncoder
@@ -54,8 +55,9 @@ class SegmentLabeler(SegmentPredictions, Explanations, Transitions, CompactModel
         Features of positions, as for a `SequenceLabeler`: with it, tokens are rows of strings.
     segment_template : str or path
         Features of segments: a preset's name ("default", "length"), a text in the syntax of
-        ``partwise.features.templates``, or a file that holds one. "auto" is "default" where tokens are rows
-        of strings, else "length".
+        ``partwise.features.templates``, or a file that holds one. "durations" is a weight for every length and label:
+        no segment has a row, and time and memory grow with positions, so that `max_length` may be 1,000. "auto" is
+        "default" where tokens are rows of strings, else "length" if `max_length` is at most 32, else "durations".
     outside : str
         What labels positions in no segment; never a label of a segment.
     min_count : int
@@ -71,6 +73,8 @@ class SegmentLabeler(SegmentPredictions, Explanations, Transitions, CompactModel
     coef_ : ndarray (n_weights,)
         All weights: of segments, of positions, then of transitions, rounded to single precision when training ends.
     transition_coef_ : ndarray (n_labels, n_labels)
+    duration_coef_ : ndarray (max_length_, n_labels)
+        With "durations": the weight of every length, by length − 1.
 
     Examples
     --------
@@ -137,7 +141,7 @@ class SegmentLabeler(SegmentPredictions, Explanations, Transitions, CompactModel
         self.classes_ = classes_array([self.outside] * has_outside + labels)
         encoder = SegmentEncoder.choose(data.X, self.template, self.segment_template, self.max_length_)
         encoded = encoder.fit_transform(data.X, gold.spans(data.lengths), self.min_count)
-        structure = self._structure()
+        structure = self._structure(encoder)
         maps = _maps(structure, encoder, encoded, gold, self.pairs)
         problem = self._bound(
             structure,
@@ -149,9 +153,11 @@ class SegmentLabeler(SegmentPredictions, Explanations, Transitions, CompactModel
         )
         return problem, encoder
 
-    def _structure(self) -> SemiMarkov:
+    def _structure(self, encoder: SegmentEncoder) -> SemiMarkov | FactoredSemiMarkov:
         """The segmentations of the fitted attributes."""
         lengths = [1 if label == self.outside else self.max_length_ for label in self.classes_.tolist()]
+        if encoder.segments is None:
+            return FactoredSemiMarkov(len(lengths), lengths)
         return SemiMarkov(len(lengths), lengths, tokens=True)
 
     def _structure_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -161,18 +167,30 @@ class SegmentLabeler(SegmentPredictions, Explanations, Transitions, CompactModel
 
     def _structure_from(
         self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
-    ) -> tuple[SemiMarkov, SegmentEncoder]:
+    ) -> tuple[SemiMarkov | FactoredSemiMarkov, SegmentEncoder]:
         shape, encoder = stored_part(header, "structure"), stored_part(header, "encoder")
         expect_text(header["parameters"], "outside")
         self.classes_ = classes_array(stored_labels(header))
         self.max_length_ = expect_number(shape, "max_length", 1, 2**20, whole=True)
         self.n_cut_ = expect_number(shape, "n_cut", 0, whole=True)
         own = unprefixed(arrays, "encoder.")
-        return self._structure(), SegmentEncoder.from_state(encoder, own, self.max_length_)
+        read = SegmentEncoder.from_state(encoder, own, self.max_length_)
+        return self._structure(read), read
 
     @property
     def transition_coef_(self) -> np.ndarray:
-        return self._fitted_model().tied_weights.reshape(len(self.classes_), len(self.classes_))
+        return (
+            self._fitted_model()
+            .weights_of("transition")[: len(self.classes_) ** 2]
+            .reshape(len(self.classes_), len(self.classes_))
+        )
+
+    @property
+    def duration_coef_(self) -> np.ndarray:
+        n_weights = self.max_length_ * len(self.classes_)
+        if self._encoder.segments is not None:
+            raise AttributeError("duration_coef_ is of models with segment_template='durations'")
+        return self._fitted_model().weights_of("duration")[:n_weights].reshape(self.max_length_, -1)
 
     # -- what commands and pages ask ------------------------------------------------------------
 
@@ -187,10 +205,10 @@ class SegmentLabeler(SegmentPredictions, Explanations, Transitions, CompactModel
         return settings | {"segment template": str(self.segment_template)}
 
     def _shown_sizes(self) -> dict[str, Any]:
-        segments, tokens = self._encoder.sizes
+        *segments, tokens = self._encoder.sizes
         return {
             "labels": len(self.classes_),
-            "features of segments": segments.n_sparse,
+            "features of segments": segments[0].n_sparse if segments else self.max_length_,
             "features of positions": tokens.n_dense + tokens.n_sparse,
             "non-zero weights": int(np.count_nonzero(self.coef_)),
         }
@@ -219,11 +237,26 @@ def _refuse_chain_solvers(solver: Any) -> None:
 
 
 def _maps(
-    structure: SemiMarkov, encoder: SegmentEncoder, encoded: Encoded, gold: Gold, pairs: Any
+    structure: SemiMarkov | FactoredSemiMarkov,
+    encoder: SegmentEncoder,
+    encoded: Encoded,
+    gold: Gold,
+    pairs: Any,
 ) -> dict[str, FeatureMap]:
     """Where the weights of segments and of positions lie; pairs are seen on true segments."""
     n_labels, tags = structure.n_labels, gold.tags
-    segment_rows, tokens = encoded.own[0].sparse, encoded.own[1]
+    tokens, token_size = encoded.own[-1], encoder.sizes[-1]
+    of_tokens = FeatureMap.build(
+        2 * n_labels,
+        token_size.n_sparse,
+        token_size.n_dense,
+        tokens.sparse,
+        tags // 2 + tags % 2 * n_labels,
+        pairs,
+    )
+    if encoder.segments is None:
+        return {"token": of_tokens}
+    segment_rows = encoded.own[0].sparse
     assert segment_rows is not None
     begins = np.flatnonzero(tags % 2 == 0)
     sizes = np.diff(begins, append=len(tags))
@@ -231,22 +264,12 @@ def _maps(
     true = offsets(structure.n_starting(shapes))[begins] + sizes - 1
     n_entries = np.diff(segment_rows.row_ptr)[true]
     ids = segment_rows.ids[ranges(segment_rows.row_ptr[:-1][true], n_entries)]
-    segment_size, token_size = encoder.sizes
-    return {
-        "segment": FeatureMap.build(
-            n_labels,
-            segment_size.n_sparse,
-            0,
-            AttributeRows(offsets(n_entries), ids),
-            tags[begins] // 2,
-            pairs,
-        ),
-        "token": FeatureMap.build(
-            2 * n_labels,
-            token_size.n_sparse,
-            token_size.n_dense,
-            tokens.sparse,
-            tags // 2 + tags % 2 * n_labels,
-            pairs,
-        ),
-    }
+    of_segments = FeatureMap.build(
+        n_labels,
+        encoder.sizes[0].n_sparse,
+        0,
+        AttributeRows(offsets(n_entries), ids),
+        tags[begins] // 2,
+        pairs,
+    )
+    return {"segment": of_segments, "token": of_tokens}

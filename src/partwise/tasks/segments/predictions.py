@@ -16,11 +16,12 @@ from partwise.estimators.checks import check_targets, checked_weights
 from partwise.estimators.encoders import as_sequences
 from partwise.estimators.entities import Entity, EntityAnswers
 from partwise.estimators.explain import TopKind, Use
-from partwise.estimators.labels import warn_of_unknown
+from partwise.estimators.labels import split, warn_of_unknown
 from partwise.estimators.predictions import Predictions, Query
 from partwise.estimators.tagger import EntityTagger
 from partwise.structures import SemiMarkov
 from partwise.structures.checks import checked_samples
+from partwise.structures.segments.factored import FactoredSemiMarkov
 from partwise.structures.segments.spans import SegmentSpans
 from partwise.structures.segments.tags import segments_of_tags
 from partwise.structures.span_table import SpanTable
@@ -65,6 +66,7 @@ class SegmentPredictions(EntityAnswers, Predictions):
         return self._over(self._marginals, X)
 
     def _marginals(self, query: Query) -> list[np.ndarray]:
+        self._require_rows(query)
         rows, longest = self._counts(query).reshape(-1, len(self.classes_)), self._chain.max_length
         found, first = [], 0
         for length in query.lengths.tolist():
@@ -98,6 +100,9 @@ class SegmentPredictions(EntityAnswers, Predictions):
     def predict_position_marginals_array(self, X: Any) -> list[np.ndarray]:
         """Probability of every label at every position: arrays (length, n) ordered as `position_labels()`."""
         results, is_outside = [], self.classes_.tolist()[0] == self.outside
+        self._require_model()
+        if self._is_factored:
+            return self._over(partial(self._token_marginals, n_bare=int(is_outside)), X)
         for array in self.predict_marginals_array(X):
             # At least so long: what begins d positions before, and reaches here.
             reaching = array[:, ::-1].cumsum(axis=1)[:, ::-1]
@@ -138,6 +143,10 @@ class SegmentPredictions(EntityAnswers, Predictions):
                 "decode='marginal' is for labels of positions: use 'viterbi' or 'mbr' for segments"
             )
         return self._entities(X, threshold, decode, risk=risk)
+
+    def _token_marginals(self, query: Query, n_bare: int) -> list[np.ndarray]:
+        tokens, n_labels = self._counts(query).reshape(-1, 2 * len(self.classes_)), len(self.classes_)
+        return split(np.delete(tokens, np.arange(n_labels, n_labels + n_bare), axis=1), query.lengths)
 
     def predict_kbest(self, X: Any, k: int = 5) -> list[list[tuple[list[Segment], float]]]:
         """The k best segmentations of every sequence, best first.
@@ -185,6 +194,7 @@ class SegmentPredictions(EntityAnswers, Predictions):
         return self._queries(X)
 
     def _span_posterior(self, query: Query) -> SegmentSpans:
+        self._require_rows(query)
         rows = self._counts(query).reshape(-1, len(self.classes_))
         return SegmentSpans(query.lengths, self._chain.max_length, rows, self._n_outside)
 
@@ -219,10 +229,22 @@ class SegmentPredictions(EntityAnswers, Predictions):
     # -- examples and labellings ----------------------------------------------------------------
 
     @property
-    def _chain(self) -> SemiMarkov:
+    def _chain(self) -> SemiMarkov | FactoredSemiMarkov:
         structure = self._model.structure
-        assert isinstance(structure, SemiMarkov)
+        assert isinstance(structure, SemiMarkov | FactoredSemiMarkov)
         return structure
+
+    @property
+    def _is_factored(self) -> bool:
+        return isinstance(self._chain, FactoredSemiMarkov)
+
+    def _require_rows(self, query: Query) -> None:
+        """Raise if no table has the probabilities of all segments."""
+        if self._is_factored:
+            raise InputError(
+                "segment_template='durations' has no probabilities of all segments; predict_position_marginals_array "
+                "has those of positions"
+            )
 
     def _source(self, X: Any) -> Any:
         return as_sequences(X)
@@ -277,6 +299,10 @@ class SegmentPredictions(EntityAnswers, Predictions):
         n_here = np.minimum(self.max_length_, len(labels) - np.arange(len(labels)))
         first_row = offsets(n_here).tolist()
         for first, last, code in segments:
+            if self._is_factored:
+                column = (last - first) * n_labels + code
+                yield Use("duration", 0, column, first, names[code], f"(length {last - first + 1})")
+                continue
             yield Use(
                 "segment", first_row[first] + last - first, code, first, names[code], f"{first}..{last}: "
             )
@@ -297,7 +323,8 @@ class SegmentPredictions(EntityAnswers, Predictions):
 
     def _top_kinds(self) -> list[TopKind]:
         labels = self.classes_.tolist()
-        return [TopKind("segment", labels, labels), TopKind("token", self._labels_of_tags(), labels * 2)]
+        of_tokens = TopKind("token", self._labels_of_tags(), labels * 2)
+        return [of_tokens] if self._is_factored else [TopKind("segment", labels, labels), of_tokens]
 
 
 def _f1(true: list[list[Segment]], predicted: list[list[Segment]], weights: np.ndarray) -> float:

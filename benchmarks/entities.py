@@ -22,12 +22,13 @@ import numpy as np
 
 from partwise import SequenceLabeler, load
 from partwise.data.conll import parse_conll
+from partwise.errors import InputError
 from partwise.estimators.conformal import LEAST, conformal_quantile, least_of_each_sentence, mean_of
 from partwise.estimators.entities import is_among
 from partwise.estimators.risk import controlled
 from partwise.metrics import chunk_scores
 
-COVERAGES, RISKS = (0.8, 0.9, 0.95), (0.1, 0.05)
+COVERAGES, RISKS = (0.8, 0.9, 0.95), (0.15, 0.1, 0.05)
 
 
 def read(path: Path) -> tuple[list[Any], list[Any]]:
@@ -120,17 +121,24 @@ def sets(model: Any, X: list[Any], y: list[Any], n_splits: int) -> None:
         for risk in RISKS:
             first = calibrates[best.example]
             columns = best.probability[first], is_true[first], best.example[first]
-            found = controlled(*columns, int(calibrates.sum()), risk, 0.1)
-            kept = best.probability[~first] >= found.threshold
-            rows.setdefault(f"risk {risk:g}", []).append((1 - is_true[~first][kept].mean(), kept.mean()))
+            try:
+                threshold = controlled(*columns, int(calibrates.sum()), risk, 0.1).threshold
+            except InputError:  # too few data to prove anything: no entity is returned
+                threshold = 2.0
+            kept = best.probability[~first] >= threshold
+            wrong = 1 - is_true[~first][kept].mean() if kept.any() else 0.0
+            rows.setdefault(f"risk {risk:g}", []).append((wrong, kept.mean()))
     print(f"{'':34} {'mean':>7} {'10 %':>7} {'90 %':>7} {'size, or share returned':>24}")
     for name in sorted(rows):
         values, size = np.array(rows[name]).T
         low, high = np.quantile(values, [0.1, 0.9])
-        print(f"{name:34} {values.mean():7.4f} {low:7.4f} {high:7.4f} {np.nanmean(size):24.2f}")
+        print(f"{name:34} {values.mean():7.4f} {low:7.4f} {high:7.4f} {size.mean():24.2f}")
     for risk in RISKS:
         above = np.mean([value > risk for value, _ in rows[f"risk {risk:g}"]])
-        print(f"risk {risk:g}: above it in {100 * above:.0f} % of the splits")
+        none = np.mean([share == 0 for _, share in rows[f"risk {risk:g}"]])
+        print(
+            f"risk {risk:g}: above it in {100 * above:.0f} %, nothing proved in {100 * none:.0f} % of the splits"
+        )
 
 
 def _split(

@@ -117,7 +117,7 @@ from problems import many_labels
 from partwise.solvers import solve
 from partwise.solvers.memory import memory_estimate, solver_within
 n, loss, solver, lacking = json.loads(sys.argv[1])
-few = many_labels(20, 100, loss=loss)
+few = many_labels(200, 100, loss=loss)
 solve(few, solver_within(few, solver, memory_limit="100GB"), max_passes=1)  # all is loaded
 problem = many_labels(n, 100, loss=loss)
 limit = memory_estimate(problem, solver, memory_limit="100GB").peak - lacking
@@ -143,7 +143,7 @@ print(json.dumps([estimate.peak, peak, limit, estimate.solver]))
 )
 def test_estimates_are_what_processes_take(loss: str, solver: str, lacking: int, expected: str) -> None:
     """Limits are some bytes less than what training would take: processes begin with more or less of their own."""
-    few = many_labels(5, 100, loss=loss)
+    few = many_labels(200, 100, loss=loss)  # enough for `auto` to begin as it does with many
     chosen: Any = solver_within(few, solver, memory_limit="100GB")
     for each in (chosen, chosen.leaner(few)) if lacking else (chosen,):
         solve(few, each, max_passes=1)  # a process that compiles takes more

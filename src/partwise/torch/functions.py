@@ -17,11 +17,13 @@ from partwise.structures.contract import Structure
 from partwise.structures.grammar.grammar import Grammar
 from partwise.structures.graphs.graph import Graph
 from partwise.structures.multiclass.multiclass import Multiclass
+from partwise.structures.segments.factored import FactoredSemiMarkov
 from partwise.structures.segments.semi_markov import SemiMarkov
 from partwise.structures.trees.trees import Trees
 from partwise.torch.layouts.base import Layout, ScoreBatch
 from partwise.torch.layouts.chains import ChainLayout
 from partwise.torch.layouts.classes import ClassLayout
+from partwise.torch.layouts.factored_segments import FactoredLayout
 from partwise.torch.layouts.grammars import GrammarLayout
 from partwise.torch.layouts.graphs import GraphLayout
 from partwise.torch.layouts.segments import SegmentLayout
@@ -35,6 +37,7 @@ _LAYOUTS: tuple[tuple[type[Structure], type[Layout]], ...] = (
     (Chain, ChainLayout),
     (Trees, TreeLayout),
     (SemiMarkov, SegmentLayout),
+    (FactoredSemiMarkov, FactoredLayout),
     (Grammar, GrammarLayout),
     (Graph, GraphLayout),
 )

@@ -306,6 +306,29 @@ def test_connections_that_wait_make_room_and_those_at_work_stay():
         pair[1].close()
 
 
+def test_a_list_of_requests_has_a_list_of_answers(server):
+    one, two = {"text": "the D"}, {"text": "a D\ncat N"}
+    for path in ("/best", "/predict"):
+        alone = [ask(server, "POST", path, each)[1] for each in (one, two)]
+        assert ask(server, "POST", path, [one, two])[1] == alone
+    status, found = ask(server, "POST", "/best", [one, {"tokens": 3}])
+    assert status == 422 and "request 1 of the list" in found["error"]
+    for wrong in ([], [one] * 101):
+        status, found = ask(server, "POST", "/best", wrong)
+        assert status == 422 and "1 to 100 requests" in found["error"]
+
+
+def test_the_service_describes_itself(server):
+    status, found = ask(server, "GET", "/openapi.json")
+    assert (
+        status == 200
+        and found["openapi"] == "3.1.0"
+        and set(found["paths"]) >= {"/predict", "/best", "/model"}
+    )
+    example = found["paths"]["/best"]["post"]["requestBody"]["content"]["application/json"]["example"]
+    assert ask(server, "POST", "/best", example)[0] == 200
+
+
 def test_many_requests_at_once_get_their_own_answers(server, model):
     words = [("the", "D"), ("man", "N"), ("saw", "V"), ("dogs", "N"), ("a", "D")]
     random = np.random.default_rng(0)

@@ -36,7 +36,7 @@ _PANELS = {
     "Path": ("l2_from", "l2_to", "l2_ratio", "l2_values", "folds", "patience", "path", "plot", "keep_all"),
     "Stopping": ("solver", "tol", "max_passes", "time_limit"),
     "Running": ("jobs", "seed", "memory_limit", "state_dir", "shard_mb"),
-    "Output": ("model", "json", "quiet", "verbose"),
+    "Output": ("model", "example", "json", "quiet", "verbose"),
     "Distributed": ("engine", "shards", "address", "checkpoint", "resume"),
 }
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
@@ -149,6 +149,13 @@ class Running:
         bool, typer.Option("--json", help="Print one JSON object on standard output at the end.")
     ] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while training.")] = False
+    example: Annotated[
+        bool,
+        typer.Option(
+            "--example/--no-example",
+            help="Keep a training sentence in the model file, which pages start with.",
+        ),
+    ] = True
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Also show how much memory training takes.")
     ] = False

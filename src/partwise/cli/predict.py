@@ -60,6 +60,14 @@ def predict(
             help="What labels are best at: viterbi (the whole labelling), marginal (accuracy), mbr (F1 of entities)."
         ),
     ] = "viterbi",
+    text: Annotated[
+        bool,
+        typer.Option(
+            "--text",
+            help="DATA is running text: it is split into sentences and tokens as the training data were, and a JSON "
+            "object is written for each sentence.",
+        ),
+    ] = False,
     jobs: Annotated[int, typer.Option(help="Threads.")] = 1,
 ) -> None:
     """Label data. Every line is kept, and the predicted label is appended as a column.
@@ -89,7 +97,7 @@ def predict(
     check_paths({"--output": output, "--html": html}, {"MODEL": model, "DATA": data})
     task = load_task(model, format)
     task.estimator.set_params(n_jobs=jobs)
-    pieces = task.answers(data, Wanted(marginals, kbest, json, html, entities, threshold, decode, risk))
+    pieces = task.answers(data, Wanted(marginals, kbest, json, html, entities, threshold, decode, risk, text))
     if output == STANDARD:
         target = text_output()
         for write in pieces:

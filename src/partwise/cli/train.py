@@ -51,6 +51,8 @@ def _train(
     else:
         streaming.check_unused()
         data = task.training_data(files.train, options)
+        if not running.example:
+            data.facts.pop("example", None)
     estimator = trained_class(name)(**parameters | data.parameters)
     job = Job(task(estimator, data.options, files.model), files.train, data, verbose=running.verbose)
     if files.dev is not None:

@@ -70,7 +70,7 @@ class Job:
         kept = self.estimates[:: 1 + len(self.estimates) // _MOST_ESTIMATES]
         training = {
             "path": self.source, "date": time.strftime("%Y-%m-%d %H:%M"), "seconds": seconds, "dev": main,
-            "n_examples": self.data.n_examples, "estimates": kept,
+            "n_examples": self.data.n_examples, "estimates": kept, **self.data.facts,
         }  # fmt: skip
         return {"data": self.task.options.as_dict(), "training": training}
 

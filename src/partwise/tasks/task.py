@@ -45,6 +45,8 @@ class Wanted:
         What labels and entities are best at.
     risk : float or None
         Leave out entities so that at most this share is wrong.
+    text : bool
+        Read running text.
     """
 
     marginals: bool = False
@@ -55,6 +57,7 @@ class Wanted:
     threshold: float | None = None
     decode: str = "viterbi"
     risk: float | None = None
+    text: bool = False
 
 
 @dataclass
@@ -73,6 +76,8 @@ class LabelledData:
         Parameters of the estimator that were chosen by the data.
     note : str or None
         What was chosen, for the line that is printed before training.
+    facts : dict
+        JSON values about the data that the model file keeps: see `Task.trained`.
     """
 
     x: Any
@@ -82,6 +87,7 @@ class LabelledData:
     weights: Any = None
     parameters: dict[str, Any] = field(default_factory=dict)
     note: str | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 class Scores(NamedTuple):
@@ -148,6 +154,8 @@ class Task(ABC):
         As the model file has them, with the format that the user named.
     model : str
         The model file, for messages.
+    trained : dict
+        The training record of the command line in the model file; empty for models saved from Python.
     """
 
     command: ClassVar[str]
@@ -160,6 +168,7 @@ class Task(ABC):
 
     def __init__(self, estimator: Any, options: DataOptions = AUTO, model: str = ""):
         self.estimator, self.options, self.model = estimator, options, model
+        self.trained: dict[str, Any] = {}
 
     # -- training -------------------------------------------------------------------------------
 
@@ -257,6 +266,8 @@ class Task(ABC):
         if (wanted.entities or wanted.decode != "viterbi") and not self.finds_entities:
             option = "--entities" if wanted.entities else "--decode"
             raise InputError(f"{option} is for models of sequences and segments", self.model)
+        if wanted.text and not self.finds_entities:
+            raise InputError("--text is for models of sequences and segments", self.model)
         for name in ("threshold", "risk"):
             if getattr(wanted, name) is not None and not wanted.entities:
                 raise InputError(f"--{name} is for --entities")
@@ -360,7 +371,10 @@ def opened_task(estimator: Any, header: dict[str, Any], model: str = "", format:
         options = replace(options, format=format)
     elif kind.rereads_format:
         options = replace(options, format="auto")
-    return kind(estimator, options, model)
+    task = kind(estimator, options, model)
+    trained = header.get("training")
+    task.trained = trained if isinstance(trained, dict) else {}
+    return task
 
 
 def json_lines(objects: Iterable[dict[str, Any]]) -> str:

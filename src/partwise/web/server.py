@@ -22,6 +22,7 @@ from typing import Any
 from partwise.errors import InputError
 from partwise.report.json_values import finite_only
 from partwise.web.connections import Connections
+from partwise.web.openapi import description
 from partwise.web.request_head import Head, Refusal, names_server, parsed_head, read_head
 from partwise.web.service import Service
 from partwise.web.work import Busy, TooSlow
@@ -39,7 +40,9 @@ _FIELDS = (  # of every answer
     "Referrer-Policy: no-referrer",
     "Cross-Origin-Resource-Policy: same-origin",
 )
-_METHODS = {"/": "GET", "/model": "GET", "/health": "GET", "/predict": "POST", "/best": "POST"}
+_METHODS = {
+    "/": "GET", "/model": "GET", "/health": "GET", "/openapi.json": "GET", "/predict": "POST", "/best": "POST",
+}  # fmt: skip
 
 
 class ModelServer(socketserver.ThreadingTCPServer):
@@ -170,13 +173,15 @@ class Handler(socketserver.StreamRequestHandler):
                 self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page)
             elif head.path == "/model":
                 self._send_json(HTTPStatus.OK, service.about())
+            elif head.path == "/openapi.json":
+                self._send_json(HTTPStatus.OK, description(service))
             elif head.path == "/health":
                 self._send_json(HTTPStatus.OK, {"status": "ok"})
             else:
                 request = self._request(head)
                 with self.server.connections.working(self.connection):
-                    answer = service.best(request) if head.path == "/best" else service.predict(request)
-                    self._send_json(HTTPStatus.OK, answer)
+                    one = service.best if head.path == "/best" else service.predict
+                    self._send_json(HTTPStatus.OK, service.each(request, one))
 
     # -- requests ---------------------------------------------------------------------------------
 

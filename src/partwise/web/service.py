@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -28,12 +29,15 @@ class Limits:
         Requests that are answered at the same time; others wait.
     kbest : int
         The largest number of best answers.
+    list : int
+        The largest number of requests in a list.
     """
 
     bytes: int = 1_000_000
     seconds: float = 30.0
     at_once: int = 4
     kbest: int = 20
+    list: int = 100
 
 
 class Service:
@@ -66,6 +70,20 @@ class Service:
         x = self._example(_object(request))
         return self._workers.run(lambda: self.task.best(x))
 
+    def each(self, request: Any, one: Callable[[Any], dict[str, Any]]) -> Any:
+        """The answer to one request, or to each of a list of requests."""
+        if not isinstance(request, list):
+            return one(request)
+        if not 0 < len(request) <= self.limits.list:
+            raise InputError(f"a list must have 1 to {self.limits.list} requests, not {len(request):,}")
+        found = []
+        for k, own in enumerate(request):
+            try:
+                found.append(one(own))
+            except InputError as error:
+                raise InputError(f"request {k} of the list: {error}") from None
+        return found
+
     def _example(self, request: dict[str, Any]) -> Any:
         x = self.task.read(request)
         size, longest = self.task.size(x), self.task.longest
@@ -91,6 +109,7 @@ class Service:
                 "seconds": self.limits.seconds,
                 "at_once": self.limits.at_once,
                 "kbest": self.limits.kbest,
+                "list": self.limits.list,
                 "positions": self.task.longest,
             },
         }

@@ -31,7 +31,9 @@ function withEntities(answer) {
   const labels = answer.labels || [];
   if (answer.segments || answer.heads || answer.nodes || answer.edges) return answer;
   if (!areChunks([...labels, ...(answer.truth || [])])) return answer;
-  const entities = (own) => entitiesOf(own.labels, (k) => probabilityHere(answer, own, k));
+  const exact = new Map((answer.entities || []).map((each) => [[each.first, each.last, each.type].join("\u0000"), each.probability]));
+  const entities = (own) => entitiesOf(own.labels, (k) => probabilityHere(answer, own, k)).map((each) =>
+    [...each.slice(0, 3), exact.get(each.slice(0, 3).join("\u0000")) ?? each[3]]);
   return {
     ...answer, segments: entities(answer),
     true_segments: answer.truth ? entitiesOf(answer.truth).map((each) => each.slice(0, 3)) : undefined,

@@ -7,14 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from partwise.data.conll import Columns
 from partwise.data.crfsuite_format import parse_crfsuite
 from partwise.data.jsonl import is_feature_value
+from partwise.data.running_text import Splitter
 from partwise.errors import InputError
 from partwise.tasks.page import text_or
+from partwise.tasks.sequences.reading import SequenceFile
 
 # Names of features that hold the word itself, in dicts and in strings "name=word".
 _WORDS = ("word", "token", "form", "text", "w", "word.lower()", "word.lower")
 _WORD_STARTS = ("w[0]=", "word[0]=", "word=", "w=", "token=", "form=")
+_LOOKED_AT, _EXAMPLE_LENGTHS = (
+    1000,
+    range(5, 26),
+)  # sentences, among which one of so many words is the example
 _EXAMPLE = ["the", "old", "man", "saw", "a", "small", "dog"]
 _TAGS = ["DT", "JJ", "NN", "VBD", "DT", "JJ", "NN"]
 
@@ -42,11 +49,11 @@ def other_columns(x: Any) -> list[list[str]]:
     return rows if any(rows) else []
 
 
-def read_request(request: dict[str, Any], encoder: Any) -> Any:
-    """The sequence of a request, in the form that the encoder takes."""
+def read_request(request: dict[str, Any], encoder: Any, splitter: Splitter) -> Any:
+    """The sequence of a request, in the form that the encoder takes; running text is split into tokens."""
     value = text_or(request, "tokens")
     if encoder.kind == "columns":
-        rows = _rows_of_text(request["text"], encoder) if value is None else value
+        rows = _rows_of_text(request["text"], encoder, splitter) if value is None else value
         return _checked_rows(rows, encoder.node.n_columns)
     if value is None and encoder.kind == "attributes":
         sequences = parse_crfsuite(_with_labels(request["text"])).feature_sequences()
@@ -61,7 +68,7 @@ def expected_text(encoder: Any) -> dict[str, str]:
     if encoder.kind == "columns":
         n = encoder.node.n_columns
         if n == 1:
-            return {"format": "words, with spaces between them", "example": " ".join(_EXAMPLE)}
+            return {"format": "text", "example": " ".join(_EXAMPLE)}
         names = encoder.node.column_names
         return {
             "format": f"one word a line, {n} columns with tabs or spaces between them: {', '.join(names)}",
@@ -79,6 +86,23 @@ def expected_text(encoder: Any) -> dict[str, str]:
     return {"format": f"one position a line, {encoder.n_dense} numbers each", "example": f"{row}\n{row}"}
 
 
+def facts_of(data: SequenceFile) -> dict[str, Any]:
+    """What a model file keeps of its training data: how text was split into tokens, and a sentence as an example."""
+    columns = data.x
+    if not isinstance(columns, Columns) or not columns.columns:
+        return {}
+    found: dict[str, Any] = {"text": Splitter.learned(columns.columns[0]).as_dict()}
+    lengths, labels = columns.lengths, columns.labels or []
+    for i in range(min(columns.n_sequences, _LOOKED_AT)):
+        first, end = columns.sequence_ptr[i : i + 2]
+        own = set(labels[first:end])
+        if lengths[i] in _EXAMPLE_LENGTHS and (len(own) > 2 or i == 0):
+            rows = zip(*(column[first:end] for column in columns.columns), strict=True)
+            separator = " " if len(columns.columns) == 1 else "\n"
+            return {**found, "example": separator.join(map("\t".join, rows))}
+    return found
+
+
 def one_of_many(found: Sequence[Any], what: str) -> Any:
     """The example, or an error if there are several."""
     if len(found) != 1:
@@ -91,10 +115,10 @@ def _with_labels(text: str) -> str:
     return "\n".join("?\t" + line if line.strip() else line for line in text.strip("\n").splitlines())
 
 
-def _rows_of_text(text: str, encoder: Any) -> list[Any]:
+def _rows_of_text(text: str, encoder: Any, splitter: Splitter) -> list[Any]:
     n = encoder.node.n_columns
     if n == 1:
-        return text.split()
+        return [token.text for token in splitter.tokens(text)]
     lines = [line for line in text.splitlines() if line.strip()]
     rows = [line.split("\t") if "\t" in line else line.split() for line in lines]
     for number, row in enumerate(rows, 1):

@@ -21,6 +21,7 @@ from partwise.data.conll import (
 )
 from partwise.data.crfsuite_format import parse_crfsuite
 from partwise.data.jsonl import JsonSequences, parse_jsonl
+from partwise.data.running_text import Splitter
 from partwise.data.tagged import as_tagged, words_of_lines
 from partwise.errors import InputError
 from partwise.report.output import write_text
@@ -197,6 +198,31 @@ def stream_predictions(path: str, options: DataOptions) -> Iterator[PredictionBa
                 yield from _conll_batches(handle, path, options)
             else:
                 yield from parsed_blocks(handle, options.format, path, _BATCHES[options.format])
+
+
+def stream_text(path: str, splitter: Splitter) -> Iterator[PredictionBatch]:
+    """Read running text in batches of whole sentences.
+
+    Each has its text, the place of its first character in the whole text, and the places of its tokens in its own.
+    """
+    first = number = 0
+    with open_binary(path) as handle:
+        for block in whole_lines(handle, _AT_ONCE, path):
+            text = decode(block, path, number + 1)
+            number += block.count(b"\n")
+            sentences = splitter.sentences(text)
+            tokens = [[token.text for token in sentence] for sentence in sentences]
+            others = [
+                {
+                    "text": text[begin : sentence[-1].end],
+                    "start": first + begin,
+                    "offsets": [[token.start - begin, token.end - begin] for token in sentence],
+                }
+                for sentence in sentences
+                for begin in [sentence[0].start]
+            ]
+            yield PredictionBatch(tokens, tokens, None, "jsonl", others)
+            first += len(text)
 
 
 @contextmanager

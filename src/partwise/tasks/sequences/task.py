@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from partwise.data import FORMATS
 from partwise.data.conll import Columns
+from partwise.data.running_text import Splitter
 from partwise.errors import InputError
 from partwise.estimators.checks import check_choice
 from partwise.estimators.entities import DECODERS, Entity
@@ -25,7 +26,7 @@ from partwise.tasks.sequences.options import (
     preset_for,
     template_note,
 )
-from partwise.tasks.sequences.page import expected_text, other_columns, read_request, words_of
+from partwise.tasks.sequences.page import expected_text, facts_of, other_columns, read_request, words_of
 from partwise.tasks.sequences.reading import (
     PredictionBatch,
     SequenceFile,
@@ -33,6 +34,7 @@ from partwise.tasks.sequences.reading import (
     check_label_column,
     read_sequences,
     stream_predictions,
+    stream_text,
 )
 from partwise.tasks.task import LabelledData, SmallProblem, Wanted, Write, add_each, json_lines
 
@@ -61,6 +63,9 @@ class Sequences(LabelTask):
         if wanted.entities:
             self.estimator.predict_entities([], wanted.threshold, wanted.decode, risk=wanted.risk)  # raises
         check_choice("--decode", wanted.decode, DECODERS)
+        encoder = self.token_encoder()
+        if wanted.text and (encoder.kind != "columns" or encoder.node.n_columns != 1):
+            raise InputError("--text gives words alone; this model needs more than words", self.model)
 
     def tokens(self, x: Any) -> list[str]:
         return words_of(x)
@@ -76,7 +81,9 @@ class Sequences(LabelTask):
         data, template = _read(path, options.data(), options.template, "training")
         note = None if template is None else template_note(template, options.template is None)
         parameters = {"template": template}
-        return LabelledData(data.x, data.y, data.n_sequences, data.options, data.weights, parameters, note)
+        return LabelledData(
+            data.x, data.y, data.n_sequences, data.options, data.weights, parameters, note, facts_of(data)
+        )
 
     @classmethod
     def dev_data(cls, path: str, options: SequenceFileOptions, train: LabelledData) -> tuple[Any, Any]:
@@ -160,7 +167,8 @@ class Sequences(LabelTask):
     # -- predictions for files ------------------------------------------------------------------
 
     def predictions(self, path: str, wanted: Wanted) -> Iterator[Write]:
-        for batch in stream_predictions(path, self.options):
+        found = stream_text(path, self.splitter) if wanted.text else stream_predictions(path, self.options)
+        for batch in found:
             if not batch.tokens:
                 if batch.format == "conll" and not wanted.json:
                     yield partial(
@@ -230,10 +238,20 @@ class Sequences(LabelTask):
         return found
 
     def read(self, request: dict[str, Any]) -> Any:
-        return read_request(request, self.token_encoder())
+        return read_request(request, self.token_encoder(), self.splitter)
 
     def expects(self) -> dict[str, str]:
-        return expected_text(self.token_encoder())
+        own, found = self.trained.get("example"), expected_text(self.token_encoder())
+        if isinstance(own, str):
+            with suppress(InputError):  # a damaged file may hold anything
+                self.read({"text": own})
+                found["example"] = own
+        return found
+
+    @property
+    def splitter(self) -> Splitter:
+        """How running text becomes tokens."""
+        return Splitter.of(self.trained.get("text"))
 
 
 def _read(

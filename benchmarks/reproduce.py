@@ -31,7 +31,7 @@ from reproduction import (
     martins,
     zhang,
 )
-from reproduction.experiment import ROOT, Experiment, Numbers, is_stale
+from reproduction.experiment import ROOT, UNTRACED, Experiment, Numbers
 from reproduction.pages import PAGE, page
 
 MODULES = (collins_mnist, collins_mnist_rivals, collins_parsing, globerson, martins, bartlett, zhang)
@@ -42,7 +42,7 @@ def run(experiment: Experiment, data: Path, again: bool, sentences: int | None) 
     for name in experiment.data:
         if not (data / name).is_dir():
             raise SystemExit(f"{experiment.name} needs the data set {name}; --data {data} has no such folder")
-    numbers = Numbers(experiment.json_file, again, sentences)
+    numbers = Numbers(experiment.json_file, again, sentences, experiment.solvers)
     experiment.run(data, numbers)
     numbers.finish(experiment.name)
 
@@ -58,7 +58,8 @@ def draw(experiment: Experiment) -> None:
 def standing(experiment: Experiment) -> str:
     if experiment.numbers() is None:
         return "-"
-    return "older" if any(map(is_stale, experiment.commits())) else "measured"
+    changed = [name for names in experiment.changed_since().values() for name in names]
+    return "untraced" if set(changed) == {UNTRACED} else "older" if changed else "measured"
 
 
 def main() -> None:
@@ -67,7 +68,7 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="experiments, or all")
     parser.add_argument(
-        "--list", action="store_true", help="what there is, what is measured already, and with older code"
+        "--list", action="store_true", help="what there is, what is measured, and what by older solvers"
     )
     parser.add_argument("--pages", action="store_true", help="pictures and page from the numbers there are")
     parser.add_argument("--again", action="store_true", help="measure again what is there")

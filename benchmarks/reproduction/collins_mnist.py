@@ -297,9 +297,14 @@ def annealing_verdicts(numbers: dict[str, Any]) -> list[Verdict]:
     ]
 
 
-def _experiment(name: str, place: str, run: Any, draw: Any, verdicts: Any, table: Any = None) -> Experiment:
+def _experiment(
+    name: str, place: str, run: Any, draw: Any, verdicts: Any, table: Any = None, more: tuple[str, ...] = ()
+) -> Experiment:
     file = "mnist-path" if name == "mnist-path" else "mnist"
-    return Experiment(name, f"{PAPER}, {place}", SETTING, ("mnist",), run, file, draw, verdicts, table)
+    solvers = tuple(f"{solver}, digits" for solver in ("eg", "auto", *more))
+    return Experiment(
+        name, f"{PAPER}, {place}", SETTING, ("mnist",), run, file, draw, verdicts, table, solvers
+    )
 
 
 EXPERIMENTS = (
@@ -311,6 +316,8 @@ EXPERIMENTS = (
     _experiment("mnist-error", "Figure 4, p. 23", run_convergence, draw_errors, error_verdicts),
     _experiment("mnist-objective", "Figure 5, p. 24", run_convergence, draw_objectives, objective_verdicts),
     _experiment("mnist-gap", "Figure 6, p. 25", run_convergence, draw_gaps, gap_verdicts),
-    _experiment("mnist-order", "Figure 7, p. 25", run_orders, draw_orders, order_verdicts),
-    _experiment("mnist-annealing", "Figure 8, p. 26", run_annealing, draw_annealing, annealing_verdicts),
+    _experiment("mnist-order", "Figure 7, p. 25", run_orders, draw_orders, order_verdicts, None, ("cyclic eg",)),
+    _experiment(
+        "mnist-annealing", "Figure 8, p. 26", run_annealing, draw_annealing, annealing_verdicts, None, ("annealed eg",),
+    ),
 )  # fmt: skip

@@ -31,7 +31,10 @@ from reproduction.treebanks import Treebank, treebank
 
 PAPER = "Collins et al. 2008"
 N_TRAIN, N_DEV = 2306, 643
-CPU_SECONDS = 6.0  # of one max-margin curve
+MARGIN_PASSES = 40.0  # of one max-margin curve
+CPU_SECONDS = 12.0  # the least for it, unless it comes to its gap
+MARGIN_SEEDS = 3
+CLEARLY = 1.25  # times faster
 LOG_STRENGTHS = (1000.0, 100.0, 10.0, 1.0, 0.1)
 MARGIN_STRENGTHS = (10_000.0, 1000.0, 100.0, 10.0, 1.0)
 RATES = (1.0, 0.1, 0.001, 0.0001)  # η₀ tried for SGD
@@ -205,8 +208,13 @@ def run_margin(data: Path, numbers: Numbers) -> None:
         solvers = {"eg": published_eg(), "auto": solver_for(at, "auto", 1e-7), "svm-struct": SVMStruct()}
         for key, solver in solvers.items():
             solve(few, getattr(solver, "solver", solver), tol=1e-9, max_passes=2)  # compiles
-            limits = {"max_cpu": CPU_SECONDS, "gap": 1e-3, "spacing": 0.15}
-            numbers.once(f"{key} C={strength:g}", curve, at, solver, math.inf, **limits, watch=here.watch())
+            limits: dict[str, Any] = {"max_cpu": CPU_SECONDS, "gap": 1e-3, "spacing": 0.15}
+            numbers.once(
+                f"{key} C={strength:g}", curve, at, solver, MARGIN_PASSES, **limits, watch=here.watch()
+            )
+        for seed in range(1, MARGIN_SEEDS):  # SVM-struct draws nothing
+            limits = {"max_cpu": CPU_SECONDS, "gap": 1e-3, "spacing": 0.1, "seed": seed}
+            numbers.once(f"eg C={strength:g} seed={seed}", curve, at, published_eg(), MARGIN_PASSES, **limits)
 
 
 def draw_margin(numbers: dict[str, Any]) -> Any:
@@ -229,58 +237,77 @@ def draw_margin(numbers: dict[str, Any]) -> Any:
 
 
 def margin_verdicts(numbers: dict[str, Any]) -> list[Verdict]:
-    cells, ahead = [], 0
+    cells, ahead, behind = [], [], []
     for c in MARGIN_STRENGTHS:
-        curves = [numbers[f"{key} C={c:g}"] for key in ("eg", "auto", "svm-struct")]
-        cells.append(f"C = {c:g}: " + " / ".join(_seconds(points) for points in curves))
-        ahead += _order(curves[0]) < _order(curves[2])
+        eg, rival = (numbers[f"{key} C={c:g}"] for key in ("eg", "svm-struct"))
+        seeds = [eg, *(numbers[f"eg C={c:g} seed={seed}"] for seed in range(1, MARGIN_SEEDS))]
+        factors = [times_faster(points, rival) for points in seeds]
+        passes = " ".join(number(first_below(points, 1e-2)) for points in seeds)
+        auto, other = (number(first_below(numbers[f"{key} C={c:g}"], 1e-2)) for key in ("auto", "svm-struct"))
+        cells.append(f"C = {c:g}: {min(factors):.1f} to {max(factors):.1f} ({passes} / {auto} / {other})")
+        ahead += [c] * (min(factors) >= CLEARLY)
+        behind += [c] * (max(factors) <= 1.0 / CLEARLY)
     best = {c: best_seen(numbers[f"eg C={c:g}"]) for c in MARGIN_STRENGTHS}
     top = max(best, key=lambda c: best[c])
+    most = len(cells) / 2
     return [
         Verdict(
             "EG is considerably faster than SVM-struct for most C, comparable at C = 1",
-            f"EG is ahead at {ahead} of {len(cells)} C; CPU s to a gap of 1 %, or the gap after "
-            f"{CPU_SECONDS:.0f} s, EG / `auto` / SVM-struct: " + "; ".join(cells),
-            2 * ahead > len(cells),
+            f"with every seed of {MARGIN_SEEDS} it is at least {CLEARLY:g} times faster at "
+            f"{', '.join(f'C = {c:g}' for c in ahead)}, and slower by as much at "
+            f"{', '.join(f'C = {c:g}' for c in behind) or 'none'}. Times faster by seed, and passes to 1 % (EG by "
+            f"seed / `auto` / SVM-struct, – for not at all): {'; '.join(cells)}",
+            True if len(ahead) > most else False if len(behind) > most else None,
         ),
         Verdict("C = 100 has the best validation accuracy", f"C = {top:g}, {best[top]:.2f} %", top == 100.0),
     ]
 
 
-def _order(points: list[list[Any]]) -> tuple[float, float]:
-    """What is smaller is faster: time to a gap of 1 %, or else the gap at the end."""
-    seconds = first_below(points, 1e-2, CPU)
-    return (math.inf, best_gaps(points)[-1]) if seconds is None else (seconds, 0.0)
-
-
-def _seconds(points: list[list[Any]]) -> str:
-    seconds, gap = _order(points)
-    return f"gap {100 * gap:.0f} %" if math.isinf(seconds) else f"{seconds:.1f} s"
+def times_faster(points: list[list[Any]], rival: list[list[Any]]) -> float:
+    """CPU seconds of the rival over one's own to a gap of 1 %; if one does not come to it, the gaps after equal CPU."""
+    own, other = (first_below(each, 1e-2, CPU) for each in (points, rival))
+    if own is not None and other is not None:
+        return other / own
+    last = min(points[-1][CPU], rival[-1][CPU])
+    gap, others = (best_gaps([p for p in each if p[CPU] <= last])[-1] for each in (points, rival))
+    return others / gap
 
 
 def _experiment(
-    name: str, place: str, more: str, run: Any, draw: Any, verdicts: Any, table: Any = None
+    name: str,
+    place: str,
+    more: str,
+    solvers: tuple[str, ...],
+    run: Any,
+    draw: Any,
+    verdicts: Any,
+    table: Any = None,
 ) -> Experiment:
     source, data = f"{PAPER}, {place}", ("conll2007-es",)
-    return Experiment(name, source, SETTING + more, data, run, name, draw, verdicts, table)
+    return Experiment(name, source, SETTING + more, data, run, name, draw, verdicts, table, solvers)
 
 
+LOG_SOLVERS = tuple(
+    f"{solver}, log-linear trees" for solver in ("eg", "auto", "lbfgs", "preconditioned lbfgs", "sgd")
+)
+MARGIN_SOLVERS = tuple(f"{solver}, max-margin trees" for solver in ("eg", "auto", "svm-struct"))
 EXPERIMENTS = (
     _experiment(
-        "parsing-path", "Table 3, p. 33", "", run_path,
+        "parsing-path", "Table 3, p. 33", "", LOG_SOLVERS[:2], run_path,
         lambda numbers: draw_path(numbers, PUBLISHED, "heads right, %", max), path_verdicts,
         lambda numbers: path_table(numbers, PUBLISHED, "heads right, %"),
     ),
     _experiment(
         "parsing-log-es", "Figure 12, p. 34",
         " SGD's η₀ is the best of 1, 0.1, 0.001, 0.0001 by accuracy after one pass, not counted, as there.",
-        run_log, draw_log, log_verdicts,
+        LOG_SOLVERS, run_log, draw_log, log_verdicts,
     ),
     _experiment(
         "parsing-margin-es", "Figure 13, p. 36",
-        f" Costs are wrong heads; a solver gets {CPU_SECONDS:.0f} CPU seconds on one thread (the paper's axis is "
-        "hours), evaluations not counted. Two runs were made: at C = 10, where neither solver comes to a gap of 1 %, "
-        "SVM-struct was ahead in the other one, so that EG was ahead at 2 of 5 C there. The verdict hangs on that.",
-        run_margin, draw_margin, margin_verdicts,
+        f" Costs are wrong heads. A solver gets {MARGIN_PASSES:.0f} passes or at least {CPU_SECONDS:.0f} CPU seconds "
+        "on one thread (the paper's axis is hours), evaluations not counted. CPU seconds of a busy machine are off by "
+        f"a fifth or so: a solver is ahead if it is {CLEARLY:g} times faster to a gap of 1 % or, if one does "
+        "not come to it, by the gap after equal CPU seconds.",
+        MARGIN_SOLVERS, run_margin, draw_margin, margin_verdicts,
     ),
 )  # fmt: skip

@@ -26,14 +26,35 @@ class Entities:
 
     def f1(self, weights: np.ndarray, part: str = "dev") -> float:
         """F1 of whole entities, in percent."""
-        from partwise.estimators.model import LinearModel
         from partwise.scoring.metrics import chunk_scores
+
+        return 100.0 * chunk_scores(self.held_out[part][1], self.found(weights, part)).f1
+
+    def found(self, weights: np.ndarray, part: str) -> list[list[str]]:
+        """The best labels of every sentence."""
+        from partwise.estimators.model import LinearModel
 
         scorer, gold = self.held_out[part]
         model = LinearModel(self.problem.structure, self.problem.scorer.maps, weights)
         codes, _ = model.best(scorer, None, 1)
-        found = np.split(self.labels[codes], np.cumsum([len(each) for each in gold])[:-1])
-        return 100.0 * chunk_scores(gold, [list(each) for each in found]).f1
+        labels = np.split(self.labels[codes], np.cumsum([len(each) for each in gold])[:-1])
+        return [list(each) for each in labels]
+
+    def apart(
+        self, one: np.ndarray, other: np.ndarray, part: str = "dev", n_samples: int = 1000
+    ) -> list[float]:
+        """F1 of one minus that of the other, and its standard error over sentences (bootstrap), in points."""
+        from partwise.scoring.metrics import chunk_scores
+
+        gold, counts = self.held_out[part][1], []
+        for weights in (one, other):
+            own = [chunk_scores([a], [b]) for a, b in zip(gold, self.found(weights, part), strict=True)]
+            counts.append([[each.n_correct, each.n_true + each.n_predicted] for each in own])
+        table = np.array(counts).transpose(1, 0, 2)  # (sentences, models, 2)
+        drawn = np.random.default_rng(0).integers(0, len(table), (n_samples, len(table)))
+        totals = np.concatenate([table.sum(axis=0)[None], table[drawn].sum(axis=1)])
+        differences = 200.0 * (totals[..., 0] / totals[..., 1]) @ [1.0, -1.0]
+        return [float(differences[0]), float(differences[1:].std(ddof=1))]
 
     def watch(self, passes: float, weights: np.ndarray) -> float:
         return self.f1(weights)

@@ -109,6 +109,7 @@ def verdicts(numbers: dict[str, Any], better: Any, unit: str) -> list[Verdict]:
     ]  # fmt: skip
 
 
+SOLVERS = ("eg", "auto", "lbfgs", "preconditioned lbfgs", "cg")
 EXPERIMENTS = (
     Experiment(
         "mnist-small", f"{PAPER}, Figure 3 (§7.1)",
@@ -116,6 +117,7 @@ EXPERIMENTS = (
         "which the paper took is not said)." + COUNTED,
         ("mnist",), run_digits, "mnist-small", lambda numbers: draw(numbers, "development error, %"),
         lambda numbers: verdicts(numbers, min, "error in %"),
+        solvers=tuple(f"{solver}, digits" for solver in SOLVERS),
     ),
     Experiment(
         "parsing-cg", f"{PAPER}, Figure 4 (§7.2)",
@@ -123,5 +125,6 @@ EXPERIMENTS = (
         "(CoNLL-2007), projective, ten heads a word." + COUNTED,
         ("conll2007-es",), run_trees, "parsing-cg", lambda numbers: draw(numbers, "heads right, %"),
         lambda numbers: verdicts(numbers, max, "heads right in %"),
+        solvers=tuple(f"{solver}, log-linear trees" for solver in SOLVERS),
     ),
 )  # fmt: skip

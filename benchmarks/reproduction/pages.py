@@ -1,11 +1,11 @@
-"""docs/reproduction.md: written from the measured numbers alone, so that it cannot say anything else."""
+"""docs/reproduction.md: written from the measured numbers and today's solvers alone, so that it is always true."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
 
-from reproduction.experiment import ROOT, Experiment, Verdict
+from reproduction.experiment import ROOT, UNTRACED, Experiment, Verdict
 
 PAGE = ROOT / "docs" / "reproduction.md"
 MARK = {True: "held", False: "**did not hold**", None: "not comparable"}
@@ -20,8 +20,9 @@ by hand. `--list` names the experiments; DIR is the folder of the data sets, ../
 Curves called the paper's use the paper's iterate (the last weights, where this library returns the mean of a
 pass) and count what the paper counts: every step size tried is a visit. `auto` is what this library does by
 default, drawn beside them. Looking at the gap is not counted, for either. CPU seconds are of one thread of a
-two-core machine that others used as well. Every number carries the commit that it was made with; `--list`
-says which experiments have numbers from before the last change of the library's code.
+two-core machine that others used as well. Every number carries the commit that it was made with, and what its
+solver did then in the first steps on a small problem. Where the solver does something else now, the numbers
+are older than the solver, and this page says so; a test fails if it does not.
 """
 NOTATION = """\
 ## Notation
@@ -64,7 +65,10 @@ def page(experiments: Mapping[str, Experiment]) -> str:
     verdicts = {name: each.verdicts(each.numbers() or {}) for name, each in measured.items()}
     missing = [f"`{name}` ({each.source})" for name, each in experiments.items() if name not in measured]
     pieces = [OPENING, NOTATION, summary(measured, verdicts, missing)]
-    pieces += [section(each, verdicts[name]) for name, each in measured.items()]
+    before: list[Experiment] = []
+    for name, each in measured.items():
+        pieces.append(section(each, verdicts[name], before))
+        before.append(each)
     return "\n".join([*pieces, LEFT_OUT])
 
 
@@ -84,17 +88,17 @@ def summary(
     return "\n".join([*lines, ""])
 
 
-def section(experiment: Experiment, verdicts: list[Verdict]) -> str:
+def section(experiment: Experiment, verdicts: list[Verdict], before: list[Experiment]) -> str:
     numbers = experiment.numbers() or {}
     picture = experiment.picture.relative_to(PAGE.parent)
     lines = [f"## {experiment.name}", "", f"**{experiment.source}.**"]
     command = f"`python benchmarks/reproduce.py {experiment.name} --data DIR`"
-    setting = experiment.setting
+    setting = setting_after(experiment, before)
     if numbers.get("sentences"):
         command = command.replace("DIR", f"DIR --sentences {numbers['sentences']}")
         setting += f" **Only the first {numbers['sentences']:,} sentences of this trained here.**"
     commits = ", ".join(experiment.commits())
-    lines += [*wrapped(setting), "", *wrapped(f"{command} (numbers made with commits {commits})"), ""]
+    lines += [*wrapped(setting), "", *wrapped(f"{command} (made with {commits}).{older(experiment)}"), ""]
     lines += ["| claimed | measured here | |", "|---|---|---|"]
     lines += [f"| {v.claim} | {v.ours} | {MARK[v.held]} |" for v in verdicts]
     lines += ["", f"![{experiment.name}: {experiment.source}]({picture})", ""]
@@ -103,6 +107,31 @@ def section(experiment: Experiment, verdicts: list[Verdict]) -> str:
         lines += [f"| {' | '.join(header)} |", "|" + "---|" * len(header)]
         lines += [*(f"| {' | '.join(row)} |" for row in rows), ""]
     return "\n".join(lines)
+
+
+def setting_after(experiment: Experiment, before: list[Experiment]) -> str:
+    """The setting; what the page has said of an earlier experiment is not said again."""
+    same = [each for each in before if experiment.setting.startswith(each.setting)]
+    if not same:
+        return experiment.setting
+    first = max(same, key=lambda each: len(each.setting))
+    first = next(each for each in same if each.setting == first.setting)
+    return f"As [`{first.name}`](#{first.name}).{experiment.setting[len(first.setting) :]}"
+
+
+def older(experiment: Experiment) -> str:
+    """What the page says of numbers whose solvers have changed, or cannot be compared with today's."""
+    changed = experiment.changed_since()
+    unknown = [commit for commit, names in changed.items() if names == [UNTRACED]]
+    known = [
+        f"with {commit}: {'; '.join(names)}" for commit, names in changed.items() if commit not in unknown
+    ]
+    text = f" **Older than their solvers** ({'. '.join(known)})." if known else ""
+    if unknown:
+        text += (
+            f" With {', '.join(unknown)} no traces were kept, so that their solvers may have changed since."
+        )
+    return text
 
 
 def wrapped(text: str) -> list[str]:

@@ -33,22 +33,32 @@ class Treebank(NamedTuple):
 
 
 def treebank(
-    folder: Path, loss: Any = "log", limit: int | None = None, *ends: int, punctuation: bool = True
+    folder: Path,
+    loss: Any = "log",
+    limit: int | None = None,
+    *ends: int,
+    punctuation: bool = True,
+    most_dev: int | None = None,
+    **settings: Any,
 ) -> Treebank:
     """A treebank of which the first `limit` training sentences train.
 
-    `ends` are numbers of training sentences: so many to train on, and so many behind them in place of dev.
+    `ends` are numbers of training sentences: so many to train on, and so many behind them in place of dev. Accuracy is
+    that on the first `most_dev` sentences of dev. `settings` are those of the parser.
     """
     from partwise.estimators.model import compact
 
-    parser = parser_for(str(folder), loss=loss, labelled=False, prune=10)
+    parser = parser_for(str(folder), loss=loss, labelled=False, prune=10, **settings)
     if ends:
         n_train, n_dev = ends
         whole = read(str(folder), 0, held_out=0)
         train = whole.subset(np.arange(min(n_train, limit or n_train)))
         held_out = {1: whole.subset(np.arange(n_train, n_train + n_dev))}
     else:
-        train, held_out = read(str(folder), 0, limit), {1: read(str(folder), 1), 2: read(str(folder), 2)}
+        train, held_out = (
+            read(str(folder), 0, limit),
+            {1: read(str(folder), 1, most_dev), 2: read(str(folder), 2)},
+        )
     problem, encoder = parser._problem_for(train)
     kind = "uas" if punctuation else "uas_bare"
 

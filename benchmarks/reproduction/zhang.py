@@ -148,5 +148,9 @@ EXPERIMENTS = (
         f"not in the times, up to {MOST_PASSES:.0f} passes or {MOST_SECONDS:.0f} CPU seconds each. An iteration "
         "of excessive-gap is two passes.",
         ("ocr",), run, "words-rate", draw, verdicts, table,
+        tuple(
+            f"{solver}, letters"
+            for solver in ("excessive-gap", "fixed excessive-gap", "eg-batch", "bmrm", "bcfw", "auto")
+        ),
     ),
 )  # fmt: skip

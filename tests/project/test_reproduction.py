@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from problems import small
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import reproduce
-from reproduction.curves import DUAL, PASSES, PRIMAL, AsPublished, curve
-from reproduction.experiment import Numbers, git, is_stale
+from reproduction import traces
+from reproduction.curves import DUAL, PASSES, PRIMAL, AsPublished, curve, published_eg
+from reproduction.experiment import UNTRACED, Numbers
 from reproduction.pages import PAGE, page
 from reproduction.paths import auto_path, warm_path
 
@@ -27,7 +29,8 @@ from partwise.solvers import ExponentiatedGradient, solver_for
 MEASURED = [each for each in reproduce.EXPERIMENTS.values() if each.numbers() is not None]
 
 
-def test_the_page_is_what_the_numbers_make() -> None:
+def test_the_page_is_what_the_numbers_and_the_solvers_make() -> None:
+    """It names numbers that are older than their solvers. If this fails: python benchmarks/reproduce.py --pages."""
     assert PAGE.read_text(encoding="utf-8") == page(reproduce.EXPERIMENTS)
 
 
@@ -144,6 +147,33 @@ def test_every_number_carries_the_commit_it_was_made_with(experiment: Any) -> No
     assert ", ".join(experiment.commits()) in PAGE.read_text(encoding="utf-8").replace("\n", " ")
 
 
-def test_numbers_are_older_once_the_code_has_changed() -> None:
-    head, first = git("rev-parse", "HEAD").strip(), git("rev-list", "--max-parents=0", "HEAD").split()[0]
-    assert not is_stale(head) and is_stale(first) and is_stale(head + "+")
+def test_every_experiment_names_its_solvers() -> None:
+    for each in reproduce.EXPERIMENTS.values():
+        assert each.solvers and set(each.solvers) <= set(traces.names())
+    used = {name for each in reproduce.EXPERIMENTS.values() for name in each.solvers}
+    assert used == set(traces.names())
+
+
+def test_numbers_are_old_once_their_solver_does_something_else(tmp_path: Path) -> None:
+    file, solver = tmp_path / "numbers.json", "eg, digits"
+    Numbers(file, solvers=(solver, "sgd, digits")).once("one", lambda: 1.0)
+    (made,) = set(Numbers(file).commits.values())
+    experiment = replace(MEASURED[0], solvers=(solver, "sgd, digits"))
+    assert experiment.changed_since(Numbers(file)) == {}
+    changed = Numbers(file)
+    changed.traces[made][solver][3] *= 1.001
+    assert experiment.changed_since(changed) == {made: [solver]}
+    del changed.traces[made]
+    assert experiment.changed_since(changed) == {made: [UNTRACED]}
+
+
+def test_a_trace_shows_a_change_of_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same again, but not with another step size."""
+    traces.trace.cache_clear()
+    first = traces.trace("eg, digits")
+    traces.trace.cache_clear()
+    assert traces.trace("eg, digits") == first and len(first) == 2 * traces.N_STEPS
+    traces.trace.cache_clear()
+    monkeypatch.setattr("reproduction.curves.published_eg", lambda: published_eg(initial_step=0.4))
+    assert not traces.is_same(first, traces.trace("eg, digits"))
+    traces.trace.cache_clear()

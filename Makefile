@@ -30,7 +30,7 @@ kernel-list: $(STAMP)
 
 # Structures as PyTorch layers (docs/neural.md): an environment of its own, since PyTorch is large.
 test-torch: $(VENV)-torch/.installed
-	$(VENV)-torch/bin/pytest -n 2 --dist loadfile tests/torch tests/project/test_docs.py -k "torch or neural"
+	$(VENV)-torch/bin/pytest -n 2 --dist loadfile tests/torch tests/project/test_docs.py -k "torch or neural or transformers"
 
 $(VENV)-torch/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-torch

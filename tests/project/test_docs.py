@@ -26,6 +26,8 @@ import pytest
 from commands import without_compiling
 from data_paths import ROOT
 
+# Pages whose code needs more than partwise itself.
+_EXTRAS = {"docs/neural.md": ("torch",), "docs/transformers.md": ("torch", "transformers", "accelerate")}
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 _BLOCK = re.compile(
@@ -189,8 +191,8 @@ def test_code_runs_and_prints_what_is_shown(
 ) -> None:
     if not any(block.kind in ("python", "console") for block in blocks(ROOT / name)):
         pytest.skip("no code on this page")
-    if name == "docs/neural.md":
-        pytest.importorskip("torch", reason="PyTorch is an extra")
+    for extra in _EXTRAS.get(name, ()):
+        pytest.importorskip(extra, reason=f"{extra} is an extra")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")

@@ -218,7 +218,7 @@ def test_without_a_limit_half_of_the_machine_is_taken(
 def test_the_command_line_tells_and_limits(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     data, model = tmp_path / "train.txt", tmp_path / "m.pw"
     data.write_text("a A\nb B\n\na A\nb B\n")
-    command = ["train", "sequence", str(data), "--model", str(model), "--memory-limit"]
+    command = ["train", "sequence", str(data), "--model", str(model), "--verbose", "--memory-limit"]
     for limit, code in [("100GB", 0), ("1MB", 2), ("much", 2)]:
         model.unlink(missing_ok=True)
         with pytest.raises(SystemExit) as stopped:

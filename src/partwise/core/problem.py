@@ -17,6 +17,7 @@ from partwise.core.evaluation import Evaluation
 from partwise.core.losses import Loss
 from partwise.core.rows import RowData
 from partwise.core.scorer import Scorer
+from partwise.core.time_limit import summed_in_time, visited_in_time
 from partwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -320,10 +321,11 @@ class Problem:
         the answers of the structure that visits need, by default those of the loss. Threads that visit at the same time
         have different numbers `thread`.
 
-        Returns the results of `run`, one for each piece of `order` that it was called for.
+        Visits that come after a time limit are left out (`time_limit.py`). Returns the results of `run`, one for each
+        piece of `order` that it was called for.
         """
         scratch = self.scorer.scratch(v.dtype, thread, asks or self.asks, shrunk=self.l1 > 0.0)
-        return [run(self._visited_batch(), order, v, scratch)]
+        return [run(self._visited_batch(), here, v, scratch) for here in visited_in_time(order)]
 
     def visited(self, n_visits: int) -> None:
         """Called after every round of threads that visit together."""
@@ -362,6 +364,7 @@ class Problem:
         `asks` names the answers of the structure that the pass needs, by default those of the loss.
         """
         sums: dict[int, np.ndarray] = {}
+        work = summed_in_time(work)
 
         def share(first: int, last: int, scratch: Scratch, thread: int) -> None:
             sums[thread] = np.zeros(self.n_sums)

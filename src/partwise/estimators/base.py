@@ -106,7 +106,7 @@ class StructuredEstimator(Fitted, Saved, Answers, Pictures, Estimator):
     verbose : int
         1 prints an estimate of the memory before training, and a line per certificate.
     time_limit : float or None
-        Seconds of training.
+        Seconds of training, also within a pass. The last certificate may take half as long again.
     memory_limit : float, str or None
         Bytes that the process may use, or a text such as "1.5GB". "auto" then chooses a solver that fits, and other
         solvers use their leaner form. None is half of the machine's memory.
@@ -128,7 +128,7 @@ class StructuredEstimator(Fitted, Saved, Answers, Pictures, Estimator):
         P(w) and D(α); the optimum lies between them.
     duality_gap_ : float
         (P − D) / |P|, which is compared with `tol`.
-    certificate_kind_ : {"exact", "relaxation", "approximate", "local"}
+    certificate_kind_ : {"exact", "relaxation", "approximate", "local", "sampled"}
         Which problem the certificate is of.
     converged_ : bool
     stop_reason_ : str

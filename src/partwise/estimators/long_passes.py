@@ -38,7 +38,7 @@ def warn_if_long(problem: Problem, stacklevel: int) -> bool:
     why, faster = problem.structure.why_slow(problem.scorer.shapes)
     warnings.warn(
         f"one pass over the data will take about {size} ({why}): verbose=1 shows progress, time_limit ends training "
-        f"after the pass in which it is reached, {faster} are faster",
+        f"also within a pass, {faster} are faster",
         stacklevel=stacklevel + 1,
     )
     return True

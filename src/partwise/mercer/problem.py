@@ -27,6 +27,7 @@ from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem, Visit
 from partwise.core.rows import RowData, own_numbers
 from partwise.core.scorer import precision_of
+from partwise.core.time_limit import visited_in_time
 from partwise.errors import InputError
 from partwise.mercer.block import BlockRows, block_tasks
 from partwise.mercer.gram import Gram
@@ -193,7 +194,7 @@ class KernelProblem(Problem):
         calls = scratch.calls.copy()
         calls[SCORE], calls[SCATTER] = own
         scratch = scratch._replace(calls=calls)
-        for here in self._blocks(order):
+        for here in (block for piece in visited_in_time(order) for block in self._blocks(piece)):
             kinds, table, tied = self._open_block(np.unique(here), v)
             rows, held = packed_rows(kinds, self.scorer.run_ptr, self.scorer.runs)
             results.append(run(self.batch._replace(rows=rows), here, table, scratch))

@@ -45,6 +45,14 @@ class StopReason(Enum):
     TIME_LIMIT = (
         "stopped at the time limit before the gap reached tol: the gap shown tells how far the optimum can be"
     )
+    TIME_LIMIT_EARLIER = (
+        "stopped at the time limit with the weights of the last certificate: a new certificate would have taken too "
+        "long, and the gap shown holds for the weights returned"
+    )
+    TIME_LIMIT_SAMPLED = (
+        "stopped at the time limit before all examples could be scored: the objective is an estimate from some of the "
+        "examples, and nothing is proved; raise time_limit"
+    )
     INTERRUPTED = (
         "interrupted by the user: the weights are the best so far, and the gap shown still holds for them"
     )
@@ -71,10 +79,11 @@ class Certificate:
     ----------
     primal, dual : float
         P(w) for the weights returned and D(α); the optimum lies between them.
-    kind : {"exact", "relaxation", "approximate", "local"}
+    kind : {"exact", "relaxation", "approximate", "local", "sampled"}
         What the bounds are of. "exact": the problem itself. "relaxation": its relaxation, whose objective is never
         below the exact one. "approximate": nothing is certified, and `dual` is −inf. "local": labels are known in
-        part, and the weights are nearly stationary (see `core/partial.py`).
+        part, and the weights are nearly stationary (see `core/partial.py`). "sampled": the time limit left no time to
+        score all examples. `primal` is an estimate, and `dual` is a bound that needs no pass: 0, or −inf.
     weights : ndarray (n_weights,)
         The weights that `primal` belongs to.
     drift : float
@@ -124,7 +133,7 @@ class Certificate:
     @property
     def is_sound(self) -> bool:
         """Whether the bounds are possible: finite, and in order except for rounding. Approximate sums claim no dual."""
-        if self.kind == "approximate":
+        if self.kind in ("approximate", "sampled"):
             return math.isfinite(self.primal)
         size = max(abs(self.primal), abs(self.dual))
         return math.isfinite(size) and self.gap >= -_ROUNDING * size
@@ -280,6 +289,18 @@ class Solver(ABC):
         """Whether bounds that do not move are those of an earlier point, which the present one has yet to reach."""
         return False
 
+    def weights(self, problem: Problem, state: Any) -> np.ndarray | None:
+        """The weights of a state without a pass, if a time limit leaves no time for a certificate; None if unknown.
+
+        The default is those of its arrays `weights`, `average` or `v`.
+        """
+        if hasattr(state, "weights"):
+            return np.array(state.weights, np.float64)
+        v = state.average if np.any(getattr(state, "average", 0.0)) else getattr(state, "v", None)
+        if v is None or len(v) < problem.n_weights or not problem.has_features:
+            return None
+        return problem.weights_at(np.array(v[: problem.n_weights], np.float64))
+
     # What a race asks of its candidates, see `race.py`.
 
     def from_weights(
@@ -415,6 +436,7 @@ _WHAT_WAS_CERTIFIED = {
     "exact": "",
     "relaxation": " (relaxation: both bounds are those of the relaxed problem)",
     "approximate": " (approximate: sums over labellings are not exact, so there is no dual bound and no certificate)",
+    "sampled": "",
     "local": " (labels are missing: the gap is to a stationary point, not to the best of them)",
 }
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from partwise.core.precompile import SMALLEST_TOL_OF_SINGLE
 from partwise.core.problem import Problem
 from partwise.core.products import on_own_thread
 from partwise.core.randomness import random_generator
+from partwise.core.time_limit import until
 from partwise.errors import InputError
 from partwise.solvers.base import (
     Certificate,
@@ -33,6 +34,7 @@ from partwise.solvers.checkpoint import load_checkpoint, save_checkpoint, state_
 from partwise.solvers.fingerprint import changes
 from partwise.solvers.needs import check_solver
 from partwise.solvers.rounding import with_rounding
+from partwise.solvers.timing import Timing
 
 # Products of vectors in passes that read or write more numbers wake all threads of the linear algebra library.
 _LONG = 5_000_000
@@ -126,6 +128,10 @@ class Run:
     cpu_seconds: float = 0.0
     history: list[Record] = field(default_factory=list)
 
+    @property
+    def is_recorded(self) -> bool:
+        return bool(self.history) and self.history[-1].passes == self.passes
+
 
 def solve(
     problem: Problem,
@@ -154,7 +160,8 @@ def solve(
     callback : callable
         Called with a :class:`Progress` after every step; return True to stop.
     time_limit : float
-        Seconds of training after which to stop; compiling does not count.
+        Seconds of training after which to stop, also within a pass; compiling does not count. The last certificate may
+        take half of the limit more (`timing.py`).
     certificate_every : float
         Passes between certificates; by default only as often as is worth their cost.
     checkpoint : path
@@ -176,18 +183,41 @@ def solve(
     at_work = with_precision(solver, tol)
     if resume and checkpoint is None:
         raise InputError("resume=True needs checkpoint, the file to go on from")
+    timing = None if time_limit is None else Timing(problem, time_limit)
     if resume and checkpoint is not None and os.path.exists(checkpoint):
         state = load_checkpoint(checkpoint, problem, solver, run, random, at_work.template)
-    elif isinstance(warm_start, np.ndarray):
-        state = at_work.from_other_data(problem, warm_start, random)
-    elif warm_start is not None:
-        state = _warm_state(problem, at_work, warm_start, random)
     else:
-        state = at_work.init(problem, random)
+        with _starting(run, timing):
+            state = _start(problem, at_work, warm_start, random)
     saved_as = None if checkpoint is None else (checkpoint, solver)
-    loop = _Loop(problem, at_work, run, random, tol, max_passes, time_limit, callback, saved_as)
+    loop = _Loop(problem, at_work, run, random, tol, max_passes, timing, callback, saved_as)
     with _no_idle_threads(problem):
         return loop.run(state)
+
+
+@contextmanager
+def _starting(run: Run, timing: Timing | None) -> Iterator[None]:
+    """Count the time of finding a first state. Its visits end at the time limit; its sums do not."""
+    wall, cpu = working_time()
+    if timing is not None:
+        timing.begin(0.0)
+    with until(None if timing is None else replace(timing.deadline, gives_up_sums=False)):
+        yield
+    now, cpu_now = working_time()
+    run.seconds, run.cpu_seconds = run.seconds + now - wall, run.cpu_seconds + cpu_now - cpu
+
+
+def _start(
+    problem: Problem,
+    solver: Solver,
+    warm_start: Solution | WarmStart | np.ndarray | None,
+    random: np.random.Generator,
+) -> Any:
+    if isinstance(warm_start, np.ndarray):
+        return solver.from_other_data(problem, warm_start, random)
+    if warm_start is not None:
+        return _warm_state(problem, solver, warm_start, random)
+    return solver.init(problem, random)
 
 
 def _no_idle_threads(problem: Problem) -> AbstractContextManager[Any]:
@@ -236,21 +266,23 @@ class _Loop:
     random: np.random.Generator
     tol: float
     max_passes: float
-    time_limit: float | None
+    timing: Timing | None
     callback: Callable[[Progress], bool | None] | None
     saved_as: tuple[str | os.PathLike[str], Solver] | None
 
     def run(self, state: Any) -> Solution:
         run, certificate = self.run_, None
         reason = self._reason_to_stay()
+        if self.timing is not None:
+            self.timing.begin(run.seconds)
         info = StepInfo(0.0)
         try:
             while reason is None:
                 wall, cpu = working_time()
-                state, info = self.solver.step(self.problem, state, self.random)
+                state, info = self._step(state)
                 run.passes += info.passes
                 certificate, record = None, None
-                last_step = run.passes >= self.max_passes or self._out_of_time(wall)
+                last_step = run.passes >= self.max_passes or self._is_out_of_time()
                 if last_step or run.schedule.is_due(run.passes, info):
                     state, certificate = self._certificate(state)
                 now, cpu_now = working_time()
@@ -270,7 +302,11 @@ class _Loop:
             reason, certificate = StopReason.INTERRUPTED, None
         if certificate is None:
             state, certificate = self._certificate(state)
-            if not run.history or run.history[-1].passes != run.passes:
+            if certificate is None and reason in (StopReason.INTERRUPTED, StopReason.CALLBACK):
+                state, certificate = self._made(state)
+            elif certificate is None:
+                reason, certificate = self._without_certificate(state)
+            if reason is not StopReason.TIME_LIMIT_EARLIER and not run.is_recorded:
                 self._record(certificate)
         if not certificate.is_sound:
             reason = StopReason.UNSOUND
@@ -282,13 +318,37 @@ class _Loop:
     def _reason_to_stay(self) -> StopReason | None:
         """The reason to stop before the first step: a resumed run may have ended already."""
         history = self.run_.history
-        if history and history[-1].passes == self.run_.passes and history[-1].proves(self.tol):
+        if self.run_.is_recorded and history[-1].proves(self.tol):
             return StopReason.CONVERGED
         return StopReason.MAX_PASSES if self.run_.passes >= self.max_passes else None
 
-    def _certificate(self, state: Any) -> tuple[Any, Certificate]:
-        """The certificate of the solver with its kind; approximate sums claim no dual."""
+    def _step(self, state: Any) -> tuple[Any, StepInfo]:
+        """A step of the solver. If a time limit ends it, the state has the visits that were made."""
+        if self.timing is None:
+            return self.solver.step(self.problem, state, self.random)
+        found, is_cut, passes = self.timing.step(lambda: self.solver.step(self.problem, state, self.random))
+        state, info = (state, StepInfo(0.0)) if found is None else found
+        return state, StepInfo(min(info.passes, passes)) if is_cut else info
+
+    def _certificate(self, state: Any) -> tuple[Any, Certificate | None]:
+        """The state and its certificate; None if the time limit leaves no time for one."""
         finish()
+        if self.timing is None:
+            return self._made(state)
+        return self.timing.certificate(lambda: self._made(state)) or (state, None)
+
+    def _without_certificate(self, state: Any) -> tuple[StopReason, Certificate]:
+        """What a run returns that has no time for a last certificate."""
+        assert self.timing is not None
+        if self.timing.best is not None:
+            return StopReason.TIME_LIMIT_EARLIER, self.timing.best
+        weights = self.solver.weights(self.problem, state)
+        if weights is None or not self.problem.is_in_memory:
+            return StopReason.TIME_LIMIT, self._made(state)[1]
+        return StopReason.TIME_LIMIT_SAMPLED, self.timing.sampled(weights)
+
+    def _made(self, state: Any) -> tuple[Any, Certificate]:
+        """The certificate of the solver with its kind; approximate sums claim no dual."""
         state, found = self.solver.certificate(self.problem, state)
         kind = self.problem.certified
         if kind != "approximate":
@@ -297,9 +357,8 @@ class _Loop:
         negative = int((losses < -1e-9 * (1.0 + np.abs(losses))).sum())
         return state, replace(found, kind=kind, dual=-math.inf, negative_losses=negative)
 
-    def _out_of_time(self, step_start: float) -> bool:
-        elapsed = self.run_.seconds + working_time()[0] - step_start
-        return self.time_limit is not None and elapsed >= self.time_limit
+    def _is_out_of_time(self) -> bool:
+        return self.timing is not None and self.timing.is_over
 
     def _record(self, certificate: Certificate) -> Record:
         run = self.run_
@@ -330,7 +389,7 @@ class _Loop:
         if self.run_.passes >= self.max_passes:
             is_drowned = certificate is not None and certificate.is_drowned(self.tol)
             return StopReason.ROUNDING if is_drowned else StopReason.MAX_PASSES
-        if self.time_limit is not None and self.run_.seconds >= self.time_limit:
+        if self._is_out_of_time():
             return StopReason.TIME_LIMIT
         if certificate is not None and self._stalled() and not self.solver.catches_up(state):
             is_noise = certificate.noise > self.tol * abs(certificate.primal)

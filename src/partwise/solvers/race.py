@@ -340,6 +340,9 @@ class Race(Solver):
     def catches_up(self, state: RaceState) -> bool:
         return bool(state.own.behind[0])
 
+    def weights(self, problem: Problem, state: RaceState) -> np.ndarray | None:
+        return self.runners[int(state.own.turn[0])].weights(problem, state.leader)
+
     def certificate(self, problem: Problem, state: RaceState) -> tuple[RaceState, Certificate]:
         """The certificate of the candidate at work, with the best dual and the best weights of all."""
         own, now = state.own, int(state.own.turn[0])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from partwise.core.problem import Problem
+from partwise.core.time_limit import is_out_of_time, visited_in_time
 from partwise.solvers.base import CHUNK
 
 # Passes before gaps choose: all gaps are large at first and change with every other visit.
@@ -73,6 +74,8 @@ def due_chunks(state: Any, problem: Problem, random: np.random.Generator) -> Ite
         weight, n = problem.batch.example_weight[shard], len(shard)
         chunk, order = max(1, n // 10), random.permutation(n)
         for first in range(0, n, chunk):
+            if is_out_of_time():
+                return
             here = order[first : first + chunk]
             if by_gap:
                 times = state.seen[shard], state.waited[shard], float(state.clock[0])
@@ -81,11 +84,11 @@ def due_chunks(state: Any, problem: Problem, random: np.random.Generator) -> Ite
 
 
 def shuffled_chunks(problem: Problem, random: np.random.Generator) -> Iterator[np.ndarray]:
-    """All examples once, shard by shard, in random order within a shard."""
+    """All examples once, shard by shard, in random order within a shard; fewer if a time limit is reached."""
     for shard in problem.shards(random):
         order = shard[random.permutation(len(shard))]
         for first in range(0, len(order), CHUNK):
-            yield order[first : first + CHUNK]
+            yield from visited_in_time(order[first : first + CHUNK])
 
 
 def forget_gaps(seen: np.ndarray, waited: np.ndarray, clock: np.ndarray) -> None:

@@ -32,6 +32,7 @@ from partwise.compiled.dispatch import IS_OFF
 from partwise.compiled.examples import Batch, Scratch
 from partwise.compiled.lock import arrive
 from partwise.core.problem import Problem
+from partwise.core.time_limit import current_deadline, until
 from partwise.solvers.combining import BLOCK, combine_pass
 from partwise.solvers.work_model import online_pass_work, scatter_work
 
@@ -63,7 +64,7 @@ class Threads:
     """
 
     def __init__(self, problem: Problem, asks: tuple[str, ...] | None = None, may_share: bool = False):
-        self.problem, self.asks = problem, asks
+        self.problem, self.asks, self.deadline = problem, asks, current_deadline()
         self.is_sharing = may_share and _is_worth_sharing(problem)
         self.n_threads = n_sharing(problem) if self.is_sharing else n_worthwhile(problem)
         self.lock = _on_lines_of_their_own(1, np.int64)[0]
@@ -107,11 +108,13 @@ class Threads:
             return self._visit_sharing(order, point, run)
         results = []
         for here in self._rounds(order):
+            if self._ends():
+                break
             results += self._round(here, point, run)
         return results
 
     def _visit_sharing(self, order: np.ndarray, point: Any, run: Run) -> list[Any]:
-        pieces = deque(pieces_of(order, len(self.sizes), self.n_threads))
+        pieces = deque(self._cut(pieces_of(order, len(self.sizes), self.n_threads)))
         norms = _on_lines_of_their_own(self.n_threads, np.float64)
 
         def visit(k: int) -> list[Any]:
@@ -119,7 +122,7 @@ class Threads:
                 return run(batch, here, point._replace(norm=norms[k]), scratch._replace(lock=self.lock))
 
             results = []
-            while pieces:
+            while pieces and not self._ends():
                 try:
                     here = pieces.popleft()
                 except IndexError:  # another thread was faster
@@ -129,7 +132,7 @@ class Threads:
 
         results = self._together(visit)
         point.norm[0] += norms.sum()
-        self.problem.visited(len(order))
+        self._note(len(order) - sum(map(len, pieces)))
         return [result for own in results for result in own]
 
     def _rounds(self, order: np.ndarray) -> Iterator[np.ndarray]:
@@ -166,8 +169,28 @@ class Threads:
         needed = _CAUTION * together / apart if apart > 0.0 else 1.0
         self.needed = max(needed, (1.0 - _FORGOTTEN) * self.needed)
         self.sigma = float(np.clip(self.needed, 1.0, n))
-        problem.visited(len(order))
+        self._note(len(order))
         return [result for own in results for result in own]
+
+    def _note(self, n_visits: int) -> None:
+        """Note that the threads have visited examples together."""
+        if self.deadline is not None:
+            self.deadline.n_done += n_visits
+        self.problem.visited(n_visits)
+
+    def _ends(self) -> bool:
+        """Whether the time of the pass is over."""
+        return self.deadline is not None and self.deadline.visits_end()
+
+    def _cut(self, pieces: list[np.ndarray]) -> list[np.ndarray]:
+        """No longer pieces than are visited between two looks at the clock.
+
+        Pieces with repeated examples stay whole: each belongs to one thread.
+        """
+        if self.deadline is None or len(pieces) <= self.n_threads:
+            return pieces
+        most = self.deadline.at_once
+        return [piece[k : k + most] for piece in pieces for k in range(0, len(piece), most)]
 
     def _prepare(self, v: np.ndarray) -> None:
         """A copy of v for each thread that needs one. This thread alone makes and compiles what visits need."""
@@ -182,7 +205,8 @@ class Threads:
         for k, helper in enumerate(self.helpers):
             helper.begin(work, k + 1)
         try:
-            own = work(0)
+            with until(None):  # the threads look at the clock themselves
+                own = work(0)
         finally:
             answers = [helper.answer() for helper in self.helpers]
         for answer in answers:

@@ -179,7 +179,7 @@ def _is_record(record: Any) -> bool:
         isinstance(record, dict)
         and record.keys() >= {"passes", "primal", "dual", "gap"}
         and all(_is_float(value) for name, value in record.items() if name != "kind")
-        and record.get("kind", "exact") in ("exact", "relaxation", "approximate")
+        and record.get("kind", "exact") in ("exact", "relaxation", "approximate", "local", "sampled")
     )
 
 

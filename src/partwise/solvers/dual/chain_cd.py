@@ -16,6 +16,7 @@ import numpy as np
 from partwise.compiled.examples import Batch
 from partwise.core.arrays import offsets
 from partwise.core.problem import Problem
+from partwise.core.time_limit import visited_in_time
 from partwise.errors import InputError
 from partwise.mercer.problem import KernelProblem
 from partwise.solvers.base import Memory, StepInfo, check_precision, state_type, vectors_bytes
@@ -242,6 +243,11 @@ class ChainCoordinateAscent(HardAscent):
         return state, StepInfo(1.0, hard_dual(problem, state.point()), float(weight @ gap))
 
     def _visit(self, problem: Problem, state: ChainState, here: np.ndarray, space: Any) -> ChainState:
+        for piece in visited_in_time(here):
+            state = self._visit_piece(problem, state, piece, space)
+        return state
+
+    def _visit_piece(self, problem: Problem, state: ChainState, here: np.ndarray, space: Any) -> ChainState:
         scratch, chain, done = problem.scorer.scratch(state.v.dtype, asks=("best",)), _chain_view(problem), 0
         while done < len(here):
             workspace = _path_workspace(problem, state)

@@ -11,6 +11,7 @@ import numpy as np
 from partwise.compiled.examples import Batch, Scratch
 from partwise.core.bounds import safe_steps
 from partwise.core.problem import Problem
+from partwise.core.time_limit import is_out_of_time
 from partwise.errors import InputError
 from partwise.solvers.base import (
     CHUNK,
@@ -257,6 +258,8 @@ class ExponentiatedGradient(BlockAscent):
         refresh(problem, start)
         step = first
         while not self._is_monotone(problem, start, sample, step) and step > first * _SMALLEST_TRIAL:
+            if is_out_of_time():  # a visit that is left out gains nothing
+                return first
             step *= 0.5
         if step == first and np.isinf(self._first_beta(problem)):
             while 2.0 * step <= _LARGEST_STEP and self._is_monotone(problem, start, sample, 2.0 * step):

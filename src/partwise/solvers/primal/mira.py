@@ -87,6 +87,9 @@ class _Averaged(Solver):
         """Update on the examples of `order`; add v of the labels found to `v` unless it is empty; return their cost."""
         raise NotImplementedError
 
+    def weights(self, problem: Problem, state: OnlineState) -> np.ndarray:
+        return state.average()
+
     def certificate(self, problem: Problem, state: OnlineState) -> tuple[OnlineState, Certificate]:
         weights, loss, v = state.average(), problem.loss, state.v
         if loss.is_hard and state.n_passes[0] > 0:

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from partwise.core.problem import Problem
+from partwise.core.time_limit import is_out_of_time
 from partwise.errors import InputError
 from partwise.solvers.base import Certificate, Solver, StepInfo, evaluate_model, primal_certificate
 from partwise.solvers.needs import Needs
@@ -114,6 +115,10 @@ class SGD(Solver):
         state.cost[0] += share * (cost - state.cost[0])
         return state, StepInfo(passes)
 
+    def weights(self, problem: Problem, state: SGDState) -> np.ndarray:
+        found: np.ndarray = state.scale[0] * state.direction
+        return found
+
     def certificate(self, problem: Problem, state: SGDState) -> tuple[SGDState, Certificate]:
         weights = state.scale[0] * state.direction
         if not problem.loss.is_hard or state.n_passes[0] == 0:
@@ -155,7 +160,7 @@ def _search_step(problem: Problem, random: np.random.Generator) -> tuple[float, 
     n_trials = 1
     for ratio in (1.0 / _RATIO, _RATIO):
         step = best_step * ratio
-        while n_trials < _MAX_TRIALS and _is_stable(problem, step):
+        while n_trials < _MAX_TRIALS and _is_stable(problem, step) and not is_out_of_time():
             value = _value_after(problem, sample, step)
             n_trials += 1
             # If all trials are worse than P(0), smaller steps look better only because they move less.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from partwise.core.losses import Loss
     from partwise.errors import InputError
+    from partwise.estimators.entities import Entity
     from partwise.estimators.on_disk.dataset import EncodedDataset, open_dataset
     from partwise.estimators.regularization_path.path import RegularizationPath
     from partwise.estimators.tagger import Tagger
@@ -38,6 +39,7 @@ __all__ = [
     "ConstituencyParser",
     "DependencyParser",
     "EncodedDataset",
+    "Entity",
     "GraphLabeler",
     "InputError",
     "KernelClassifier",
@@ -60,6 +62,7 @@ __all__ = [
 
 _HOMES = {  # of public names that are no estimators, whose homes the registry of tasks knows
     "EncodedDataset": "partwise.estimators.on_disk.dataset",
+    "Entity": "partwise.estimators.entities",
     "InputError": "partwise.errors",
     "Loss": "partwise.core.losses",
     "PerPosition": "partwise.tasks.sequences.per_position",

@@ -5,6 +5,7 @@ Input is recognised by its methods; pandas is imported for output alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from partwise.errors import InputError
@@ -77,15 +78,34 @@ def only_column(frame: Any, name: str) -> list[Any]:
     return frame.iloc[:, 0].tolist()
 
 
+def as_words(sequences: Any) -> list[list[str]]:
+    """The words of sequences: of strings, of rows of strings that begin with the word, or of DataFrames."""
+    sequences = sequences.row_sequences() if hasattr(sequences, "row_sequences") else unpacked(sequences)
+    if isinstance(sequences, Iterable) and not isinstance(sequences, str):
+        words = [_first_values(sequence) for sequence in sequences]
+        if all(isinstance(word, str) for own in words for word in own):
+            return words
+    raise InputError("words must be lists of strings, or of rows of strings that begin with the word")
+
+
+def _first_values(sequence: Any) -> list[Any]:
+    """The first value of each row of a sequence; [None] if it is no sequence."""
+    if is_frame(sequence):
+        return sequence.iloc[:, 0].tolist()
+    if isinstance(sequence, str) or not isinstance(sequence, Iterable):
+        return [None]
+    return [each[0] if isinstance(each, (list, tuple)) and each else each for each in sequence]
+
+
 def _columns(frame: Any) -> tuple[list[list[Any]], Any]:
     """The columns as lists, and a mask of missing values, bool (n_rows, n_columns)."""
     return [frame.iloc[:, k].tolist() for k in range(frame.shape[1])], frame.isna().to_numpy()
 
 
-def frame_of(rows: list[dict[str, Any]]) -> Any:
-    """Rows as a DataFrame."""
+def frame_of(rows: list[dict[str, Any]], columns: list[str] | None = None) -> Any:
+    """Rows as a DataFrame; without rows, it has `columns`."""
     try:
         import pandas
     except ImportError:
         raise InputError("frames need pandas: pip install pandas") from None
-    return pandas.DataFrame(rows)
+    return pandas.DataFrame(rows, columns=columns)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from partwise.data.frames import as_words, frame_of
 from partwise.errors import InputError
 from partwise.estimators.checks import check_choice
 from partwise.estimators.conformal import LEAST, ConformalAnswers, ConformalSets, Truths, ranked_truth, within
@@ -43,6 +44,42 @@ class Entity(NamedTuple):
     last: int
     type: Any
     probability: float
+
+
+class EntityLists(list[list[Entity]]):
+    """Entities by sequence: a list of lists, which can become a DataFrame."""
+
+    def to_frame(self, words: Any = None) -> Any:
+        """One row per entity: sequence (its number), first, last, type, probability, and text if words are given.
+
+        Needs pandas.
+
+        Parameters
+        ----------
+        words : iterable of sequences, optional
+            The words that the entities were found in, one list of strings for each sequence. X does, if its tokens are
+            strings or rows that begin with the word.
+
+        Returns
+        -------
+        DataFrame
+        """
+        names = ["sequence", *Entity._fields]
+        rows = [{"sequence": i, **entity._asdict()} for i, own in enumerate(self) for entity in own]
+        if words is not None:
+            texts, names = as_words(words), [*names, "text"]
+            self._check_words(texts)
+            for row in rows:
+                row["text"] = " ".join(texts[row["sequence"]][row["first"] : row["last"] + 1])
+        return frame_of(rows, names)
+
+    def _check_words(self, texts: list[list[str]]) -> None:
+        """Raise unless there are words for all entities."""
+        if len(texts) != len(self):
+            raise InputError(f"words has {len(texts)} sequences, and the entities are of {len(self)}")
+        for i, (own, text) in enumerate(zip(self, texts, strict=True)):
+            if own and max(entity.last for entity in own) >= len(text):
+                raise InputError(f"words: sequence {i} has {len(text)} words, fewer than its entities need")
 
 
 class SpanPosterior(Protocol):
@@ -118,7 +155,7 @@ class EntityAnswers(ConformalAnswers):
 
     def _entities(
         self, X: Any, threshold: float | None, decode: str, *constraints: Any, risk: float | None = None
-    ) -> list[list[Entity]]:
+    ) -> EntityLists:
         """What `predict_entities` returns."""
         if risk is not None and (threshold is not None or decode != "viterbi"):
             raise InputError(
@@ -132,7 +169,7 @@ class EntityAnswers(ConformalAnswers):
         rows = zip(*(column.tolist() for column in found.spans[1:4]), p, strict=True)
         entities = [Entity(first, last, types[kind], value) for first, last, kind, value in rows]
         ptr = found.spans.by_example(found.n_examples).tolist()
-        return [entities[a:b] for a, b in pairwise(ptr)]
+        return EntityLists(entities[a:b] for a, b in pairwise(ptr))
 
     def _found(self, X: Any, threshold: float | None, decode: str, *constraints: Any) -> Found:
         """All candidates from `threshold` on; without one, those that `decode` chooses."""
@@ -345,10 +382,10 @@ class EntityAnswers(ConformalAnswers):
             zip(self._entity_types(), (1.0 - sets.quantiles[group] for group in sets.groups), strict=True)
         )
         threshold = max(min(least.values()) - _ROUNDING, LEAST / 2)
-        return [
+        return EntityLists(
             [entity for entity in own if entity.probability >= least[entity.type] - _ROUNDING]
             for own in self._entities(X, threshold, "viterbi")
-        ]
+        )
 
 
 def _inside(ranked: list[tuple[Any, float]], quantile: float) -> list[tuple[Any, float]]:

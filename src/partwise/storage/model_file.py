@@ -66,6 +66,27 @@ def save_estimator(
         More entries of the header.
     """
     writable_target(path)
+    _write(path, *_checked(estimator, record, path))
+
+
+def estimator_as_bytes(estimator: Any) -> bytes:
+    """The bytes of the file that saving a fitted estimator would write."""
+    return b"".join(_checked(estimator, None, None))
+
+
+def estimator_of_bytes(data: bytes) -> Any:
+    """The estimator whose file has these bytes."""
+    try:
+        header, arrays = _read(*_container(np.frombuffer(bytearray(data), np.uint8)))
+    except InputError:
+        raise
+    except _NONSENSE as error:
+        raise InputError(f"damaged model file ({type(error).__name__})") from None
+    return estimator_from(header, arrays)
+
+
+def _checked(estimator: Any, record: Mapping[str, Any] | None, path: object) -> tuple[bytes, memoryview]:
+    """The bytes of a model file that has been loaded once."""
     header, arrays = estimator._state()
     front, payload = _packed({**header, **(record or {})}, arrays, path)
     try:
@@ -76,8 +97,7 @@ def save_estimator(
         raise InputError(
             f"this model cannot be saved, as it could not be loaded again: {reason}", path
         ) from None
-    del whole
-    _write(path, front, payload)
+    return front, payload
 
 
 def check_header(names: Any) -> None:

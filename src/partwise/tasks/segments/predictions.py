@@ -14,7 +14,7 @@ from partwise.core.randomness import random_generator
 from partwise.errors import InputError
 from partwise.estimators.checks import check_targets, checked_weights
 from partwise.estimators.encoders import as_sequences
-from partwise.estimators.entities import Entity, EntityAnswers
+from partwise.estimators.entities import EntityAnswers, EntityLists
 from partwise.estimators.explain import TopKind, Use
 from partwise.estimators.labels import split, warn_of_unknown
 from partwise.estimators.predictions import Predictions, Query
@@ -118,7 +118,7 @@ class SegmentPredictions(EntityAnswers, Predictions):
         threshold: float | None = None,
         decode: str = "viterbi",
         risk: float | None = None,
-    ) -> list[list[Entity]]:
+    ) -> EntityLists:
         """The segments of every sequence as entities, each with the probability of exactly this segment.
 
         Parameters
@@ -135,8 +135,9 @@ class SegmentPredictions(EntityAnswers, Predictions):
 
         Returns
         -------
-        list of lists of Entity
-            Named tuples (first, last, type, probability) in order of position; `last` is included.
+        EntityLists
+            A list of lists of `Entity`, named tuples (first, last, type, probability) in order of position; `last` is
+            included. Its method ``to_frame(words)`` makes a DataFrame.
         """
         if decode == "marginal":
             raise InputError(

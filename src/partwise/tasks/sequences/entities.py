@@ -11,7 +11,7 @@ import numpy as np
 from partwise.core.arrays import offsets
 from partwise.errors import InputError
 from partwise.estimators.checks import check_targets
-from partwise.estimators.entities import Entity, EntityAnswers, Found, checked_threshold
+from partwise.estimators.entities import EntityAnswers, EntityLists, Found, checked_threshold
 from partwise.estimators.labels import check_hashable, flat_labels, in_order, split
 from partwise.estimators.predictions import Query, blocks
 from partwise.scoring.labelling import looks_like_chunks
@@ -99,7 +99,7 @@ class SequenceEntities(EntityAnswers):
         fixed: Any = None,
         forbid: Any = None,
         risk: float | None = None,
-    ) -> list[list[Entity]]:
+    ) -> EntityLists:
         """The entities of every sequence, each with the probability of exactly this entity.
 
         The probability sums over all labellings that have the entity, with these borders and this type.
@@ -122,8 +122,9 @@ class SequenceEntities(EntityAnswers):
 
         Returns
         -------
-        list of lists of Entity
-            Named tuples (first, last, type, probability) in order of position; `last` is included.
+        EntityLists
+            A list of lists of `Entity`, named tuples (first, last, type, probability) in order of position; `last` is
+            included. Its method ``to_frame(words)`` makes a DataFrame.
         """
         return self._entities(X, threshold, decode, fixed, forbid, risk=risk)
 

@@ -174,3 +174,26 @@ def test_display_on_a_terminal():
             display(step)
     text = console.file.getvalue()
     assert "relative gap" in text and "passes" in text
+
+
+def test_estimates_are_marked(monkeypatch):
+    from rich.console import Console
+
+    estimated = Progress(1.5, 20, 0.5, 10.0, 2.5)
+    unknown = Progress(1.5, 20, 0.5, math.nan, math.nan)
+    certified = next(step for step in steps() if step.record is not None)
+    for step, is_estimate in ((estimated, True), (unknown, False), (certified, False)):
+        console = Console(file=io.StringIO(), force_terminal=True, width=100)
+        with TrainingDisplay(1e-3, console) as display:
+            display(step)
+        shown = console.file.getvalue()
+        assert ("≈" in shown) == is_estimate and "nan" not in shown
+        for value in ("12.5", "10", "2.00e-01"):
+            assert (f"≈ {value}" in shown) == is_estimate
+    monkeypatch.setattr("partwise.report.progress._LONGEST_SILENCE", 0.0)
+    console = Console(file=io.StringIO(), force_terminal=False, width=100)
+    with TrainingDisplay(1e-3, console) as display:
+        display(estimated)
+        display(unknown)
+    first, second = console.file.getvalue().splitlines()
+    assert "gap ≈ 2.00e-01" in first and "gap" not in second

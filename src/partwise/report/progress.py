@@ -17,7 +17,7 @@ _FEWEST_GAPS = 5  # gaps before the time left is estimated: the first passes tel
 
 
 class TrainingDisplay:
-    """A callback for ``fit`` that shows progress.
+    """A callback for ``fit`` that shows progress. A ≈ marks estimates; numbers without it are certified.
 
     Parameters
     ----------
@@ -80,7 +80,8 @@ class TrainingDisplay:
         if self._live is not None:
             self._live.update(self._table(progress, gap), refresh=True)
         elif progress.record is None and self.console is not None:
-            text = f"pass {progress.passes:>6.2f}  {self._elapsed(progress)}"
+            estimate = f"  gap ≈ {gap:.2e}" if math.isfinite(gap) else ""
+            text = f"pass {progress.passes:>6.2f}{estimate}  {self._elapsed(progress)}"
             self.console.print(text, highlight=False, soft_wrap=True)
 
     def say(self, lines: list[str]) -> None:
@@ -140,12 +141,18 @@ class TrainingDisplay:
         styles = ["dim"] * len(rows)
         if progress.record is None:
             primal = progress.dual + progress.estimated_gap
-            rows.append(self._row(progress, primal, progress.dual, gap))
+            passes, *bounds, shown, dev, elapsed, left = self._row(progress, primal, progress.dual, gap)
+            rows.append((passes, *map(_about, bounds), _about(shown), dev, elapsed, left))
             styles.append("italic")
         for row, style in zip(rows, [*styles[:-1], "bold" if progress.record else "italic"], strict=True):
             cells = row if self.dev_score is not None else (*row[:4], *row[5:])
             table.add_row(*cells, style=style)
         return table
+
+
+def _about(text: str) -> str:
+    """Mark an estimate; an unknown number stays empty."""
+    return f"≈ {text}" if text and text != "nan" else ""
 
 
 def relative_gap(progress: Progress) -> float:

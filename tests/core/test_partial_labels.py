@@ -10,7 +10,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from toy_sequences import LABELS, X, Y, sequences
 
-from partwise import CRF, InputError, Loss, SequenceLabeler
+from partwise import CRF, Classifier, InputError, KernelClassifier, Loss, SequenceLabeler
 from partwise.core.partial import PartialProblem
 from partwise.solvers import MixtureAscent, solve, solver_for
 from partwise.solvers.base import evaluate_model, model_primal
@@ -32,12 +32,35 @@ def objective_by_enumeration(model: SequenceLabeler, X: list, y: list, loss: Los
         every, consistent = [], []
         for labelling in itertools.product(LABELS, repeat=len(x)):
             score = model.explain(x, labelling).score
-            wrong = sum(a is not None and a != b for a, b in zip(labels, labelling, strict=True))
+            allowed = [{a} if isinstance(a, str) else a for a in labels]
+            wrong = sum(a is not None and b not in a for a, b in zip(allowed, labelling, strict=True))
             every.append(loss.beta * (score + loss.gamma * wrong))
             if not wrong:
                 consistent.append(loss.beta * score)
         total += float(np.logaddexp.reduce(every) - np.logaddexp.reduce(consistent)) / loss.beta
     return total
+
+
+def several(y: list, seed: int = 0) -> list:
+    """Some labels as sets with another one, some hidden."""
+    random = np.random.default_rng(seed)
+
+    def one(label: str) -> object:
+        draw = random.random()
+        return {label, LABELS[random.integers(len(LABELS))]} if draw < 0.4 else None if draw < 0.5 else label
+
+    return [[one(label) for label in labels] for labels in y]
+
+
+def votes(y: list, seed: int = 0) -> list:
+    """Some labels as counts of votes, most of them for the label."""
+    random = np.random.default_rng(seed)
+
+    def one(label: str) -> object:
+        other = LABELS[random.integers(len(LABELS))]
+        return {"B": 0, other: 1} | {label: 2} if random.random() < 0.5 else label
+
+    return [[one(label) for label in labels] for labels in y]
 
 
 def problem_of(y: list, x: list = X, **settings: object) -> PartialProblem:
@@ -49,9 +72,9 @@ def problem_of(y: list, x: list = X, **settings: object) -> PartialProblem:
 
 
 @pytest.mark.parametrize("loss", [Loss(1.0, 0.0), Loss(2.0, 0.5)])
-@pytest.mark.parametrize("solver", ["auto", "lbfgs"])
-def test_the_objective_is_that_of_enumeration(loss: Loss, solver: str) -> None:
-    few, y = [X[i] for i in SHORT], [HIDDEN[i] for i in SHORT]
+@pytest.mark.parametrize(("solver", "targets"), [("auto", HIDDEN), ("lbfgs", HIDDEN), ("auto", several(Y))])
+def test_the_objective_is_that_of_enumeration(loss: Loss, solver: str, targets: list) -> None:
+    few, y = [X[i] for i in SHORT], [targets[i] for i in SHORT]
     y[0] = [None] * len(y[0])
     model = SequenceLabeler(loss, solver=solver).fit(few, y)
     assert model.converged_ and model.certificate_kind_ == "local"
@@ -222,3 +245,151 @@ def test_what_cannot_be_is_said_in_a_line() -> None:
         CRF(c1=0.1, c2=0.0, tol=1e-2).fit(X, HIDDEN)
     loaded_words = SequenceLabeler().fit(X, HIDDEN).stop_reason_
     assert loaded_words.startswith("converged: the objective, summed over unobserved labels, is within tol")
+
+
+# -- sets of labels, and distributions over labels --------------------------------------------------------------------
+
+
+def expected_objective(model: SequenceLabeler, X: list, y: list) -> float:
+    """log Σ_y exp s − Σ_y q(y) s + regulariser, labelling by labelling, where q are dicts or labels."""
+    total = 0.5 * model.l2 * float(model.coef_ @ model.coef_)
+    for x, targets in zip(X, y, strict=True):
+        q = [{target: 1.0} if isinstance(target, str) else target for target in targets]
+        scores, expected = [], 0.0
+        for labelling in itertools.product(LABELS, repeat=len(x)):
+            scores.append(model.explain(x, labelling).score)
+            share = [own.get(label, 0) / sum(own.values()) for own, label in zip(q, labelling, strict=True)]
+            expected += float(np.prod(share)) * scores[-1]
+        total += float(np.logaddexp.reduce(scores)) - expected
+    return total
+
+
+@pytest.mark.parametrize("settings", [{}, {"solver": "lbfgs"}, {"order": 2}])
+def test_distributions_have_the_expected_loss_with_its_certificate(settings: dict) -> None:
+    few, y = [X[i] for i in SHORT], [votes(Y)[i] for i in SHORT]
+    model = SequenceLabeler(tol=1e-5, **settings).fit(few, y)
+    assert model.converged_ and model.certificate_kind_ == "exact"
+    assert model.objective_ == pytest.approx(expected_objective(model, few, y), rel=1e-6)
+    assert model.dual_objective_ <= model.objective_ <= model.dual_objective_ * (1 + 2e-5)
+
+
+def test_edges_with_own_attributes_have_the_expected_loss() -> None:
+    template = "columns: word\nword[0]\nedge: word[0]"
+    words = [[["a"], ["b"], ["a"]], [["b"], ["b"]]]
+    y = [["A", {"B": 1, "C": 3}, {"A": 1, "B": 1}], [{"C": 2, "A": 1}, "B"]]
+    model = SequenceLabeler(template=template, tol=1e-6).fit(words, y)
+    assert model.objective_ == pytest.approx(expected_objective(model, words, y), rel=1e-6)
+    sets = [[set(each) for each in own] for own in y]
+    model = SequenceLabeler(template=template, tol=1e-4).fit(words, sets)
+    loss = Loss(1.0, 0.0)
+    assert model.objective_ == pytest.approx(objective_by_enumeration(model, words, sets, loss), rel=1e-5)
+
+
+def test_sets_and_distributions_that_say_what_a_label_says() -> None:
+    same = [[{label} if i % 2 else {label: 3.0} for i, label in enumerate(own)] for own in Y]
+    np.testing.assert_array_equal(SequenceLabeler().fit(X, same).coef_, SequenceLabeler().fit(X, Y).coef_)
+    everything = [[set(LABELS) if label is None else label for label in own] for own in HIDDEN]
+    np.testing.assert_array_equal(
+        SequenceLabeler().fit(X, everything).coef_, SequenceLabeler().fit(X, HIDDEN).coef_
+    )
+    # Repetition is a distribution: half of the votes for each of two labels, and both labellings with half the weight.
+    one, other = ["A"], ["B"]
+    halves = SequenceLabeler(tol=1e-6).fit([X[0][:1]] * 2, [one, other], sample_weight=[0.5, 0.5])
+    both = SequenceLabeler(tol=1e-6).fit([X[0][:1]], [[{"A": 1, "B": 1}]])
+    assert both.objective_ == pytest.approx(halves.objective_, rel=1e-5)
+
+
+def test_costs_of_sets_are_those_of_the_cheapest_label() -> None:
+    cost = np.array([[0.0, 1.0, 4.0], [2.0, 0.0, 3.0], [1.0, 5.0, 0.0]])
+    problem = problem_of([[{"A", "B"}, "C"]], [X[0][:2]], loss="softmax_margin", cost=cost)
+    np.testing.assert_array_equal(problem.cost[:6], [0.0, 0.0, 3.0, 1.0, 5.0, 0.0])
+
+
+def test_sets_obey_schemes_and_teach_transitions() -> None:
+    y = [["O", {"B-X", "O"}, {"I-X", "B-X"}][: len(x)] + ["O"] * (len(x) - 3) for x in X]
+    model = SequenceLabeler(scheme="IOB2", tol=1e-2).fit(X, y)
+    assert all(b != "I-X" or a != "O" for own in model.predict(X) for a, b in itertools.pairwise(["O", *own]))
+    model = SequenceLabeler(transitions="observed").fit([X[0][:2]], [[{"A", "B"}, {"B", "C"}]])
+    assert model._model.structure.allowed.tolist() == [[False, True, True]] * 2 + [[False] * 3]
+
+
+def test_added_sequences_keep_their_sets_and_distributions() -> None:
+    half = len(X) // 2
+    for targets in (several(Y), votes(Y)):
+        whole = SequenceLabeler(tol=1e-5, pairs="all").fit(X, targets)
+        grown = SequenceLabeler(tol=1e-5, pairs="all").partial_fit(X[:half], targets[:half], classes=LABELS)
+        grown.partial_fit(X[half:], targets[half:])
+        assert grown.objective_ == pytest.approx(whole.objective_, rel=3e-5)
+    mixed = [*several(Y)[:half], *votes(Y)[half:]]
+    values = [SequenceLabeler(solver=s, tol=1e-5).fit(X, mixed).objective_ for s in ("auto", "lbfgs")]
+    np.testing.assert_allclose(values, values[0], rtol=2e-5)
+
+
+def class_objective(model: Classifier, X: np.ndarray, y: list) -> float:
+    total = 0.5 * model.l2 * float((model.coef_**2).sum() + (model.intercept_**2).sum())
+    names = model.classes_.tolist()
+    for scores, target in zip(X @ model.coef_.T + model.intercept_, y, strict=True):
+        if isinstance(target, dict):
+            shares = np.array([target.get(name, 0.0) for name in names])
+            total += float(np.logaddexp.reduce(scores) - shares @ scores / shares.sum())
+        elif target is not None:
+            own = [names.index(each) for each in ([target] if isinstance(target, str) else target)]
+            total += float(np.logaddexp.reduce(scores) - np.logaddexp.reduce(scores[own]))
+    return total
+
+
+@pytest.mark.parametrize("solver", ["auto", "eg"])
+def test_classes_have_sets_and_distributions(solver: str) -> None:
+    random = np.random.default_rng(0)
+    points = random.normal(size=(60, 3))
+    truth = [LABELS[k] for k in points.argmax(axis=1)]
+    [sets], [shares] = several([truth]), votes([truth])
+    weight = random.integers(0, 3, 60)
+    repeated = [i for i, n in enumerate(weight) for _ in range(n)]
+    for targets, kind in ((sets, "local"), (shares, "exact"), ([*sets[:30], *shares[30:]], "local")):
+        model = Classifier(solver=solver, tol=1e-5).fit(points, targets)
+        assert model.certificate_kind_ == kind and model.score(points, truth) > 0.8
+        assert model.objective_ == pytest.approx(class_objective(model, points, targets), rel=1e-5)
+        weighted = Classifier(solver=solver, tol=1e-5).fit(points, targets, weight)
+        again = Classifier(solver=solver, tol=1e-5).fit(points[repeated], [targets[i] for i in repeated])
+        assert weighted.objective_ == pytest.approx(again.objective_, rel=3e-5)
+    words = [[f"w{k}" for k in np.round(row).astype(int)] for row in points]
+    assert Classifier(pairs="observed", solver=solver).fit(words, sets).converged_
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (set(), "sequence 0, position 0: the set allows no label"),
+        ({"A", None}, "the set holds None, which cannot be a label"),
+        ({"A": -1.0}, "the weight of 'A' is -1.0; it must be at least 0"),
+        ({"A": 0.0}, "add up to 0"),
+        ({"A": "x"}, "the weight of 'A' is 'x'"),
+    ],
+)
+def test_wrong_sets_and_distributions_are_named(target: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        SequenceLabeler().fit(X, [[target, *Y[0][1:]], *Y[1:]])
+
+
+def test_what_sets_and_distributions_cannot_do() -> None:
+    sets, shares = several(Y), votes(Y)
+    cases = [
+        (SequenceLabeler("hinge"), sets, "needs a finite beta"),
+        (SequenceLabeler("hinge"), shares, "no expectation that is linear"),
+        (SequenceLabeler("softmax_margin"), shares, "without costs"),
+        (SequenceLabeler(l2="cv"), sets, "None, sets or dicts"),
+        (SequenceLabeler(l2="cv"), shares, "None, sets or dicts"),
+        (SequenceLabeler(), [[{"A", "B"}, {"A": 1, "B": 1}], *shares[1:]], "use one of them in a sequence"),
+        (SequenceLabeler(scheme="IOB2"), [[{"O": 1, "B-X": 1}] * len(x) for x in X], "do not obey a scheme"),
+        (SequenceLabeler(scheme="IOB2"), [[{"I-X", "I-Y"}, *"O" * (len(x) - 1)] for x in X], "rule out"),
+        (Classifier("hinge"), [{"a", "b"}, "a"], "needs a finite beta"),
+        (Classifier(class_weight="balanced"), [{"a", "b"}, "a"], "use sample_weight"),
+        (KernelClassifier(), [{"a", "b"}, "a"], "needs every class"),
+    ]
+    for model, targets, words in cases:
+        x = [[0.0], [1.0]] if "Classifier" in type(model).__name__ else X
+        if len(targets) == len(X) and len(targets[0]) != len(X[0]):
+            targets[0] = [*targets[0], *Y[0]][: len(X[0])]
+        with pytest.raises(InputError, match=words):
+            model.fit(x, targets)  # type: ignore[attr-defined]

@@ -341,7 +341,7 @@ def test_json_lines():
         ('{"tokens": []}', "at least one"),
         ('{"tokens": ["a", 3]}', "must be a string, not a number"),
         ('{"tokens": ["a"], "labels": ["X", "Y"]}', "list of 1 entries.*not 2 entries"),
-        ('{"tokens": ["a"], "labels": [1]}', "string or null, not a number"),
+        ('{"tokens": ["a"], "labels": [1]}', "a string, null, a list of strings or an object, not a number"),
         ('{"tokens": ["a"], "labels": "X"}', "not a string"),
         ('{"features": ["a"]}', "object or a list of strings"),
         ('{"features": [[1]]}', "object or a list of strings"),

@@ -79,6 +79,8 @@ def _encoded(task: Any, path: str, options: Any, streaming: Streaming, quiet: bo
         if each.name in data.parameters and asked not in (data.parameters[each.name], each.default):
             option = "--" + each.name.replace("_", "-")
             raise InputError(f"was encoded with {option} {data.parameters[each.name]}, not {asked}", path)
+        if each.name == "alternatives" and asked is not None:
+            raise InputError("--alternatives is for files: this folder has one label at every position", path)
     template = data.parameters.get("template")
     note = f"template {template}" if template else None
     return LabelledData(data, None, data.n_examples, stored, parameters=data.parameters, note=note)

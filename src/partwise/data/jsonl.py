@@ -13,6 +13,7 @@ from partwise.errors import InputError
 
 _KNOWN = {"tokens", "features", "labels"}
 Features = str | dict[str, Any] | list[str]
+Label = str | frozenset[str] | dict[str, float] | None
 
 
 @dataclass
@@ -24,15 +25,15 @@ class JsonSequences:
     inputs : list of list
         Per sequence one entry per position: a string (from "tokens"), or a dict or a list of
         strings (from "features").
-    labels : list of list of (str or None), or None
-        Per sequence one label per position, None if it is not observed; None instead of the list
-        if no line of the file has labels.
+    labels : list of list of (str, None, frozenset of str or dict of str to float), or None
+        Per sequence one label per position, None if it is not observed, a set of possible labels, or weights of
+        labels; None instead of the list if no line of the file has labels.
     others : list of dict
         Per sequence the other entries of its line, such as an identifier.
     """
 
     inputs: list[list[Features]]
-    labels: list[list[str | None]] | None
+    labels: list[list[Label]] | None
     others: list[dict[str, Any]]
 
 
@@ -40,8 +41,9 @@ def read_jsonl(path: str | os.PathLike[str]) -> JsonSequences:
     """Read a JSON lines file.
 
     Each line is ``{"tokens": ["a", ...]}`` or ``{"features": [{"word": "a", "size": 2.5},
-    ["word=a", "short"], ...]}``, with an optional ``"labels": ["X", null, ...]`` of the same
-    length. Other keys are kept in `others`, blank lines skipped.
+    ["word=a", "short"], ...]}``, with an optional ``"labels": ["X", null, ["X", "Y"], {"X": 2, "Y": 1}, ...]`` of
+    the same length: labels, null for what was not observed, lists of possible labels, and weights of labels, such as
+    votes. Other keys are kept in `others`, blank lines skipped.
 
     Parameters
     ----------
@@ -58,7 +60,7 @@ def read_jsonl(path: str | os.PathLike[str]) -> JsonSequences:
 def parse_jsonl(text: str, *, path: object = None) -> JsonSequences:
     """Like `read_jsonl`, from a string; `path` is only named in errors."""
     inputs: list[list[Features]] = []
-    labels: list[list[str | None] | None] = []
+    labels: list[list[Label] | None] = []
     others: list[dict[str, Any]] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -74,7 +76,7 @@ def parse_jsonl(text: str, *, path: object = None) -> JsonSequences:
         raise InputError("no sequences in this file" if text else "this file is empty", path)
     if all(sequence is None for sequence in labels):
         return JsonSequences(inputs, None, others)
-    unobserved: list[list[str | None]] = [[None] * len(items) for items in inputs]
+    unobserved: list[list[Label]] = [[None] * len(items) for items in inputs]
     filled = [blank if known is None else known for known, blank in zip(labels, unobserved, strict=True)]
     return JsonSequences(inputs, filled, others)
 
@@ -111,17 +113,38 @@ def _inputs(record: dict[str, Any]) -> list[Features]:
     return items
 
 
-def _labels(record: dict[str, Any], length: int) -> list[str | None] | None:
+def _labels(record: dict[str, Any], length: int) -> list[Label] | None:
     labels = record.get("labels")
     if labels is None:
         return None
     if not isinstance(labels, list) or len(labels) != length:
         found = f"{len(labels)} entries" if isinstance(labels, list) else json_kind(labels)
         raise InputError(f'"labels" must be a list of {length} entries, one for each position, not {found}')
-    for position, label in enumerate(labels):
-        if label is not None and not isinstance(label, str):
-            raise InputError(f'"labels"[{position}] must be a string or null, not {json_kind(label)}')
-    return labels
+    return [_label(label, f'"labels"[{position}]') for position, label in enumerate(labels)]
+
+
+def _label(label: Any, name: str) -> Label:
+    if label is None or isinstance(label, str):
+        return label
+    if isinstance(label, list) and label and all(isinstance(each, str) for each in label):
+        return frozenset(label)
+    weights = list(label.values()) if isinstance(label, dict) else []
+    if weights and all(_is_weight(each) for each in weights) and any(weights):
+        return {each: float(weight) for each, weight in label.items()}
+    if isinstance(label, dict):
+        raise InputError(f"{name} must have weights of labels that are at least 0, one of them above 0")
+    if isinstance(label, list):
+        raise InputError(f"{name} must have at least one label, all of them strings")
+    raise InputError(f"{name} must be a string, null, a list of strings or an object, not {json_kind(label)}")
+
+
+def _is_weight(value: object) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and is_feature_value(value)
+        and value >= 0
+    )
 
 
 def is_feature_value(value: object) -> bool:

@@ -96,7 +96,8 @@ class MixtureAscent(Solver):
         kind, n = state_type(self.precision), problem.n_examples
         completion: np.ndarray = np.zeros(problem.n_parts, kind)
         known = np.repeat(problem.gaps.hidden == 0, np.diff(problem.batch.gold_ptr))
-        np.add.at(completion, problem.gold_indices()[known], 1)
+        amount = problem.batch.gold_amount
+        np.add.at(completion, problem.gold_indices()[known], amount[known] if amount.size else 1)
         v: np.ndarray = np.zeros(problem.n_weights, kind)
         return MixtureState(
             balance=np.zeros(problem.n_parts, kind),

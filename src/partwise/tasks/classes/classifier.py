@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.core.rows import RowData
+from partwise.estimators.alternatives import LabelLists
 from partwise.estimators.base import Training
 from partwise.estimators.encoders import AttributeEncoder
+from partwise.estimators.gaps import check_loss_for_gaps, with_gaps
 from partwise.estimators.labels import classes_array
 from partwise.estimators.matrices import split_storage, storage_for
 from partwise.estimators.model import Pairs
@@ -105,6 +108,8 @@ class Classifier(ClassPredictions, MatrixInput, ClassExplanations, ClassifierPro
         X : array_like or sparse matrix (n, d), list of n dicts or lists of strings, or EncodedDataset
             The last is a dataset on disk, from ``partwise.open_dataset``, which has its own y.
         y : array_like (n,)
+            In a list, a set of classes says that the class is one of these (finite β only), a dict {class: weight}
+            is a distribution over classes, and None beside them says nothing.
         sample_weight : array_like (n,), optional
         """
         return super().fit(X, y, sample_weight)
@@ -149,17 +154,21 @@ class Classifier(ClassPredictions, MatrixInput, ClassExplanations, ClassifierPro
             rows, dense = with_always_on(rows, dense, n_features)
         width = n_features + int(bool(self.fit_intercept))
         n_dense, n_attributes = (width, 0) if storage == "dense" else (0, width)
-        feature_map = FeatureMap.build(len(data.classes), n_attributes, n_dense, rows, data.codes, self.pairs)
+        check_loss_for_gaps(Loss.of(self.loss), data.codes)
+        seen, labels = rows, data.codes
+        if data.sets and rows is not None:
+            seen, labels = LabelLists.of(data.codes, data.sets).rows(rows)
+        feature_map = FeatureMap.build(len(data.classes), n_attributes, n_dense, seen, labels, self.pairs)
         problem = self._bound(
             Multiclass(len(data.classes)),
-            data.codes,
+            data.completed(),
             np.ones(n, np.int64),
             {"node": RowData(feature_map, rows, dense)},
             cost=self.cost,
             example_weight=data.weights,
         )
         self.classes_ = data.classes
-        return problem, data.encoder
+        return with_gaps(problem, data.codes, data.sets, self.cost), data.encoder
 
     def _build_on_disk(self, data: EncodedClasses) -> Problem:
         from partwise.estimators.on_disk.problem import problem_on_disk

@@ -12,6 +12,7 @@ import numpy as np
 from partwise.core.rows import AttributeRows
 from partwise.data.frames import as_dicts, is_frame, is_numeric, is_series
 from partwise.errors import InputError
+from partwise.estimators.alternatives import NONE, Alternatives
 from partwise.estimators.checks import (
     as_checked,
     check_ordered,
@@ -22,10 +23,11 @@ from partwise.estimators.checks import (
 )
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import AttributeEncoder
-from partwise.estimators.labels import checked_classes, classes_array, is_label, known_labels
+from partwise.estimators.labels import checked_classes, classes_array, encode_labels, is_label, known_labels
 from partwise.estimators.matrices import check_finite
 from partwise.features.vocabulary import check_vocabulary_settings
 from partwise.storage.checks import expect_number, expect_texts
+from partwise.tasks.classes.several import row_name, several_classes, with_repeated
 
 _SORTED_UP_TO = 1_000_000  # numbers; ordering more costs more than it is worth
 
@@ -113,6 +115,8 @@ class ClassData:
     classes : array, shape (n_classes,)
     encoder : AttributeEncoder or None
         Where X came as dicts or lists of strings.
+    sets : Alternatives
+        Examples with a set of possible classes, whose codes are −1.
     """
 
     X: Any
@@ -120,6 +124,7 @@ class ClassData:
     weights: np.ndarray
     classes: np.ndarray
     encoder: AttributeEncoder | None
+    sets: Alternatives = NONE
 
     @classmethod
     def read(
@@ -128,6 +133,9 @@ class ClassData:
         """Check everything; examples of weight zero are left out."""
         from sklearn.utils.multiclass import check_classification_targets
 
+        targets, y = several_classes(y)
+        if targets is not None and getattr(estimator, "_is_followed", False):
+            raise InputError("l2 can be chosen where all classes are known; y has sets or dicts of them")
         X, y, encoder = read_examples(estimator, X, y, reset)
         y = _checked_targets(y)
         if len(y) != X.shape[0]:
@@ -143,15 +151,27 @@ class ClassData:
                     f"y has the classes {np.setdiff1d(known, wanted)}, which are not among `classes`"
                 )
             codes, known = np.searchsorted(wanted, known)[codes], wanted
+        codes, sets = codes.astype(np.int64), NONE
+        if targets is not None:
+            if classes is None:
+                known = np.unique([label for label in targets.every_label() if label is not None])
+            labels = known.tolist()
+            codes = encode_labels(targets.labels, labels, np.ones(len(y), np.int64))
+            sets, shares = targets.numbered(labels, row_name)
+            X, codes, weights, sets = with_repeated(X, codes, weights, sets, shares)
         kept = weights > 0
         if not kept.all():
-            X, codes, weights = X[kept], codes[kept], weights[kept]
-        return cls(X, codes.astype(np.int64), weights, known, encoder)
+            X, codes, weights, sets = X[kept], codes[kept], weights[kept], sets.kept(kept)
+        return cls(X, codes, weights, known, encoder, sets)
 
     def weighted(self, class_weight: Any) -> ClassData:
         """With the weight of every class multiplied in."""
         if class_weight is None:
             return self
+        if (self.codes < 0).any():
+            raise InputError(
+                "class_weight needs all classes, and y has sets of them, or None: use sample_weight"
+            )
         counts = np.bincount(self.codes, minlength=len(self.classes))
         factors = class_factors(class_weight, self.classes, counts)
         if not (self.weights * factors[self.codes]).any():
@@ -160,6 +180,8 @@ class ClassData:
 
     def in_order(self) -> ClassData:
         """Equal examples merged and the rest sorted, where that is cheap."""
+        if self.sets:
+            return self
         X, codes, weights = merged(self.X, self.codes[:, None], self.weights)
         return replace(self, X=X, codes=codes[:, 0], weights=weights)
 
@@ -173,7 +195,14 @@ class ClassData:
             X=_stacked_sparse(both) if any(map(is_sparse, both)) else np.concatenate(both),
             codes=np.concatenate([self.codes, other.codes]),
             weights=np.concatenate([self.weights, other.weights]),
+            sets=self.sets.with_more(other.sets, len(self.codes)),
         )
+
+    def completed(self) -> np.ndarray:
+        """Codes with a possible class in place of those that are not known."""
+        codes = self.codes.copy()
+        codes[self.sets.at] = self.sets.label[self.sets.ptr[:-1]]
+        return np.maximum(codes, 0)
 
 
 def read_examples(

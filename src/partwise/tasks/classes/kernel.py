@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from partwise.errors import InputError
 from partwise.estimators.checks import as_checked, is_sparse
 from partwise.estimators.kernel_base import KernelData, KernelEstimator
 from partwise.estimators.protocol import ClassifierProtocol
@@ -76,6 +77,8 @@ class KernelClassifier(ClassPredictions, ClassifierProtocol, KernelEstimator):
             X = check_square(as_checked(X))
             X = X.toarray() if is_sparse(X) else X
         data = ClassData.read(self, X, y, sample_weight)
+        if (data.codes < 0).any():
+            raise InputError("y: a KernelClassifier needs every class; sets and None are not possible here")
         if is_sparse(data.X):
             data = replace(data, X=data.X.toarray())
         distinct = data if is_precomputed else data.in_order()

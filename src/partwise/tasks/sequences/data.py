@@ -14,15 +14,18 @@ from partwise.core.maps import FeatureMap
 from partwise.core.rows import AttributeRows
 from partwise.data.conll import Columns
 from partwise.errors import InputError
+from partwise.estimators.alternatives import NONE, Alternatives, LabelLists, Targets
 from partwise.estimators.checks import check_choice, check_targets, checked_weights, training_weights
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import as_sequences
+from partwise.estimators.gaps import check_not_mixed
 from partwise.estimators.labels import (
     check_masks,
     checked_classes,
     distinct_labels,
     encode_labels,
     flat_labels,
+    place,
 )
 from partwise.estimators.predictions import blocks
 from partwise.structures import Chain, transition_mask
@@ -41,8 +44,11 @@ class SequenceData:
     classes : list
         The labels in the order of their numbers.
     codes : int64 array, shape (n_positions,)
-        Numbers of the labels, −1 where one was not observed.
+        Numbers of the labels; −1 where one was not observed, or where there is a set of possible ones; the most
+        probable one of a distribution.
     sample_weight : float64 array, shape (n_sequences,), or None
+    sets, shares : Alternatives
+        Sets of possible labels, and distributions over labels.
     """
 
     X: Any
@@ -50,6 +56,8 @@ class SequenceData:
     classes: list[Any]
     codes: np.ndarray
     sample_weight: np.ndarray | None
+    sets: Alternatives = NONE
+    shares: Alternatives = NONE
 
     @classmethod
     def read(cls, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> SequenceData:
@@ -58,12 +66,25 @@ class SequenceData:
         labels = _own_labels(X) if y is None else flat_labels(y, lengths)
         check_positions(lengths)
         weights = training_weights(sample_weight, lengths > 0)
-        known = distinct_labels(labels, lengths) if classes is None else checked_classes(classes)
-        return cls(X, lengths, known, encode_labels(labels, known, lengths), weights)
+        targets = Targets.read(labels, lambda at: place(at, lengths))
+        known = checked_classes(classes) if classes is not None else None
+        if known is None:
+            known = distinct_labels(targets.every_label(), lengths)
+        codes = encode_labels(targets.labels, known, lengths)
+        sets, shares = targets.numbered(known, lambda at: place(at, lengths))
+        codes[shares.at] = shares.likeliest()
+        check_not_mixed(lengths, codes, shares)
+        return cls(X, lengths, known, codes, weights, sets, shares)
 
     def weights(self) -> np.ndarray | None:
         """Of the sequences that have positions."""
         return None if self.sample_weight is None else self.sample_weight[self.lengths > 0]
+
+    def label_lists(self) -> LabelLists | None:
+        """All labels that positions may have; None if no position has several."""
+        if not self.sets and not self.shares:
+            return None
+        return LabelLists.of(self.codes, self.sets, self.shares)
 
     def completed(self, structure: Chain) -> np.ndarray:
         """Codes with unobserved labels filled in, such that the masks allow them."""
@@ -75,6 +96,8 @@ class SequenceData:
         known = np.flatnonzero(codes >= 0)
         nodes[known] = -np.inf
         nodes[known, codes[known]] = 0.0
+        nodes[self.sets.at] = -np.inf
+        nodes[np.repeat(self.sets.at, self.sets.sizes), self.sets.label] = 0.0
         first_order = Chain(
             structure.n_labels,
             allowed=structure.allowed,
@@ -83,7 +106,14 @@ class SequenceData:
         )
         ends = np.cumsum(lengths)
         edges = np.zeros((structure.n_labels, structure.n_labels))
-        return np.concatenate(first_order.argmax(np.split(nodes, ends[:-1]), edges))
+        try:
+            return np.concatenate(first_order.argmax(np.split(nodes, ends[:-1]), edges))
+        except InputError as error:
+            if not self.sets:
+                raise
+            raise InputError(
+                f"y has sets of labels that the scheme or the transitions rule out: {error}"
+            ) from None
 
     def with_more(self, other: SequenceData) -> SequenceData:
         """Both, one after the other."""
@@ -95,7 +125,9 @@ class SequenceData:
         X = _as_list(self.X) + _as_list(other.X)
         lengths = np.concatenate([self.lengths, other.lengths])
         codes = np.concatenate([self.codes, other.codes])
-        return SequenceData(X, lengths, self.classes, codes, weights)
+        sets = self.sets.with_more(other.sets, len(self.codes))
+        shares = self.shares.with_more(other.shares, len(self.codes))
+        return SequenceData(X, lengths, self.classes, codes, weights, sets, shares)
 
 
 def read_sequences(X: Any, y: Any, estimator: str) -> tuple[Any, np.ndarray]:
@@ -149,6 +181,7 @@ def chain_of(
     labels: list[Any],
     encoder: Any,
     blocks: Callable[[], Iterable[tuple[np.ndarray, np.ndarray, int]]],
+    lists: LabelLists | None = None,
 ) -> Chain:
     """The structure that an estimator's parameters ask for, after checking the labels against its masks.
 
@@ -156,6 +189,8 @@ def chain_of(
     ----------
     blocks : callable
         Returns blocks of sequences: their lengths, numbers of their labels, and how many sequences come before.
+    lists : LabelLists, optional
+        Where positions of a single block have several labels.
     """
     check_choice("transitions", estimator.transitions, ("all", "observed"))
     check_choice("pairs", estimator.pairs, ("all", "observed"))
@@ -171,6 +206,10 @@ def chain_of(
         seen = np.zeros((len(labels), len(labels)), bool)
         for lengths, codes, _ in blocks():
             at = after_the_first(lengths)
+            if lists is not None:
+                _, before, here = lists.pairs(at)
+                seen[before, here] = True
+                continue
             at = at[(codes[at] >= 0) & (codes[at - 1] >= 0)]
             seen[codes[at - 1], codes[at]] = True
         masks["allowed"] = seen & masks.get("allowed", True)
@@ -197,7 +236,12 @@ def check_order(order: Any, n_labels: int) -> None:
 
 
 def edge_map_for(
-    structure: Chain, encoder: Any, encoded: Encoded, codes: np.ndarray, pairs: Any
+    structure: Chain,
+    encoder: Any,
+    encoded: Encoded,
+    codes: np.ndarray,
+    pairs: Any,
+    lists: LabelLists | None = None,
 ) -> FeatureMap:
     """Weights of edge attributes; the one that every edge has gets all pairs of labels."""
     rows, n_labels = encoded.own[1].sparse, structure.n_labels
@@ -205,6 +249,8 @@ def edge_map_for(
     at = after_the_first(encoded.lengths)
     before, here = codes[at - 1], codes[at]
     row_labels = np.where((before >= 0) & (here >= 0), before * n_labels + here, -1)
+    if lists is not None:
+        rows, row_labels = lists.edge_rows(rows, at, n_labels)
     if encoder.always:
         every = np.arange(n_labels**2)
         always = np.full(len(every), encoder.n_edge_attributes - 1, np.int32)

@@ -84,8 +84,10 @@ class KernelSequenceLabeler(SequencePredictions, KernelEstimator):
     def _read(self, X: Any, y: Any, sample_weight: Any) -> KernelData:
         data = SequenceData.read(X, y, sample_weight)
         points = matrix_of(data.X)
-        if (data.codes < 0).any():
-            raise InputError("y: a KernelSequenceLabeler needs every label; None is not possible here")
+        if (data.codes < 0).any() or data.shares:
+            raise InputError(
+                "y: a KernelSequenceLabeler needs every label; None, sets and dicts are not possible here"
+            )
         lengths = data.lengths[data.lengths > 0]
         second = None if self.edges == "tied" else after_the_first(lengths)
         if second is not None and not len(second):

@@ -12,10 +12,12 @@ from partwise.core.losses import Loss
 from partwise.core.maps import FeatureMap
 from partwise.core.problem import Problem
 from partwise.errors import InputError
+from partwise.estimators.alternatives import LabelLists
 from partwise.estimators.base import Training
 from partwise.estimators.encoded import Encoded
 from partwise.estimators.encoders import choose_encoder, encoder_from, encoder_state
 from partwise.estimators.explain import Transitions
+from partwise.estimators.gaps import check_loss_for_gaps, with_gaps, with_shares
 from partwise.estimators.influence import InfluenceMixin
 from partwise.estimators.labels import classes_array, split
 from partwise.estimators.linear import CompactModel
@@ -29,7 +31,6 @@ from partwise.structures.chain.forward_backward import CHAIN
 from partwise.structures.chain.high_order import HIGH_ORDER
 from partwise.tasks.sequences.data import SequenceData, chain_of, edge_map_for
 from partwise.tasks.sequences.earlier_weights import Start, earlier_weights
-from partwise.tasks.sequences.gaps import check_loss_for_gaps, with_gaps
 from partwise.tasks.sequences.predictions import SequencePredictions
 
 if TYPE_CHECKING:
@@ -119,7 +120,9 @@ class SequenceLabeler(
             strings, or a dense or sparse (length, d) matrix. With `template`, each is a list of rows of strings,
             or X is a ``partwise.data.Columns``. X may also be a dataset on disk, from ``partwise.open_dataset``.
         y : iterable of lists of labels
-            None at a position leaves it unobserved: the loss then sums over its labels (finite β only).
+            None at a position leaves it unobserved, and a set of labels says that it has one of these: the loss
+            then sums over the labels that are possible (finite β only). A dict {label: weight} is a distribution over
+            labels: the loss is the expected one (finite β, without costs).
             May be left out if X is a ``Columns`` with labels, or a dataset on disk.
         sample_weight : array_like (n_sequences,), optional
         """
@@ -169,38 +172,51 @@ class SequenceLabeler(
     def _build(self, data: SequenceData | EncodedDataset) -> tuple[Problem, Any]:
         if isinstance(data, EncodedDataset):
             return self._build_on_disk(data)
-        check_loss_for_gaps(Loss.of(self.loss), data.codes)
+        check_loss_for_gaps(Loss.of(self.loss), data.codes, data.shares)
+        if data.shares and self.scheme is not None:
+            raise InputError(
+                "y has distributions over labels (dicts), which are independent of each other and so do not obey a "
+                "scheme: use sets of labels, or scheme=None"
+            )
+        lists = data.label_lists()
         encoder = choose_encoder(data.X, self.template)
-        structure = chain_of(self, data.classes, encoder, lambda: [(data.lengths, data.codes, 0)])
+        structure = chain_of(self, data.classes, encoder, lambda: [(data.lengths, data.codes, 0)], lists)
         encoded = encoder.fit_transform(data.X, self.min_count, self.hash_size)
         problem = self._bound(
             structure,
             data.completed(structure),
             encoded.shapes_for(structure),
-            encoded.rows(structure, self._maps(structure, encoder, encoded, data.codes)),
+            encoded.rows(structure, self._maps(structure, encoder, encoded, data.codes, lists)),
             cost=self.cost,
             example_weight=data.weights(),
         )
         self.classes_ = classes_array(data.classes)
-        if self._is_followed and (data.codes < 0).any():
-            raise InputError("l2 can be chosen where all labels are known; y has some that are None")
-        return with_gaps(problem, data.codes), encoder
+        if self._is_followed and (data.shares or (data.codes < 0).any()):
+            raise InputError(
+                "l2 can be chosen where all labels are known; y has some that are None, sets or dicts"
+            )
+        problem = with_shares(problem, data.codes, data.shares)
+        return with_gaps(problem, data.codes, data.sets, self.cost), encoder
 
     def _maps(
-        self, structure: Chain, encoder: Any, encoded: Encoded, codes: np.ndarray
+        self,
+        structure: Chain,
+        encoder: Any,
+        encoded: Encoded,
+        codes: np.ndarray,
+        lists: LabelLists | None,
     ) -> dict[str, FeatureMap]:
         """Which (attribute, label) pairs have weights."""
+        rows, row_labels = encoded.own[0].sparse, codes
+        if rows is not None and lists is not None:
+            rows, row_labels = lists.rows(rows)
         node_map = FeatureMap.build(
-            structure.n_labels,
-            encoder.n_attributes,
-            encoder.n_dense,
-            encoded.own[0].sparse,
-            codes,
-            self.pairs,
+            structure.n_labels, encoder.n_attributes, encoder.n_dense, rows, row_labels, self.pairs
         )
         if structure.tied:
             return {"node": node_map}
-        return {"node": node_map, "edge": edge_map_for(structure, encoder, encoded, codes, self.pairs)}
+        edge_map = edge_map_for(structure, encoder, encoded, codes, self.pairs, lists)
+        return {"node": node_map, "edge": edge_map}
 
     def _build_on_disk(self, data: EncodedDataset) -> tuple[Problem, Any]:
         from partwise.estimators.on_disk.problem import label_blocks, problem_on_disk

@@ -64,6 +64,9 @@ class SequenceOptions(EncodeOptions):
     cost_file: str | None = cost_file()
     scheme: str | None = option(None, "Labels must obey IOB2, IOBES, BILOU or IOB1.")
     order: int = option(1, "How many labels back transitions look.")
+    alternatives: str | None = option(
+        None, "Text between possible labels in TRAIN: with |, the label A|B is A or B.", reading=True
+    )
 
 
 def preset_for(labels: Any, n_columns: int) -> str:

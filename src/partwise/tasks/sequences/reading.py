@@ -71,9 +71,41 @@ class SequenceFile:
         carried = self.x.labels if isinstance(self.x, Columns) else None
         return chain.from_iterable(self.y or []) if carried is None else carried
 
+    def every_label(self) -> Iterable[Any]:
+        """All labels one after another, those of sets and distributions one by one."""
+        for label in self.labels():
+            if label is None or isinstance(label, str):
+                yield label
+            else:
+                yield from label
+
+    def with_alternatives(self, separator: str | None, path: object) -> SequenceFile:
+        """With labels that contain `separator` as sets of possible labels; the same file if there is none."""
+        if separator is None:
+            return self
+        if not separator:
+            raise InputError("--alternatives must be the text between labels, such as |")
+        y = [[_alternatives(label, separator, path) for label in own] for own in self.label_sequences()]
+        if not isinstance(self.x, Columns):
+            return replace(self, y=y)
+        labels: Any = list(chain.from_iterable(y))
+        return replace(self, x=replace(self.x, labels=labels))
+
     def label_sequences(self) -> list[list[Any]]:
         """The labels as one list per sequence."""
         return self.x.label_sequences() if isinstance(self.x, Columns) else self.y or []
+
+
+def _alternatives(label: Any, separator: str, path: object) -> Any:
+    """A label, or the set of those that are written side by side."""
+    if not isinstance(label, str) or separator not in label:
+        return label
+    found = label.split(separator)
+    if "" in found:
+        raise InputError(
+            f"the label {label!r:.60} has nothing on one side of {separator!r} (--alternatives)", path
+        )
+    return found[0] if len(set(found)) == 1 else frozenset(found)
 
 
 def read_sequences(path: str, options: DataOptions) -> SequenceFile:
@@ -130,7 +162,7 @@ def check_label_column(data: SequenceFile, path: str) -> None:
     columns = data.x
     if not isinstance(columns, Columns) or not columns.labels:
         return
-    n_labels = len(set(columns.labels))
+    n_labels = len(set(data.every_label()))
     if n_labels <= _MANY_LABELS or columns.n_tokens >= _FEWEST_TOKENS * n_labels:
         return
     place = int(data.options.label_column) % (len(columns.columns) + 1)

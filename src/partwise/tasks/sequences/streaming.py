@@ -68,8 +68,10 @@ def _of_columns(data: Columns) -> SequenceBatch:
 def _of_json(text: str) -> SequenceBatch:
     found = parse_jsonl(text)
     labels = found.labels or [[None] * len(each) for each in found.inputs]
-    if any(label is None for each in labels for label in each):
-        raise InputError("a label is missing; data with unobserved labels are trained on in memory")
+    if not all(isinstance(label, str) for each in labels for label in each):
+        raise InputError(
+            "a label is missing, or there are several; data with unobserved labels are trained on in memory"
+        )
     kept = [k for k, each in enumerate(found.inputs) if len(each)]
     inputs: list[Any] = [found.inputs[k] for k in kept]
     flat = [str(label) for k in kept for label in labels[k]]

@@ -78,7 +78,8 @@ class Sequences(LabelTask):
 
     @classmethod
     def training_data(cls, path: str, options: SequenceFileOptions) -> LabelledData:
-        data, template = _read(path, options.data(), options.template, "training")
+        separator = getattr(options, "alternatives", None)
+        data, template = _read(path, options.data(), options.template, "training", separator)
         note = None if template is None else template_note(template, options.template is None)
         parameters = {"template": template}
         return LabelledData(
@@ -88,13 +89,17 @@ class Sequences(LabelTask):
     @classmethod
     def dev_data(cls, path: str, options: SequenceFileOptions, train: LabelledData) -> tuple[Any, Any]:
         data, _ = _read(path, train.options, options.template, "--dev")
+        if not all(label is None or isinstance(label, str) for label in data.labels()):
+            raise InputError("some positions have several labels; --dev needs one, or none", path)
         return data.x, data.label_sequences()
 
     def labelled(self, path: str) -> tuple[Any, Any]:
         data = read_sequences(path, self.options)
         check_kind(self.estimator, data.x, path)
-        if not data.has_labels or None in data.labels():
-            raise InputError("some positions have no label; evaluation needs them all", path)
+        if not data.has_labels or not all(isinstance(label, str) for label in data.labels()):
+            raise InputError(
+                "some positions have no label, or several; evaluation needs one everywhere", path
+            )
         return data.x, data.label_sequences()
 
     def examples(self, X: Any, truths: Any) -> tuple[Any, Any]:
@@ -255,7 +260,7 @@ class Sequences(LabelTask):
 
 
 def _read(
-    path: str, options: DataOptions, template: str | None, purpose: str
+    path: str, options: DataOptions, template: str | None, purpose: str, alternatives: str | None = None
 ) -> tuple[SequenceFile, str | None]:
     """The data, and the template if one makes the features."""
     data = read_sequences(path, options)
@@ -263,9 +268,10 @@ def _read(
         raise _no_columns(path)
     if not data.has_labels:
         raise InputError(f"no labels in this file; {purpose} needs them", path)
+    data = data.with_alternatives(alternatives, path)
     check_label_column(data, path)
     if data.is_columns and template is None:
-        template = preset_for(data.labels(), data.options.n_columns)
+        template = preset_for(data.every_label(), data.options.n_columns)
     return data, template
 
 

@@ -145,7 +145,7 @@ class CRF(torch.nn.Module):
         self.criterion.structure = forbidding if training else Chain(self.num_tags)
         return self
 
-    @functions.not_compiled
+    @functions.traced_for_chains
     def forward(
         self,
         emissions: torch.Tensor,
@@ -180,7 +180,7 @@ class CRF(torch.nn.Module):
         average = self.criterion.length_average
         return -reduced(values, batch, reduction, average, sample_weights, self.validate)
 
-    @functions.not_compiled
+    @functions.traced_for_chains
     @torch.no_grad()
     def decode(self, emissions: torch.Tensor, mask: Any = None, pad_tag: int | None = None) -> Any:
         """Best labels.
@@ -223,7 +223,7 @@ class CRF(torch.nn.Module):
         )  # fmt: skip
         return [self._labels(each, emissions, pad_tag) for each in drawn]
 
-    @functions.not_compiled
+    @functions.traced_for_chains
     def marginals(self, emissions: torch.Tensor, mask: Any = None) -> torch.Tensor:
         """Probability of each label at each position, in the shape of `emissions`; 0 where nothing counts."""
         batch = functions.read_batch(
@@ -273,11 +273,17 @@ class CRF(torch.nn.Module):
     def _labels(self, labels: torch.Tensor, emissions: torch.Tensor, pad_tag: int | None) -> Any:
         """Labels (B, longest), −1 where nothing counts, as users read them."""
         if pad_tag is None:
-            return [[each for each in row if each >= 0] for row in labels.tolist()]
+            return _lists(labels)
         length = emissions.shape[1 if self.batch_first else 0]
         whole = torch.nn.functional.pad(labels, (0, length - labels.shape[1]), value=-1)
         whole = whole.masked_fill(whole < 0, pad_tag)
         return whole if self.batch_first else whole.transpose(0, 1)
+
+
+@functions.not_compiled
+def _lists(labels: torch.Tensor) -> list[list[int]]:
+    """Labels (B, T) of the positions that count."""
+    return [[each for each in row if each >= 0] for row in labels.tolist()]
 
 
 def _names(labels: Sequence[str] | Mapping[int, str], n_labels: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, wraps
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+import partwise.torch.operators  # noqa: F401 - defines what traced code calls
 from partwise.errors import InputError
 from partwise.structures.chain.chain import Chain
 from partwise.structures.checks import checked_count, checked_samples, require_possible
@@ -29,7 +30,7 @@ from partwise.torch.layouts.graphs import GraphLayout
 from partwise.torch.layouts.segments import SegmentLayout
 from partwise.torch.layouts.trees import TreeLayout
 from partwise.torch.packed import unpacked
-from partwise.torch.sums import answer, device_kernels, device_ranking, pack, values_of
+from partwise.torch.sums import answer, best_labels, device_kernels, device_ranking, values_of
 from partwise.torch.torch_hooks import is_batched
 
 _LAYOUTS: tuple[tuple[type[Structure], type[Layout]], ...] = (
@@ -55,12 +56,34 @@ def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+def traced_for_chains(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Under ``torch.compile`` the function is a part of the graph if its structure is a chain.
+
+    The structure is the first argument, or an attribute of it.
+    """
+    outside = not_compiled(function)
+
+    @wraps(function)
+    def called(first: Any, *arguments: Any, **options: Any) -> Any:
+        if torch.compiler.is_compiling() and not _is_traceable(first):
+            return outside(first, *arguments, **options)
+        return function(first, *arguments, **options)
+
+    return called
+
+
+def _is_traceable(first: Any) -> bool:
+    """Whether there are operators for the structure, and for the costs of a loss."""
+    cost = getattr(getattr(first, "criterion", first), "cost", None)
+    return isinstance(getattr(first, "structure", first), Chain) and not isinstance(cost, Mapping)
+
+
 def read_batch(
     structure: Structure, scores: tuple[Any, ...], lengths: Any, validate: bool | None, mask: Any = None
 ) -> ScoreBatch:
     """Checked scores of a batch; raises :class:`InputError` naming the argument."""
     scores, lengths = unpacked(scores, lengths)
-    if any(map(is_batched, scores)):
+    if not torch.compiler.is_compiling() and any(map(is_batched, scores)):
         raise InputError("scores are a batch already: instead of vmap, let the examples be one axis")
     layout = layout_for(structure)
     if mask is None:
@@ -70,7 +93,9 @@ def read_batch(
 
 def layout_for(structure: Structure) -> Layout:
     """How the scores of a structure are read."""
-    layout = _layout_of(type(structure))
+    # Traced code has no caches.
+    find = _layout_of.__wrapped__ if torch.compiler.is_compiling() else _layout_of
+    layout = find(type(structure))
     if layout is None:
         known = ", ".join(kind.__name__ for kind, _ in _LAYOUTS)
         raise InputError(f"there are no layers for {structure!r}; there are for {known}")
@@ -82,7 +107,7 @@ def _layout_of(structure: type[Structure]) -> type[Layout] | None:
     return next((layout for kind, layout in _LAYOUTS if issubclass(structure, kind)), None)
 
 
-@not_compiled
+@traced_for_chains
 def log_partition(
     structure: Structure, *scores: Any, lengths: Any = None, mask: Any = None, validate: bool | None = None
 ) -> torch.Tensor:
@@ -116,7 +141,7 @@ def log_partition(
     return batch.values(values_of(batch, "sums"))
 
 
-@not_compiled
+@traced_for_chains
 def marginals(
     structure: Structure, *scores: Any, lengths: Any = None, mask: Any = None, validate: bool | None = None
 ) -> Any:
@@ -137,7 +162,7 @@ def marginals(
     return found[0] if len(found) == 1 else found
 
 
-@not_compiled
+@traced_for_chains
 def entropy(
     structure: Structure, *scores: Any, lengths: Any = None, mask: Any = None, validate: bool | None = None
 ) -> torch.Tensor:
@@ -151,7 +176,7 @@ def entropy(
     return batch.values(values)
 
 
-@not_compiled
+@traced_for_chains
 def max_score(
     structure: Structure, *scores: Any, lengths: Any = None, mask: Any = None, validate: bool | None = None
 ) -> torch.Tensor:
@@ -160,7 +185,7 @@ def max_score(
     return batch.values(values_of(batch, "best"))
 
 
-@not_compiled
+@traced_for_chains
 @torch.no_grad()
 def argmax(
     structure: Structure, *scores: Any, lengths: Any = None, mask: Any = None, validate: bool | None = None
@@ -175,21 +200,8 @@ def argmax(
         nodes.
     """
     batch = read_batch(structure, scores, lengths, validate, mask)
-    found = _best_labels(batch)
+    found = best_labels(batch)
     return found if batch.kept is None else batch.kept.back(found, -1)
-
-
-def _best_labels(batch: ScoreBatch) -> Any:
-    """A best labelling of every example, without the positions that a mask leaves out."""
-    kernels = device_kernels(batch)
-    if hasattr(kernels, "best_labels"):
-        labels, values = kernels.best_labels(batch)
-        require_possible(values.cpu().numpy(), False)
-        return labels
-    packed = pack(batch)
-    values, counts = packed.answers("best", 1, torch.get_num_threads())
-    require_possible(values, False)
-    return batch.layout.labels(packed.labels(counts), batch.host_lengths(), batch.scores[0].device)
 
 
 @not_compiled

@@ -10,9 +10,9 @@ import torch
 from partwise.core.losses import Loss
 from partwise.errors import InputError
 from partwise.structures.contract import Structure
-from partwise.torch.functions import layout_for, not_compiled, read_batch
+from partwise.torch.functions import layout_for, read_batch, traced_for_chains
 from partwise.torch.label_sets import costs_of_sets, is_set, known_scores
-from partwise.torch.layouts.base import ScoreBatch, whole_numbers
+from partwise.torch.layouts.base import ScoreBatch, is_checked, whole_numbers
 from partwise.torch.layouts.chain_truth import TrueLabels, true_labels, weighted_log_losses
 from partwise.torch.layouts.chains import ChainLayout
 from partwise.torch.loss_weights import label_weights_of, on_positions, reduced
@@ -78,7 +78,7 @@ class StructuredLoss(torch.nn.Module):
         weights = None if label_weights is None else label_weights_of(structure, self.loss, label_weights)
         self.register_buffer("label_weights", weights, persistent=False)
 
-    @not_compiled
+    @traced_for_chains
     def forward(
         self,
         *scores: Any,
@@ -131,7 +131,7 @@ class StructuredLoss(torch.nn.Module):
         if labels.ndim != 2 or not isinstance(first, torch.Tensor) or labels.shape[0] != first.shape[0]:
             return mask  # what does not fit is refused where shapes are read
         ignored = labels == self.ignore_index
-        if ignored.device.type == "cpu" and not bool(ignored.any()):
+        if is_checked(None, ignored.device) and not bool(ignored.any()):
             return mask
         counts = first.new_zeros(first.shape[:2], dtype=torch.bool)
         width = min(first.shape[1], labels.shape[1])
@@ -200,7 +200,7 @@ class StructuredLoss(torch.nn.Module):
         return values_of(batch._replace(scores=scaled, unexpanded=(), costs=own_costs), "sums") / beta
 
     def _is_checked(self, batch: ScoreBatch) -> bool:
-        return self.validate if self.validate is not None else batch.scores[0].device.type == "cpu"
+        return is_checked(self.validate, batch.scores[0].device)
 
     def extra_repr(self) -> str:
         return f"{self.structure!r}, loss={self.loss.name}, cost={self.cost!r}, reduction={self.reduction!r}"

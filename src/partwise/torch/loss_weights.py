@@ -10,7 +10,7 @@ from partwise.core.losses import Loss
 from partwise.errors import InputError
 from partwise.structures.chain.chain import Chain
 from partwise.structures.contract import Structure
-from partwise.torch.layouts.base import ScoreBatch
+from partwise.torch.layouts.base import ScoreBatch, is_checked
 
 
 def checked_weights(given: Any, name: str, shape: tuple[int, ...], checked: bool) -> torch.Tensor:
@@ -75,7 +75,7 @@ def reduced(
     """The losses (B,) of a batch as one number, or weighted if `reduction` is "none"."""
     weights = None
     if sample_weights is not None:
-        checked = validate if validate is not None else values.device.type == "cpu"
+        checked = is_checked(validate, values.device)
         weights = checked_weights(sample_weights, "sample_weights", tuple(values.shape), checked).to(values)
         values = values * weights
     if length_average:

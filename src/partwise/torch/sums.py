@@ -16,8 +16,10 @@ import numpy as np
 import torch
 
 from partwise.compiled.simd import LANES
+from partwise.structures.checks import require_possible
 from partwise.structures.packed import Packed
 from partwise.torch.layouts.base import ScoreBatch
+from partwise.torch.layouts.chain_truth import masked
 from partwise.torch.torch_hooks import is_transformed
 
 # Step h of the four-point rule in each precision: the error h⁴ of the rule equals the rounding error over h.
@@ -99,6 +101,8 @@ class TransformedBest(torch.autograd.Function):
 
 def answer(batch: ScoreBatch, which: str) -> tuple[torch.Tensor, ...]:
     """Differentiable values (B,), and counts in the shapes of the scores. `which` is "sums" or "best"."""
+    if torch.compiler.is_compiling():
+        return traced_answer(batch, which)
     plain, transformed = (Sums, TransformedSums) if which == "sums" else (Best, TransformedBest)
     function = transformed if is_transformed(batch.scores) else plain
     return function.apply(batch, *batch.scores)
@@ -106,6 +110,8 @@ def answer(batch: ScoreBatch, which: str) -> tuple[torch.Tensor, ...]:
 
 def values_of(batch: ScoreBatch, which: str) -> torch.Tensor:
     """Log-partitions or largest scores, (B,). Counts are computed only if a gradient is needed."""
+    if torch.compiler.is_compiling():
+        return traced_answer(batch, which)[0]
     if which == "sums" and not is_transformed(
         batch.scores
     ):  # the largest score needs a best labelling anyway
@@ -117,6 +123,33 @@ def values_of(batch: ScoreBatch, which: str) -> torch.Tensor:
             values, _ = pack(batch).answers("sums", 0, torch.get_num_threads())
             return torch.from_numpy(values).to(batch.scores[0].dtype)
     return answer(batch, which)[0]
+
+
+def traced_answer(batch: ScoreBatch, which: str) -> tuple[torch.Tensor, ...]:
+    """As :func:`answer`, for code that is being traced: see :mod:`partwise.torch.operators`."""
+    operators = torch.ops.partwise
+    operator = operators.chain_sums if which == "sums" else operators.chain_best
+    return operator(*_traced_inputs(batch))
+
+
+def _traced_inputs(batch: ScoreBatch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """Scores of chains, −inf for forbidden labels; edges that all examples share without a batch axis."""
+    return *masked(batch, batch.scores[0], (batch.unexpanded or batch.scores)[1]), batch.lengths
+
+
+def best_labels(batch: ScoreBatch) -> Any:
+    """A best labelling of every example, without the positions that a mask leaves out."""
+    if torch.compiler.is_compiling():
+        return torch.ops.partwise.chain_labels(*_traced_inputs(batch))
+    kernels = device_kernels(batch)
+    if hasattr(kernels, "best_labels"):
+        labels, values = kernels.best_labels(batch)
+        require_possible(values.cpu().numpy(), False)
+        return labels
+    packed = pack(batch)
+    values, counts = packed.answers("best", 1, torch.get_num_threads())
+    require_possible(values, False)
+    return batch.layout.labels(packed.labels(counts), batch.host_lengths(), batch.scores[0].device)
 
 
 @cache

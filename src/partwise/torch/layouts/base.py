@@ -176,7 +176,7 @@ class Layout(ABC):
         if dtype in _HALF:
             dtype = torch.float32
         tensors = tuple([each if each.dtype == dtype else each.to(dtype) for each in tensors])
-        checked = validate if validate is not None else device.type == "cpu"
+        checked = is_checked(validate, device)
         read = None
         if lengths is not None:
             longest = self.longest(tuple(tuple(each.shape) for each in tensors))
@@ -201,7 +201,7 @@ class Layout(ABC):
         tensors, n_examples, _ = self.read(scores)
         longest = self.longest(tuple(tuple(each.shape) for each in tensors))
         device = tensors[0].device
-        checked = validate if validate is not None else device.type == "cpu"
+        checked = is_checked(validate, device)
         if lengths is not None:
             lengths = read_lengths(lengths, n_examples, longest, device, checked)
         kept, lengths = read_mask(mask, lengths, n_examples, longest, device, checked)
@@ -232,6 +232,13 @@ class Layout(ABC):
 
     def _key(self) -> tuple[Any, ...]:
         return (id(self.structure),)
+
+
+def is_checked(validate: bool | None, device: torch.device) -> bool:
+    """Whether numbers are looked at. Traced code has none: the operators look at them when they run."""
+    if torch.compiler.is_compiling():
+        return False
+    return validate if validate is not None else device.type == "cpu"
 
 
 def read_lengths(

@@ -20,12 +20,23 @@ def _masks(structure: Chain, device: torch.device) -> tuple[torch.Tensor | None,
     return tuple(None if each is None else ~torch.as_tensor(each, device=device) for each in masks)
 
 
+def _masks_on(structure: Chain, device: torch.device) -> tuple[torch.Tensor | None, ...]:
+    """The same. Tensors of traced code are not kept."""
+    if not torch.compiler.is_compiling():
+        return _masks(structure, device)
+    if torch.compiler.is_dynamo_compiling():
+        return _masks.__wrapped__(structure, device)
+    # torch.export knows tensors that are made of lists as constants, but not those that share memory with arrays.
+    masks = structure.allowed, structure.allowed_start, structure.allowed_end
+    return tuple(None if each is None else ~torch.tensor(each.tolist(), device=device) for each in masks)
+
+
 def masked(batch: ScoreBatch, node: torch.Tensor, edge: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Scores, with −inf for labels and pairs that the structure's masks forbid."""
     structure: Any = batch.layout.structure
     if structure.allowed is structure.allowed_start is structure.allowed_end is None:
         return node, edge
-    between, first, last = _masks(structure, node.device)
+    between, first, last = _masks_on(structure, node.device)
     if between is not None:
         is_shared = edge.ndim == 3 and edge.stride(0) == 0  # and stays so
         edge = (edge[:1] if is_shared else edge).masked_fill(between, -torch.inf).expand(edge.shape)
@@ -66,7 +77,12 @@ def true_labels(batch: ScoreBatch, target: Any, checked: bool) -> TrueLabels:
     """The labels of a target (B, T)."""
     node, longest = batch.scores[0], batch.scores[0].shape[1]
     given = whole_numbers(target, "target")
-    if given.ndim != 2 or len(given) != len(node) or given.dtype == torch.bool or given.is_floating_point():
+    if (
+        given.ndim != 2
+        or given.shape[0] != node.shape[0]
+        or given.dtype == torch.bool
+        or given.is_floating_point()
+    ):
         kind = str(given.dtype).removeprefix("torch.")
         raise InputError(
             f"target must be whole numbers of shape ({len(node)}, length), not {kind} of {tuple(given.shape)}"
@@ -82,7 +98,7 @@ def true_labels(batch: ScoreBatch, target: Any, checked: bool) -> TrueLabels:
     counts = (
         position < batch.lengths[:, None]
         if batch.lengths is not None
-        else (position >= 0).expand(len(node), -1)
+        else (position >= 0).expand(node.shape[0], -1)
     )
     if batch.kept is not None and batch.kept.is_empty is not None:
         counts = counts & ~batch.kept.is_empty[:, None]
@@ -108,7 +124,7 @@ def gold_scores(batch: ScoreBatch, true: TrueLabels, checked: bool) -> tuple[tor
     node, edge = batch.scores[0], (batch.unexpanded or batch.scores)[1]
     own = node.gather(2, labels[:, :, None])[:, :, 0]
     before, after = labels[:, :-1], labels[:, 1:]
-    row = torch.arange(len(node), device=node.device)[:, None]
+    row = torch.arange(node.shape[0], device=node.device)[:, None]
     if edge.ndim == 2:
         pairs = edge[before, after]
     elif edge.ndim == 3:
@@ -117,7 +133,7 @@ def gold_scores(batch: ScoreBatch, true: TrueLabels, checked: bool) -> tuple[tor
         pairs = edge.flatten(2).gather(2, (before * edge.shape[-1] + after)[:, :, None])[:, :, 0]
     structure: Any = batch.layout.structure
     if not structure.allowed is structure.allowed_start is structure.allowed_end is None:
-        between, first, last = _masks(structure, node.device)
+        between, first, last = _masks_on(structure, node.device)
         rules = [torch.zeros_like(counts) for _ in range(3)]
         if first is not None:
             rules[0][:, 0] = first[labels[:, 0]]

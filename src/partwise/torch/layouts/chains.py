@@ -43,7 +43,7 @@ class ChainLayout(Layout):
         masks = structure.allowed, structure.allowed_start, structure.allowed_end
         super().__init__(
             structure
-            if structure.tied != per_position
+            if structure.tied != per_position or torch.compiler.is_compiling()  # operators read scores alone
             else Chain(
                 structure.n_labels,
                 tied=not per_position,
@@ -68,14 +68,14 @@ class ChainLayout(Layout):
         if not length:
             raise InputError("node_scores has no positions; a sequence needs at least one")
         edge = scores[1]
+        # Sizes in a text would make them constants of a graph.
+        batch, pairs = ("batch", "length - 1") if torch.compiler.is_compiling() else (n, length - 1)
         if isinstance(edge, torch.Tensor) and edge.ndim == 4:
-            edge = require_tensor(
-                edge, "edge_scores", (n, length - 1, L, L), f"({n}, {length - 1}, {L}, {L})"
-            )
+            edge = require_tensor(edge, "edge_scores", (n, length - 1, L, L), f"({batch}, {pairs}, {L}, {L})")
         elif isinstance(edge, torch.Tensor) and edge.ndim == 3:
-            edge = require_tensor(edge, "edge_scores", (n, L, L), f"({n}, {L}, {L})")
+            edge = require_tensor(edge, "edge_scores", (n, L, L), f"({batch}, {L}, {L})")
         else:
-            what = f"({L}, {L}), ({n}, {L}, {L}) or ({n}, {length - 1}, {L}, {L})"
+            what = f"({L}, {L}), ({batch}, {L}, {L}) or ({batch}, {pairs}, {L}, {L})"
             edge = require_tensor(edge, "edge_scores", (L, L), what)
         ends = [
             require_tensor(each, name, (L,), f"({L},)")
@@ -173,7 +173,7 @@ def with_ends(
     node: torch.Tensor, start: torch.Tensor | None, end: torch.Tensor | None, lengths: torch.Tensor | None
 ) -> torch.Tensor:
     """Node scores with `start` (L,) added at the first and `end` at the last position, in one copy."""
-    if (start is None and end is None) or not len(node):
+    if (start is None and end is None) or not node.shape[0]:
         return node
     n, length, width = node.shape
     zeros = node.new_zeros(width)

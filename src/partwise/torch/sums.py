@@ -37,8 +37,9 @@ class Sums(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
-        n = len(ctx.saved_tensors) // 2
-        scores, counts = ctx.saved_tensors[:n], ctx.saved_tensors[n:]
+        saved = ctx.saved_tensors  # read once, as checkpointing requires
+        n = len(saved) // 2
+        scores, counts = saved[:n], saved[n:]
         total: list[Any] = [None] * n
         if grads[0] is not None:
             total = [each * as_first(grads[0], each) for each in counts]

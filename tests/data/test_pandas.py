@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 import partwise
 from partwise import CRF, Classifier, SequenceLabeler, metrics
-from partwise.data.frames import as_dicts, as_rows, unpacked
+from partwise.data.frames import as_dicts, as_rows, frame_of, unpacked
 from partwise.errors import InputError
 from partwise.estimators.labels import flat_labels
 from partwise.tasks.constituents.data import as_sentences
@@ -174,8 +175,10 @@ def test_sentences_of_parsers():
     assert (sentences.forms, sentences.tags) == (plain.forms, plain.tags)
 
 
-def test_pandas_is_never_imported():
-    sources = Path(partwise.__file__).parent.rglob("*.py")
-    assert not [
-        path for path in sources if re.search(r"^\s*(import|from) pandas", path.read_text("utf-8"), re.M)
-    ]
+def test_pandas_is_imported_for_frames_as_output_alone():
+    package = Path(partwise.__file__).parent
+    pattern = re.compile(r"^\s*(import|from) pandas", re.M)
+    found = [path for path in package.rglob("*.py") if pattern.search(path.read_text("utf-8"))]
+    assert found == [package / "data" / "frames.py"]
+    assert len(re.findall(pattern, inspect.getsource(frame_of))) == 1
+    assert len(re.findall(pattern, found[0].read_text("utf-8"))) == 1

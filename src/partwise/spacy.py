@@ -19,8 +19,8 @@ from partwise.tasks.sequences.labeler import SequenceLabeler
 
 try:
     import spacy  # noqa: F401
-except ImportError:
-    raise InputError("partwise.spacy needs spaCy: pip install 'partwise[spacy]'") from None
+except ImportError as error:
+    raise ImportError("partwise.spacy needs spaCy: pip install 'partwise[spacy]'") from error
 
 from spacy.language import Language
 from spacy.pipeline import Pipe

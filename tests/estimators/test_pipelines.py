@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
+import sys
 
 import pytest
 from sklearn.base import clone
@@ -97,3 +99,10 @@ def test_frames_as_output_of_a_pipeline_change_no_answer() -> None:
     pipeline = make_pipeline(FunctionTransformer(features), SequenceLabeler(tol=0.01)).fit(X, Y)
     expected = pipeline.predict(X)
     assert pipeline.set_output(transform="pandas").fit(X, Y).predict(X) == expected
+
+
+def test_the_spacy_component_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "spacy", None)  # as if it were not installed
+    monkeypatch.delitem(sys.modules, "partwise.spacy", raising=False)
+    with pytest.raises(ImportError, match=r"pip install 'partwise\[spacy\]'"):
+        importlib.import_module("partwise.spacy")

@@ -85,8 +85,10 @@ class _Model(NamedTuple):
         bend, whole = piece.bend(), piece.whole()
         # The pairs keep the matrix positive definite, but rounding might not.
         added, least = np.einsum("jkr,jkr->jk", own, turned), _ROUNDING * bend
-        together = np.einsum("jr,jr->j", own.sum(axis=1), turned.sum(axis=1))
-        bend, whole = np.maximum(bend + added, least), np.maximum(whole + together, least.sum(axis=1))
+        bend = np.maximum(bend + added, least)
+        if piece.gram.size:  # the labels of an attribute move together
+            together = np.einsum("jr,jr->j", own.sum(axis=1), turned.sum(axis=1))
+            whole = np.maximum(whole + together, least.sum(axis=1))
         workspace = np.zeros((2, piece.at.shape[1]))
         return cls(
             piece, bend, whole, point.weights[piece.at], point.gradient[piece.at], workspace, own, turned
@@ -94,6 +96,26 @@ class _Model(NamedTuple):
 
     def sweep(self, along: np.ndarray, l1: float, only_active: bool) -> float:
         return sweep(*self.piece[1:], *self[1:], along, l1, only_active)
+
+    def active(self) -> tuple[_Model, np.ndarray | None]:
+        """The model of the attributes whose weights are not zero, and their numbers; the whole one if they interact.
+
+        Most weights are zero, and to pass over them takes longer than to move the others.
+        """
+        if self.piece.gram.size:
+            return self, None
+        rows = np.flatnonzero(self.weights[:, 0])  # a diagonal piece has one weight in each row
+        piece = self.piece._replace(at=self.piece.at[rows], ridge=self.piece.ridge[rows])
+        own = {
+            name: getattr(self, name)[rows]
+            for name in ("bend", "whole", "weights", "slope", "shared", "turned")
+        }
+        return self._replace(piece=piece, **own), rows
+
+    def take(self, part: _Model, rows: np.ndarray | None) -> None:
+        """Take over what sweeps over the part have changed."""
+        if rows is not None:
+            self.weights[rows], self.slope[rows] = part.weights, part.slope
 
 
 def _pairs(pieces: list[Piece], moves: np.ndarray, changes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -116,9 +138,13 @@ def _pairs(pieces: list[Piece], moves: np.ndarray, changes: np.ndarray) -> tuple
 def _minimise(model: list[_Model], rank: int, l1: float) -> None:
     """Sweeps over all weights, with several sweeps over non-zero weights between two of them."""
     along, fallen = np.zeros(rank), 0.0
-    for count in range(_MOST_SWEEPS):
-        only_active = count % (_SWEEPS_OF_ACTIVE + 1) > 0
-        fall = sum(part.sweep(along, l1, only_active) for part in model)
+    for _ in range(_MOST_SWEEPS // (_SWEEPS_OF_ACTIVE + 1)):
+        fall = sum(part.sweep(along, l1, False) for part in model)
         fallen += fall
-        if fall <= _OF_FALL * fallen and not only_active:
+        if fall <= _OF_FALL * fallen:
             break
+        active = [part.active() for part in model]
+        for _ in range(_SWEEPS_OF_ACTIVE):
+            fallen += sum(part.sweep(along, l1, True) for part, _ in active)
+        for whole, (part, rows) in zip(model, active, strict=True):
+            whole.take(part, rows)

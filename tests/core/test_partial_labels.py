@@ -10,7 +10,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from toy_sequences import LABELS, X, Y, sequences
 
-from partwise import CRF, Classifier, InputError, KernelClassifier, Loss, SequenceLabeler
+from partwise import CRF, Classifier, InputError, KernelClassifier, Loss, SegmentLabeler, SequenceLabeler
 from partwise.core.partial import PartialProblem
 from partwise.solvers import MixtureAscent, solve, solver_for
 from partwise.solvers.base import evaluate_model, model_primal
@@ -386,6 +386,7 @@ def test_what_sets_and_distributions_cannot_do() -> None:
         (Classifier("hinge"), [{"a", "b"}, "a"], "needs a finite beta"),
         (Classifier(class_weight="balanced"), [{"a", "b"}, "a"], "use sample_weight"),
         (KernelClassifier(), [{"a", "b"}, "a"], "needs every class"),
+        (SegmentLabeler(), [[{"B-X", "O"}] * len(x) for x in X], "a SegmentLabeler needs one label"),
     ]
     for model, targets, words in cases:
         x = [[0.0], [1.0]] if "Classifier" in type(model).__name__ else X

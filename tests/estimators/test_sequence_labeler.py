@@ -526,6 +526,11 @@ class TableLabeler(SequenceLabeler):
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return np.array([labels[0] for labels in super().predict([row[None] for row in X])])
 
+    def predict_proba(self, X):
+        self._require_fitted()
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return np.array([own[0] for own in super().predict_proba([row[None] for row in X])])
+
     def score(self, X, y):
         return float(np.mean(self.predict(X) == np.asarray(y)))
 

@@ -153,6 +153,10 @@ def _from_labels(labels: list[str], length: int, name: str) -> list[Segment]:
 def _checked_segments(items: list[Any], length: int, name: str) -> list[Segment]:
     found = []
     for k, item in enumerate(items):
+        if isinstance(item, (set, frozenset, dict)):
+            raise InputError(
+                f"{name}[{k}] is {item!r:.60}; a SegmentLabeler needs one label: a SequenceLabeler takes sets and votes"
+            )
         triple = tuple(item) if isinstance(item, (tuple, list, np.ndarray)) else ()
         whole = len(triple) == 3 and all(_is_whole(each) for each in triple[:2])
         if not whole:

@@ -101,7 +101,7 @@ def section(experiment: Experiment, verdicts: list[Verdict], before: list[Experi
     lines += [*wrapped(setting), "", *wrapped(f"{command} (made with {commits}).{older(experiment)}"), ""]
     lines += ["| claimed | measured here | |", "|---|---|---|"]
     lines += [f"| {v.claim} | {v.ours} | {MARK[v.held]} |" for v in verdicts]
-    lines += ["", f"![{experiment.name}: {experiment.source}]({picture})", ""]
+    lines += ["", f"![{experiment.source}]({picture})", ""]
     if experiment.table is not None:
         header, rows = experiment.table(numbers)
         lines += [f"| {' | '.join(header)} |", "|" + "---|" * len(header)]

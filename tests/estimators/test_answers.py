@@ -51,14 +51,19 @@ FITTED: dict[str, tuple[Any, Any, Any]] = {
 
 EVERY = (
     "calibrate certificate_kind_ converged_ dual_objective_ duality_gap_ fit get_metadata_routing get_params history_ "
-    "n_passes_ objective_ predict save score set_fit_request set_params set_score_request stop_reason_ tagger "
+    "n_passes_ objective_ plot_confusion plot_convergence plot_reliability predict save score "
+    "set_fit_request set_params set_score_request stop_reason_ tagger "
     "temperature_"
 )
 LABELLINGS = "classes_ predict_kbest predict_marginals predict_marginals_array sample"
-SEQUENCES = (
-    f"{LABELLINGS} predict_edge_marginals predict_log_proba_of predict_marginals_single predict_single"
+SETS = "conformal conformal_ evaluate_sets predict_sets"
+ENTITIES = (
+    f"{SETS} control_risk entity_map_ entity_scores predict_entities predict_entity_counts risk_controls_"
 )
-CLASSIFIERS = "classes_ decision_function n_features_in_ predict_log_proba predict_proba"
+SEQUENCES = f"""{LABELLINGS} {ENTITIES} predict_edge_marginals predict_log_proba_of predict_marginals_single
+    predict_proba predict_single"""
+PROBABLE = "classes_ decision_function n_features_in_ predict_log_proba predict_proba"
+CLASSIFIERS = f"{PROBABLE} {SETS}"
 KERNEL = "dual_coef_ n_features_in_ score_error_ support_ support_vectors_"
 WEIGHTS = "coef_ explain top_features"
 PUBLIC = {
@@ -73,9 +78,9 @@ PUBLIC = {
     "KernelClassifier": f"{CLASSIFIERS} {KERNEL}",
     "GraphLabeler": f"""{WEIGHTS} classes_ inference_ influential_examples predict_edge_marginals predict_kbest
         predict_marginals predict_marginals_array predict_single""",
-    "SegmentLabeler": f"""{LABELLINGS} {WEIGHTS} max_length_ n_cut_ position_labels predict_labels
-        predict_position_marginals_array top_transitions transition_coef_""",
-    "MultilabelClassifier": f"{CLASSIFIERS} {WEIGHTS} inference_ intercept_ pair_coef_ pairs_",
+    "SegmentLabeler": f"""{LABELLINGS} {ENTITIES} {WEIGHTS} duration_coef_ max_length_ n_cut_ position_labels
+        predict_labels predict_position_marginals_array top_transitions transition_coef_""",
+    "MultilabelClassifier": f"{PROBABLE} {WEIGHTS} inference_ intercept_ pair_coef_ pairs_",
 }
 
 

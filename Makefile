@@ -7,7 +7,7 @@ STAMP = $(VENV)/.installed
 # What `make test-torch` installs.
 TORCH ?= torch triton
 
-.PHONY: demo test kernels kernel-list test-torch test-ray hostile lint format docs dist clean
+.PHONY: demo test kernels kernel-list test-torch test-ray hostile lint format docs notebooks dist clean
 
 demo: $(STAMP)
 	$(BIN)/partwise demo
@@ -58,6 +58,10 @@ hostile: $(STAMP) $(VENV)-torch/.installed
 # The pages and the API reference as a site, in site/; a broken link is an error.
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+# The tutorials as executed notebooks, in examples/notebooks; a test tells when a page has changed.
+notebooks: $(STAMP) kernels
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python examples/make_notebooks.py
 
 # The wheel for this platform, with the library for all its processors, and the sdist: in dist/, tried in an
 # environment of their own, without a compiler.

@@ -290,7 +290,7 @@ def _experiment(
 LOG_SOLVERS = tuple(
     f"{solver}, log-linear trees" for solver in ("eg", "auto", "lbfgs", "preconditioned lbfgs", "sgd")
 )
-MARGIN_SOLVERS = tuple(f"{solver}, max-margin trees" for solver in ("eg", "auto", "svm-struct"))
+MARGIN_SOLVERS = tuple(f"{solver}, max-margin trees" for solver in ("eg", "svm-struct"))
 EXPERIMENTS = (
     _experiment(
         "parsing-path", "Table 3, p. 33", "", LOG_SOLVERS[:2], run_path,

@@ -60,7 +60,7 @@ function pathSection(paths) {
 function certificateSection(model) {
   if (!model) return null;
   const gap = model.certificate["relative gap"];
-  const proof = gap === null ? "No bound on how far it is from the optimum is known." :
+  const proof = gap == null ? "No bound on how far it is from the optimum is known." :
     "No weights have an objective below the dual value: the model is within the gap of the optimum.";
   return section("Certificate", facts(model.certificate), make("p", { class: "note" }, proof));
 }
@@ -227,7 +227,7 @@ function figures(found) {
 function leadOf(model, about) {
   if (!model) return null;
   const gap = model.certificate["relative gap"];
-  const proof = gap === null ? "with no bound on how far it is from the optimum" : `proved to be within ${shown(100 * gap, 2)} % of the optimum`;
+  const proof = gap == null ? "with no bound on how far it is from the optimum" : `proved to be within ${shown(100 * gap, 2)} % of the optimum`;
   return make("p", { class: "lead", dir: "auto" }, [`${model.kind}, ${model.settings.loss} loss, ${proof}`, ...(about || [])].join(" · "));
 }
 

@@ -300,7 +300,10 @@ def _merged(earlier: Iterable[Span], spans: list[Span]) -> list[Span]:
 
 
 def _key(span: Span) -> tuple[str, str, int, int]:
-    """Where a document keeps a span's probability. spaCy moves keys of this form when it cuts or joins documents."""
+    """The key of a span's probability in the document's user data.
+
+    spaCy moves keys of this form when it cuts or joins documents.
+    """
     return ("._.", f"partwise:{span.label_}", span.start_char, span.end_char)
 
 

@@ -123,7 +123,7 @@ class BaseTrainer:
         return {name: self.get(name) for name in self._known}
 
     def help(self, name: str) -> str:
-        """What a parameter does."""
+        """The description of a parameter."""
         return self._parameter(name).help
 
     def _parameter(self, name: str) -> Any:

@@ -287,7 +287,7 @@ class StructuredEstimator(Fitted, Saved, Answers, Pictures, Estimator):
         return None
 
     def _earlier_weights(self) -> Callable[[Problem, Any, list[Any]], np.ndarray | None] | None:
-        """What finds weights to start from in a model without its training data, if this fit is to continue from it."""
+        """The function that takes starting weights from a loaded model, if this fit continues from one; else None."""
         return None
 
     def _carried_over(self, problem: Problem, solver: Solver, previous: Training) -> WarmStart | None:

@@ -338,7 +338,7 @@ class _Loop:
         return self.timing.certificate(lambda: self._made(state)) or (state, None)
 
     def _without_certificate(self, state: Any) -> tuple[StopReason, Certificate]:
-        """What a run returns that has no time for a last certificate."""
+        """The solution of a run that has no time for a last certificate."""
         assert self.timing is not None
         if self.timing.best is not None:
             return StopReason.TIME_LIMIT_EARLIER, self.timing.best
